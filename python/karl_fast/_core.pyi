@@ -1,0 +1,198 @@
+"""Types of the extension module; held against the built module by ``mypy.stubtest``."""
+
+from collections.abc import Callable
+from typing import Any, TypedDict, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+VERSION: str
+DEBUG: bool
+
+class BadRow(TypedDict):
+    reason: str
+    line: int
+    offset: int
+
+class InputFacts(TypedDict):
+    path: str
+    codec: str
+    layout: str
+    format: str
+    size_bytes: int
+    modified_seconds: float
+    rows_read: int
+    dropped: list[tuple[str, int]]
+    bad_rows: list[BadRow]
+    blank_lines: int
+    welded_lines: int
+    duplicate_keys: int
+    without_id: int
+
+class SelectionFacts(TypedDict):
+    verdicts: list[tuple[str, int]]
+    kept: int
+    groups: int
+    ungrouped: int
+    comparable_groups: int
+    constant_at_top: int
+    constant_at_bottom: int
+    constant_other: int
+    inverse_temperature: float
+    wanted_ess: float | None
+    reached_ess: float
+    reached_share: float
+    note: str | None
+    log_z: list[float]
+    largest_weight_share: float
+    expected_reward: float
+
+class SummaryFacts(TypedDict):
+    count: int
+    mean: float
+    std: float
+    min: float
+    max: float
+    edges: list[float]
+    counts: list[int]
+
+class Tempered(TypedDict):
+    inverse_temperature: float
+    ess: float
+    share: float
+    top_share: float
+    expected_reward: float
+
+class DraftFacts(TypedDict):
+    rows: list[int]
+    shape: str | None
+    dropped: list[tuple[str, int]]
+    trimmed_rows: int
+    trimmed_messages: int
+    secrets: list[tuple[str, int]]
+    splits: list[int]
+    merged_into_train: list[int]
+
+@final
+class Log:
+    def __len__(self) -> int: ...
+    @property
+    def components(self) -> int: ...
+    def inputs(self) -> list[InputFacts]: ...
+    def hashes(self, whole: bool) -> list[str]: ...
+    def component(self, index: int) -> NDArray[np.float64]: ...
+    def keys(self) -> NDArray[np.uint64]: ...
+    def codes(self, name: str) -> NDArray[np.int64]: ...
+    def names(self, name: str) -> list[str]: ...
+    def count(self, name: str, rows: list[int] | None = None) -> tuple[list[tuple[str, int]], int]: ...
+    def duplicates(self) -> tuple[int, int | None]: ...
+    def lengths(self) -> list[int] | None: ...
+
+@final
+class Selection:
+    def __new__(
+        cls,
+        log: Log,
+        *,
+        weights: list[float],
+        score: str,
+        ddof: int,
+        eps: float,
+        min_reward: float | None = None,
+        drop_constant_groups: bool,
+        dedup: bool,
+        max_per_group: int | None = None,
+        partition_by: str,
+        ess: float | None = None,
+        inverse_temperature: float | None = None,
+        sampler: str,
+        seed: int,
+    ) -> Selection: ...
+    @property
+    def log(self) -> Log: ...
+    @property
+    def rewards(self) -> NDArray[np.float64]: ...
+    @property
+    def scores(self) -> NDArray[np.float64]: ...
+    @property
+    def log_weights(self) -> NDArray[np.float64]: ...
+    @property
+    def available(self) -> int: ...
+    def draw(self, count: int) -> NDArray[np.int64]: ...
+    def facts(self) -> SelectionFacts: ...
+    def temper(self, inverse_temperatures: list[float]) -> list[Tempered]: ...
+    def summary(self, component: int | None = None, rows: list[int] | None = None) -> SummaryFacts: ...
+    def score_summary(self) -> SummaryFacts: ...
+
+@final
+class Export:
+    def __new__(
+        cls,
+        *,
+        shape: str,
+        allow_secrets: bool,
+        fractions: tuple[float, float, float],
+        fewest: int,
+        seed: int,
+        judge: Callable[[str], bool] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Export: ...
+
+@final
+class Draft:
+    @staticmethod
+    def of(selection: Selection, count: int, export: Export) -> Draft: ...
+    @staticmethod
+    def given(
+        log: Log,
+        rows: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        log_weights: NDArray[np.float64],
+        export: Export,
+    ) -> Draft: ...
+    def facts(self) -> DraftFacts: ...
+    def lines(self, split: int) -> list[str]: ...
+    def write(self, target: str, manifest: str, *, force: bool) -> None: ...
+
+def read(
+    files: list[tuple[str, str]],
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    reward: list[str] | None = None,
+    messages: str | None = None,
+    domain: str | None = None,
+    partition: str | None = None,
+    max_line_bytes: int,
+    fingerprint: bool,
+    strict: bool,
+    threads: int,
+    progress: Callable[[int], None] | None = None,
+) -> Log: ...
+def formats() -> list[tuple[str, str]]: ...
+def check_target(target: str, *, force: bool) -> None: ...
+def centre(rewards: NDArray[np.float64], group_ids: NDArray[np.int64]) -> NDArray[np.float64]: ...
+def zscore(
+    rewards: NDArray[np.float64], group_ids: NDArray[np.int64], *, ddof: int = 0, eps: float = 1e-6
+) -> NDArray[np.float64]: ...
+def leave_one_out(rewards: NDArray[np.float64], group_ids: NDArray[np.int64]) -> NDArray[np.float64]: ...
+def composite(components: list[NDArray[np.float64]], weights: list[float]) -> NDArray[np.float64]: ...
+def log_sum_exp(values: NDArray[np.float64]) -> float: ...
+def log_mean_exp(values: NDArray[np.float64]) -> float: ...
+def ess(log_weights: NDArray[np.float64]) -> float: ...
+def boltzmann(
+    scores: NDArray[np.float64],
+    scope_ids: NDArray[np.int64] | None = None,
+    *,
+    ess: float | None = None,
+    inverse_temperature: float | None = None,
+) -> dict[str, Any]: ...
+def uniforms(
+    rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None
+) -> NDArray[np.float64]: ...
+def gumbel_keys(
+    log_weights: NDArray[np.float64], *, seed: int, keys: NDArray[np.uint64] | None = None
+) -> NDArray[np.float64]: ...
+def top(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]: ...

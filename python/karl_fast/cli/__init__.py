@@ -1,0 +1,73 @@
+"""The command `karl-fast`: parse, call, print. Data goes to stdout, talk to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from karl_fast._core import VERSION
+from karl_fast.cli.show import clean
+from karl_fast.errors import KarlError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+app = typer.Typer(
+    name="karl-fast",
+    help="Agent logs to training sets, drawn in proportion to reward.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"karl-fast {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Agent logs to training sets, drawn in proportion to reward."""
+
+
+def main() -> None:
+    """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
+    from karl_fast.cli import inspect, sample  # noqa: F401  (they add themselves to the app)
+
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read has gone. Python would complain once more while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KarlError as error:
+        sys.exit(complain(error))
+    except OSError as error:
+        sys.exit(complain(error))
+
+
+def complain(error: KarlError | OSError) -> int:
+    """Say what went wrong on stderr; the exit code."""
+    sys.stderr.write(f"error: {clean(str(error))}\n")
+    if hint := getattr(error, "hint", None):
+        sys.stderr.write(f"hint: {hint}\n")
+    return getattr(error, "exit_code", 1)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    # Raised inside the running call, so that temporary files go on the way out.
+    raise SystemExit(143)

@@ -1,0 +1,192 @@
+"""Reports as plain text. Whatever comes from a log is made harmless before it is printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast._core import Tempered
+    from karl_fast.export.manifest import Manifest
+
+BAR = "▏▎▍▌▋▊▉█"
+WIDTH = 32
+
+
+def clean(text: str) -> str:
+    """Text that cannot steer a terminal: what does not print (controls, escapes, bidi marks) is spelled out."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def sampled(manifest: Manifest, out: str | None) -> str:
+    """What `sample` says when it is done."""
+    draw, splits = manifest["draw"], manifest["export"]["splits"]
+    rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
+    lines = [
+        _input(manifest),
+        _accounting(manifest),
+        _groups(manifest["groups"]),
+        _target(manifest["target"]),
+        f"drawn     {draw['rows']:,} rows of {draw['distinct_groups']:,} groups ({draw['sampler']}), seed {manifest['seed']}",
+        _reward_change(manifest["reward"]),
+        *_failures(manifest),
+        f"written   {rows} as {manifest['export']['shape']} to {clean(out)}" if out else f"dry run   {rows}; nothing written",
+        *_warnings(manifest),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def inspected(report: Manifest, ladder: list[Tempered]) -> str:
+    """What `inspect` prints."""
+    lengths = report["lengths_bytes"]
+    sizes = ("smallest", "median", "90%", "largest")
+    lines = [
+        _input(report),
+        _accounting(report),
+        _groups(report["groups"]),
+        "bytes     " + ", ".join(f"{name} {size:,}" for name, size in zip(sizes, lengths, strict=True)) if lengths else "",
+        _duplicates(report),
+        *_domains(report["domains"]),
+        *_histogram(report["reward"]["before"]),
+        *_ladder(ladder, report["target"]),
+        *_bad_rows(report["inputs"]),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _input(manifest: Manifest) -> str:
+    files = manifest["inputs"]
+    size = sum(file["size_bytes"] for file in files)
+    formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
+    name = clean(files[0]["path"]) if len(files) == 1 else f"{len(files)} files"
+    return f"read      {name}: {_bytes(size)}, format {clean(formats)}"
+
+
+def _accounting(manifest: Manifest) -> str:
+    account = manifest["accounting"]
+    dropped = ", ".join(f"{count:,} {_words(reason)}" for reason, count in account["dropped"].items())
+    notes = ", ".join(f"{count:,} {_words(note)}" for note, count in account["notes"].items() if count)
+    head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
+    return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          ({notes})" if notes else "")
+
+
+def _groups(groups: dict[str, Any]) -> str:
+    if not groups["count"]:
+        return "groups    none"
+    by = groups["constant_by"]
+    where = f"{by['at_top']:,} at the top, {by['at_bottom']:,} at the bottom, {by['other']:,} other"
+    share = f" ({groups['constant'] / groups['with_two_or_more']:.0%})" if groups["with_two_or_more"] else ""
+    without = f"; {groups['rows_without']:,} rows without a group" if groups["rows_without"] else ""
+    return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{without}"
+
+
+def _target(target: dict[str, Any]) -> str:
+    wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
+    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {target['score']} scores"
+    ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
+    return f"{head}, {ess}, top row {target['largest_weight_share']:.2%}{_z(target['log_z'])}"
+
+
+def _z(log_z: dict[str, Any]) -> str:
+    if "value" in log_z:
+        return "" if log_z["value"] is None else f", log Z {log_z['value']:.6g}"
+    return f", log Z over {log_z['scopes']:,} scopes" if log_z["scopes"] else ""
+
+
+def _reward_change(reward: dict[str, Any]) -> str:
+    before, after = reward["before"], reward["after"]
+    if before["mean"] is None or after["mean"] is None:
+        return ""
+    return f"reward    mean {before['mean']:.4f} -> {after['mean']:.4f}, std {before['std']:.4f} -> {after['std']:.4f}"
+
+
+def _failures(manifest: Manifest) -> Iterable[str]:
+    failed = manifest["draw"]["failed"]
+    if failed:
+        yield "replaced  " + ", ".join(f"{count:,} {_words(flaw)}" for flaw, count in failed.items())
+    trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
+    if trimmed["rows"]:
+        yield f"trimmed   {trimmed['messages']:,} messages after the last assistant turn of {trimmed['rows']:,} rows"
+    if manifest["secrets"]:
+        families = ", ".join(f"{count:,} {family}" for family, count in manifest["secrets"].items())
+        yield f"secrets   replaced: {families}"
+
+
+NOTES = {
+    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
+    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
+    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
+}
+
+
+def _warnings(manifest: Manifest) -> Iterable[str]:
+    note = NOTES.get(manifest["target"]["note"] or "")
+    if note:
+        yield f"warning: {note}"
+    draw = manifest["draw"]
+    if draw["rows"] < draw["rows_wanted"]:
+        yield f"warning: {draw['rows_wanted']:,} rows were wanted, all {draw['rows']:,} that can be drawn were taken"
+    for name, rows in manifest["export"]["merged_into_train"].items():
+        yield f"warning: {name} would have {rows} rows, too few for a batch: they went to train"
+    train = manifest["export"]["splits"]["train"]
+    if train < 4:
+        yield f"warning: train has {train} rows: mlx_lm lora needs --batch-size {train} or less"
+    if not manifest["export"]["splits"]["valid"]:
+        yield "warning: there is no valid.jsonl: mlx_lm lora --train wants one unless it is told to skip validation"
+
+
+def _duplicates(report: Manifest) -> str:
+    ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
+    return f"doubles   {ids:,} repeated ids, {same:,} identical trajectories" if ids or same else ""
+
+
+def _domains(domains: dict[str, Any]) -> Iterable[str]:
+    if domains:
+        counts = sorted(domains.items(), key=lambda item: -item[1]["before"])[:12]
+        yield "domains   " + ", ".join(f"{clean(name)} {count['before']:,}" for name, count in counts)
+
+
+def _histogram(reward: dict[str, Any]) -> Iterable[str]:
+    if not reward["count"]:
+        return
+    numbers = f"mean {reward['mean']:.4f}, std {reward['std']:.4f}, from {reward['min']:.6g} to {reward['max']:.6g}"
+    yield f"reward    {reward['count']:,} present, {numbers}"
+    edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
+    most = max(counts)
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        if count:
+            yield f"  {low:>9.4g} .. {high:<9.4g} {count:>9,} {_bar(count / most)}"
+
+
+def _bar(share: float) -> str:
+    eighths = max(1, round(share * WIDTH * 8))
+    return "█" * (eighths // 8) + (BAR[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
+    if ladder:
+        yield f"target    on {target['score']} scores; the marked line is what sample takes"
+        yield f"  {'inverse temperature':>20} {'ESS rows':>12} {'ESS':>7} {'top row':>8} {'expected reward':>16}"
+    for rung in ladder:
+        mark = " <-" if rung["inverse_temperature"] == target["inverse_temperature"] else ""
+        ess = f"{rung['ess']:>12,.1f} {rung['share']:>7.1%} {rung['top_share']:>8.2%}"
+        yield f"  {rung['inverse_temperature']:>20.6g} {ess} {rung['expected_reward']:>16.4f}{mark}"
+
+
+def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
+    places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
+    for path, bad in places:
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {_words(bad['reason'])}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

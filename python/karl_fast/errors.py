@@ -1,0 +1,75 @@
+"""Everything that karl-fast raises on purpose.
+
+Each class is also the class of the standard library that it is a case of, so that code which knows nothing of
+karl-fast can catch it. ``exit_code`` is what the command line ends with, ``hint`` what it says after the error. To add
+one, derive it here and raise it from Python, or import it in ``rust/karl-py/src/error.rs``.
+"""
+
+from __future__ import annotations
+
+
+class KarlError(Exception):
+    """The root of the tree."""
+
+    exit_code = 1
+    hint: str | None = None
+
+
+class UsageError(KarlError, ValueError):
+    """Settings that do not go together, or that nobody can mean."""
+
+    exit_code = 2
+
+
+class ArgumentError(KarlError, ValueError):
+    """A value inside an array or a number that a formula cannot take; the message names its place."""
+
+
+class DTypeError(KarlError, TypeError):
+    """An array of another element type than wanted; nothing is cast in silence."""
+
+
+class LayoutError(KarlError, ValueError):
+    """An array of another shape than wanted, or not contiguous; nothing is copied in silence."""
+
+
+class LogError(KarlError, ValueError):
+    """A file that holds no records, or that changed while it was read."""
+
+
+class FileError(KarlError, OSError):
+    """The operating system refused a file; ``errno`` and ``filename`` are set."""
+
+    def __init__(self, message: str, errno: int | None = None, filename: str | None = None) -> None:
+        super().__init__(errno, message, filename)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[type[FileError], tuple[str, int | None, str | None]]:
+        return type(self), (self.message, self.errno, self.filename)
+
+
+class BadRowError(KarlError, ValueError):
+    """A row that is no record, where every row has to be one."""
+
+    exit_code = 3
+    hint = "without --strict such rows are dropped and counted"
+
+
+class NothingToSampleError(KarlError, ValueError):
+    """No row is left to draw."""
+
+    exit_code = 4
+
+
+class OutputExistsError(KarlError, FileExistsError):
+    """The output is there already."""
+
+    exit_code = 5
+    hint = "--force replaces a data set that karl-fast wrote; nothing else is ever replaced"
+
+
+class MissingExtraError(KarlError, ImportError):
+    """A package that an extra installs is not there."""

@@ -1,0 +1,55 @@
+"""Rows that a trainer would cut, counted with the model's own tokenizer."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import FileError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.settings import Settings
+
+
+def judge(settings: Settings) -> Callable[[str], bool] | None:
+    """A function that says of a rendered row whether it fits into ``max_tokens``; None where there is no limit.
+
+    A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit, and
+    ``--mask-prompt`` leaves something to learn: a batch with nothing to learn has the loss 0/0, and mlx-lm goes on
+    with it.
+
+    Raises:
+        MissingExtraError: the package transformers is not installed.
+        FileError: there is no tokenizer at that path.
+    """
+    if settings.max_tokens is None or settings.tokenizer is None:
+        return None
+    tokenizer, limit = _load(settings.tokenizer), settings.max_tokens
+    return lambda line: _tokens(tokenizer, json.loads(line)) <= limit
+
+
+def _load(path: str) -> Any:
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("--tokenizer needs transformers: pip install 'karl-fast[train]'") from error
+    try:
+        return AutoTokenizer.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise FileError(f"cannot load a tokenizer from {path}: {reason}", None, path) from error
+
+
+def _tokens(tokenizer: Any, row: dict[str, Any]) -> int:
+    """How many tokens `mlx_lm lora` makes of a row: a chat template over messages, text with its end of sequence."""
+    if "completion" in row and "prompt" in row:
+        pair = (("user", row["prompt"]), ("assistant", row["completion"]))
+        row = {"messages": [{"role": role, "content": content} for role, content in pair]}
+    if "messages" in row:
+        ids = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), return_dict=False)
+        return len(ids)
+    return len(tokenizer.encode(row.get("text", ""))) + 1

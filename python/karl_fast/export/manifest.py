@@ -1,0 +1,219 @@
+"""What a run leaves beside its rows: everything needed to judge the data set, and to make it again.
+
+Everything but ``inputs`` and ``run`` is a function of (seed, records, settings): it is the same for any number of
+threads, any order of the records and any cut into files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.log import Log
+    from karl_fast.settings import Settings
+
+Manifest = dict[str, Any]
+
+SCHEMA = 1
+"""Raised when a field changes its meaning or goes; new fields do not raise it."""
+
+SCOPES_LISTED = 100
+"""Up to so many log Z are listed by name; of more, their spread is told."""
+
+SPLITS = ("train", "valid", "test")
+
+
+def of_selection(log: Log, selection: _core.Selection) -> Manifest:
+    """The part of a manifest that is known before anything is drawn."""
+    facts = selection.facts()
+    return {
+        "schema": SCHEMA,
+        "karl_fast": _core.VERSION,
+        "seed": log.settings.seed,
+        "settings": log.settings.to_dict(),
+        "accounting": accounting(log, facts["verdicts"]),
+        "groups": _groups(facts),
+        "reward": _rewards(log, selection, None),
+        "target": _target(log.settings, log, facts),
+        "domains": _domains(log, None),
+    }
+
+
+def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: int) -> Manifest:
+    """The whole manifest but ``inputs`` and ``run``."""
+    written = draft.facts()
+    rows = written["rows"]
+    manifest = of_selection(log, selection)
+    manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(log, written, wanted)
+    manifest["reward"] = _rewards(log, selection, rows)
+    manifest["domains"] = _domains(log, rows)
+    manifest["export"] = _export(written)
+    manifest["secrets"] = dict(written["secrets"])
+    return manifest
+
+
+def given(log: Log, draft: _core.Draft) -> Manifest:
+    """The manifest of rows that somebody else chose."""
+    written = draft.facts()
+    return {
+        "schema": SCHEMA,
+        "karl_fast": _core.VERSION,
+        "seed": log.settings.seed,
+        "settings": log.settings.to_dict(),
+        "accounting": accounting(log, [("kept", len(log))]),
+        "draw": {"sampler": "given", "law": "chosen by the caller"} | _drawn(log, written, None),
+        "domains": _domains(log, written["rows"]),
+        "export": _export(written),
+        "secrets": dict(written["secrets"]),
+        "inputs": inputs(log),
+        "run": run(log.settings),
+    }
+
+
+LAWS = {
+    "gumbel": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
+    "all": "every kept row once, weights in log_weight",
+}
+
+
+def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
+    """Rows read = rows kept + rows dropped, by reason; checked on every run."""
+    files = log.inputs
+    dropped: dict[str, int] = {}
+    for reason, count in (pair for file in files for pair in file["dropped"]):
+        dropped[reason] = dropped.get(reason, 0) + count
+    verdict = dict(verdicts)
+    kept = verdict.pop("kept", 0)
+    dropped = dict(sorted(dropped.items())) | {reason: count for reason, count in verdict.items() if count}
+    read = sum(file["rows_read"] for file in files)
+    if read != kept + sum(dropped.values()):
+        raise AssertionError(f"{read} rows read, {kept} kept, dropped: {dropped}")
+    noted = ("blank_lines", "welded_lines", "duplicate_keys", "without_id")
+    notes = {note: sum(int(file[note]) for file in files) for note in noted}  # type: ignore[literal-required]
+    notes["repeated_ids"] = log.core.duplicates()[0]
+    return {"rows_read": read, "rows_kept": kept, "dropped": dropped, "notes": notes}
+
+
+def _groups(facts: _core.SelectionFacts) -> dict[str, Any]:
+    constant = {where: facts[f"constant_{where}"] for where in ("at_top", "at_bottom", "other")}  # type: ignore[literal-required]
+    return {
+        "count": facts["groups"],
+        "rows_without": facts["ungrouped"],
+        "with_two_or_more": facts["comparable_groups"],
+        "constant": sum(constant.values()),
+        "constant_by": constant,
+    }
+
+
+def _rewards(log: Log, selection: _core.Selection, rows: list[int] | None) -> dict[str, Any]:
+    names = list(log.settings.reward or {})
+    return _before_and_after(selection, None, rows) | {
+        "components": {
+            name: {"weight": log.settings.weights[index]} | _before_and_after(selection, index, rows)
+            for index, name in enumerate(names)
+        }
+    }
+
+
+def _before_and_after(selection: _core.Selection, component: int | None, rows: list[int] | None) -> dict[str, Any]:
+    before = {"before": summary(selection.summary(component))}
+    return before if rows is None else before | {"after": summary(selection.summary(component, rows))}
+
+
+def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
+    """Statistics without what JSON cannot hold: NaN is null."""
+    numbers = {name: finite(facts[name]) for name in ("mean", "std", "min", "max")}  # type: ignore[literal-required]
+    return {"count": facts["count"], **numbers, "histogram": {"edges": facts["edges"], "counts": facts["counts"]}}
+
+
+def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
+    return {
+        "score": settings.score,
+        "inverse_temperature": facts["inverse_temperature"],
+        "ess_wanted_share": facts["wanted_ess"],
+        "ess_reached_share": facts["reached_share"],
+        "ess_rows": facts["reached_ess"],
+        "note": facts["note"],
+        "largest_weight_share": facts["largest_weight_share"],
+        "expected_reward": finite(facts["expected_reward"]),
+        "log_z": _log_z(settings, log, facts["log_z"]),
+    }
+
+
+def _log_z(settings: Settings, log: Log, values: list[float]) -> dict[str, Any]:
+    if settings.partition_by == "global":
+        return {"scopes": 1, "value": finite(values[0]) if values else None}
+    present = [value for value in values if math.isfinite(value)]
+    spread = {"scopes": len(present), "min": min(present, default=None), "max": max(present, default=None)}
+    names = log.core.names("group" if settings.partition_by == "group" else "partition")
+    if len(values) > SCOPES_LISTED or len(names) != len(values):
+        return spread
+    return spread | {"by_name": {name: finite(value) for name, value in zip(names, values, strict=True)}}
+
+
+def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
+    rows = written["rows"]
+    names, without = log.core.count("group", rows)
+    return {
+        "rows_wanted": wanted if wanted is not None else len(rows) + sum(dict(written["dropped"]).values()),
+        "rows": len(rows),
+        "distinct_rows": len(set(rows)),
+        "distinct_groups": sum(count > 0 for _, count in names),
+        "rows_without_group": without,
+        "failed": dict(written["dropped"]),
+    }
+
+
+def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
+    before, without = log.core.count("domain")
+    if rows is None:
+        return {name: {"before": count} for name, count in sorted(before)}
+    after = dict(log.core.count("domain", rows)[0])
+    return {name: {"before": count, "after": after[name]} for name, count in sorted(before)}
+
+
+def _export(written: _core.DraftFacts) -> dict[str, Any]:
+    trimmed = {"rows": written["trimmed_rows"], "messages": written["trimmed_messages"]}
+    return {
+        "shape": written["shape"],
+        "splits": dict(zip(SPLITS, written["splits"], strict=True)),
+        "merged_into_train": {name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows},
+        "trimmed_after_last_assistant_turn": trimmed,
+    }
+
+
+def inputs(log: Log) -> list[dict[str, Any]]:
+    """Each file: what it is, its hash, and what was found in it."""
+    hashes = log.core.hashes(log.settings.hash_inputs)
+    covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
+    return [
+        dict(file) | {"dropped": dict(file["dropped"]), "xxh3_128": digest, "hash_covers": covers}
+        for file, digest in zip(log.inputs, hashes, strict=True)
+    ]
+
+
+def run(settings: Settings, seconds: float | None = None) -> dict[str, Any]:
+    """Where and how, which changes nothing of the above."""
+    return {
+        "seconds": seconds,
+        "threads": settings.threads,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()}-{platform.machine()}",
+    }
+
+
+def finite(value: float) -> float | None:
+    """The number, or None where it is NaN or infinite: JSON has no word for those."""
+    return value if math.isfinite(value) else None
+
+
+def dumps(manifest: Manifest) -> str:
+    """The manifest's text."""
+    return json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)

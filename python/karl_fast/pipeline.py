@@ -1,0 +1,157 @@
+"""The main job in one call: from logs to a data set, and the look at a log before it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast.errors import NothingToSampleError, UsageError
+from karl_fast.export import plan, write
+from karl_fast.export.manifest import Manifest, inputs, of_draft, of_selection, run
+from karl_fast.log import read
+from karl_fast.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karl_fast.log import Log
+
+    Progress = Callable[[int], None]
+
+LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A data set that was drawn.
+
+    Attributes:
+        manifest: what ``manifest.json`` holds.
+        lines: the rows as JSON text, in the order they were written; of all splits together.
+    """
+
+    manifest: Manifest
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is in a log.
+
+    Attributes:
+        report: the accounting, groups, rewards, target and domains of a manifest, with lengths and duplicates.
+        ladder: the target at rising inverse temperatures.
+    """
+
+    report: Manifest
+    ladder: list[_core.Tempered]
+
+
+def sample(
+    logs: str | Path | Iterable[str | Path],
+    out: str | Path | None,
+    settings: Settings | None = None,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Sample:
+    """Draw a training set from logs and write it as a directory, whole or not at all.
+
+    Args:
+        logs: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them.
+        out: the directory; None writes nothing.
+        settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``).
+        force: replace a data set that is there.
+        progress: called with the bytes read so far.
+
+    Raises:
+        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`.
+        NothingToSampleError: no row can be drawn or written.
+        OutputExistsError: the directory exists.
+    """
+    start = time.perf_counter()
+    settings = (settings or Settings()).replace(**choices)
+    settings.count(0)
+    if out is not None:
+        _core.check_target(str(out), force=force)
+    with read(logs, settings, progress=progress) as log:
+        selection = select(log)
+        if not selection.available:
+            raise NothingToSampleError(_why_nothing(log, selection))
+        wanted = settings.count(selection.available)
+        draft = _core.Draft.of(selection, wanted, plan(settings, progress))
+        manifest = of_draft(log, selection, draft, wanted)
+        manifest |= {"inputs": inputs(log), "run": run(settings, round(time.perf_counter() - start, 3))}
+        if out is not None:
+            write(draft, manifest, out, force=force)
+        return Sample(manifest, [line for split in range(3) for line in draft.lines(split)])
+
+
+def inspect(
+    logs: str | Path | Iterable[str | Path],
+    settings: Settings | None = None,
+    *,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Inspection:
+    """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
+
+    Raises:
+        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`.
+    """
+    settings = (settings or Settings()).replace(**choices)
+    with read(logs, settings, fingerprint=True, progress=progress) as log:
+        selection = select(log)
+        report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(settings)}
+        report["lengths_bytes"] = log.core.lengths()
+        report["duplicate_trajectories"] = log.core.duplicates()[1]
+        return Inspection(report, ladder(selection))
+
+
+def select(log: Log) -> _core.Selection:
+    """Score, judge and temper every record of a log, as its settings say."""
+    settings = log.settings
+    by_group = settings.partition_by == "group"
+    if by_group and len(log) and not log.core.count("group")[0]:
+        raise UsageError("partition_by is group, but no record has a group: name its field with --group")
+    return _core.Selection(
+        log.core,
+        weights=settings.weights,
+        score=settings.score,
+        ddof=settings.ddof,
+        eps=settings.eps,
+        min_reward=settings.min_reward,
+        drop_constant_groups=settings.drop_constant_groups,
+        dedup=settings.dedup,
+        max_per_group=settings.max_per_group,
+        partition_by="field" if settings.partition_field else settings.partition_by,
+        ess=settings.wanted_ess,
+        inverse_temperature=settings.inverse_temperature,
+        sampler=settings.sampler,
+        seed=settings.seed,
+    )
+
+
+def ladder(selection: _core.Selection) -> list[_core.Tempered]:
+    """The target at rising inverse temperatures, and at the chosen one."""
+    scores = selection.score_summary()
+    if not scores["count"]:
+        return []
+    spread = scores["max"] - scores["min"]
+    rungs = {float(f"{rung / spread:.2g}") for rung in LADDER} if spread > 0 else {0.0}
+    chosen = selection.facts()["inverse_temperature"]
+    return selection.temper(sorted(rungs | {chosen}))
+
+
+def _why_nothing(log: Log, selection: _core.Selection) -> str:
+    dropped = {reason: count for reason, count in selection.facts()["verdicts"] if count and reason != "kept"}
+    bad = sum(count for file in log.inputs for _, count in file["dropped"])
+    reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in dropped.items()]
+    reasons += [f"{bad} not readable"] if bad else []
+    total = len(log) + bad
+    return f"no row is left to draw: {total} read" + (f", of which {', '.join(reasons)}" if reasons else "")

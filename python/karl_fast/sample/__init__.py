@@ -1,0 +1,6 @@
+"""From scores to chosen rows: the target, and the draw."""
+
+from karl_fast.sample.draw import draw
+from karl_fast.sample.target import Target, boltzmann
+
+__all__ = ["Target", "boltzmann", "draw"]

@@ -1,0 +1,131 @@
+"""Every choice of a run, checked when it is made."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+from karl_fast.errors import UsageError
+
+Score = Literal["raw", "centre", "zscore", "leave-one-out"]
+Sampler = Literal["gumbel", "all"]
+Shape = Literal["chat", "prompt-completion", "text", "raw"]
+
+DEFAULT_ESS = 0.5
+"""The share of the kept rows that the target spreads over, where nothing is said of temperature."""
+
+PLACES = ("threads",)
+"""Settings that change how a run goes and never what comes out of it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to take from a log, how to weigh it, how many rows to draw and how to write them.
+
+    Field paths are dotted (``meta.group``; a dot inside a key is written ``\\.``); ``None`` leaves the choice to the
+    format. ``reward`` maps the path of each component to its weight. The full story of each is in ``karl-fast sample
+    --help``.
+
+    Raises:
+        UsageError: for settings that contradict each other or lie outside their range.
+    """
+
+    format: str | None = None
+    id: str | None = None
+    group: str | None = None
+    reward: dict[str, float] | None = None
+    messages: str | None = None
+    domain: str | None = None
+    score: Score = "raw"
+    ddof: int = 0
+    eps: float = 1e-6
+    ess: float | None = None
+    inverse_temperature: float | None = None
+    partition_by: str = "global"
+    min_reward: float | None = None
+    drop_constant_groups: bool = False
+    max_per_group: int | None = None
+    dedup: bool = False
+    sampler: Sampler = "gumbel"
+    k: int | None = None
+    fraction: float | None = None
+    seed: int = 0
+    shape: Shape = "chat"
+    split: tuple[float, float, float] = (0.9, 0.1, 0.0)
+    allow_secrets: bool = False
+    max_tokens: int | None = None
+    tokenizer: str | None = None
+    hash_inputs: bool = False
+    strict: bool = False
+    max_line_bytes: int = 64 << 20
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        self._check_temperature()
+        self._check_budget()
+        for name, low in (("max_per_group", 1), ("max_tokens", 2), ("max_line_bytes", 1), ("threads", 1)):
+            value = getattr(self, name)
+            if value is not None and value < low:
+                raise UsageError(f"{name} is {value}, wanted {low} or more")
+        if not 0 <= self.seed < 1 << 64:
+            raise UsageError(f"seed is {self.seed}, wanted a number from 0 to 2^64 - 1")
+        if (self.max_tokens is None) != (self.tokenizer is None):
+            raise UsageError("max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer")
+        if self.shape == "raw" and self.max_tokens is not None:
+            raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
+        if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
+            raise UsageError(f"split is {','.join(map(str, self.split))}, wanted three shares that add up to 1")
+
+    def _check_temperature(self) -> None:
+        if self.ess is not None and self.inverse_temperature is not None:
+            raise UsageError("ess and inverse_temperature are two ways to say one thing: give one")
+        if self.ess is not None and not 0 < self.ess <= 1:
+            raise UsageError(f"ess is {self.ess}, wanted a share above 0 and up to 1")
+        given = self.inverse_temperature
+        if given is not None and not 0 <= given < float("inf"):
+            raise UsageError(f"inverse_temperature is {given}, wanted a finite number from 0 on")
+
+    def _check_budget(self) -> None:
+        if self.k is not None and self.fraction is not None:
+            raise UsageError("k and fraction are two ways to say one thing: give one")
+        if self.sampler == "all" and (self.k is not None or self.fraction is not None):
+            raise UsageError("the sampler all takes every kept row: it has no use for k or fraction")
+        if self.k is not None and self.k < 1:
+            raise UsageError(f"k is {self.k}, wanted 1 or more")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise UsageError(f"fraction is {self.fraction}, wanted a share above 0 and up to 1")
+
+    @property
+    def wanted_ess(self) -> float | None:
+        """The share to solve for; None where the inverse temperature is given."""
+        return None if self.inverse_temperature is not None else (DEFAULT_ESS if self.ess is None else self.ess)
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each reward component."""
+        return [1.0] if self.reward is None else list(self.reward.values())
+
+    @property
+    def partition_field(self) -> str | None:
+        """The field that log Z is taken over, where it is neither everything nor the group."""
+        return None if self.partition_by in ("global", "group") else self.partition_by
+
+    def count(self, kept: int) -> int:
+        """How many rows to draw of those kept; a fraction is rounded up, so that some is never none."""
+        if self.k is not None:
+            return self.k
+        if self.fraction is not None:
+            return -int(-self.fraction * kept // 1)
+        if self.sampler == "all":
+            return kept
+        raise UsageError("say how many rows to draw: k or fraction")
+
+    def replace(self, **changes: Any) -> Settings:
+        """The same settings with some changed."""
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """After defaults, without what cannot change the outcome."""
+        resolved = asdict(self) | {"ess": self.wanted_ess, "split": list(self.split)}
+        return {name: value for name, value in resolved.items() if name not in PLACES}

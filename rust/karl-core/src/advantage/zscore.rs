@@ -1,0 +1,34 @@
+//! Centred, and divided by the group's standard deviation.
+
+use super::within_groups;
+use crate::error::{Result, check_not_negative};
+use crate::group::Groups;
+use crate::numeric::mean_and_variance;
+
+/// Centred, unit-variance advantage within each group.
+///
+/// ```text
+/// A_i = (r_i - mean_g) / (std_g + eps),    std_g^2 = sum_j (r_j - mean_g)^2 / (n - ddof)
+/// ```
+///
+/// Mean and deviation are over the `n` present rewards of the group of i, by two passes. The paper fixes
+/// neither `ddof` nor `eps`, and trainers differ: TRL (1, 1e-4), verl (1, 1e-6), `OpenRLHF` (1, 1e-9),
+/// mlx-lm-lora (0, 1e-4). A tiny `eps` blows nearly equal rewards up to advantages near 1. Degenerate cases:
+/// see the [module](super); verl gives a group of one its raw reward, here it is 0.
+/// Shapes: rewards `[B]`, result `[B]`. Cost: linear, one square root a group.
+/// Reference: Shao et al. 2024, GRPO (arXiv:2402.03300).
+///
+/// # Errors
+/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, and for an advantage that f64 or the
+/// formula does not have: rewards beyond 1e150, rewards apart by less than 1e-150 with `eps = 0`, `n <= ddof`
+/// in a group of two or more. [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
+/// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
+pub fn zscore(rewards: &[f64], groups: &Groups, ddof: u8, eps: f64) -> Result<Vec<f64>> {
+    check_not_negative("eps", eps)?;
+    within_groups(rewards, groups, |present| {
+        let (mean, variance) = mean_and_variance(present.iter().copied(), ddof).unwrap_or((0.0, f64::NAN));
+        // An overflown deviation would divide every advantage down to a false 0.
+        let divisor = if variance.is_finite() { variance.sqrt() + eps } else { f64::NAN };
+        move |reward| (reward - mean) / divisor
+    })
+}

@@ -1,0 +1,143 @@
+//! What can be wrong with an argument: one small enum, so that every caller can name each case.
+//!
+//! The enum is exhaustive on purpose: a new variant must not compile until each binding has given it a face.
+
+use std::fmt;
+
+/// The result of every fallible function of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An argument that was refused. Each variant holds where the fault is and the value found there.
+///
+/// Two errors compare equal field by field, so an error that holds a NaN equals nothing, itself included.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Error {
+    /// A number that has to be finite is NaN or infinite.
+    NotFinite {
+        /// The argument, or the quantity computed from it.
+        what: &'static str,
+        /// The row, or the place in the argument; 0 for a single number.
+        index: usize,
+        /// The number found.
+        value: f64,
+    },
+    /// An argument has the wrong number of elements.
+    Length {
+        /// The argument.
+        what: &'static str,
+        /// Its length.
+        got: usize,
+        /// The length of what it has to match.
+        wanted: usize,
+    },
+    /// A group code is neither below the number of groups nor [`Groups::NONE`](crate::group::Groups::NONE).
+    Code {
+        /// The row.
+        index: usize,
+        /// Its code.
+        code: u32,
+        /// The number of groups.
+        count: usize,
+    },
+    /// A row that the columns do not have.
+    Row {
+        /// Where it stands in the argument.
+        index: usize,
+        /// The row.
+        row: i64,
+        /// How many there are.
+        count: usize,
+    },
+    /// A share lies outside (0, 1].
+    Fraction {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+    },
+    /// A number that has to be zero or more is negative or NaN.
+    Negative {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+    },
+    /// Shares that have to add up to one do not.
+    Total {
+        /// The argument.
+        what: &'static str,
+        /// Their sum.
+        got: f64,
+    },
+    /// A score is taken within groups, and no row has a group.
+    NeedsGroups {
+        /// The score.
+        what: &'static str,
+    },
+    /// The caller's own check asked to stop (Ctrl-C); nothing was returned and nothing was changed.
+    Interrupted,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotFinite { what, index, value } => {
+                write!(f, "{what} at index {index} is {value}, wanted a finite number")
+            }
+            Self::Length { what, got, wanted } => {
+                write!(f, "{what} has length {got}, wanted {wanted}")
+            }
+            Self::Code { index, code, count } => {
+                write!(f, "group code at index {index} is {code}, wanted less than {count} or NONE")
+            }
+            Self::Row { index, row, count } => {
+                write!(f, "row at index {index} is {row}, wanted one of 0 to {count} exclusive")
+            }
+            Self::Fraction { what, value } => {
+                write!(f, "{what} is {value}, wanted a number in (0, 1]")
+            }
+            Self::Negative { what, value } => {
+                write!(f, "{what} is {value}, wanted zero or more")
+            }
+            Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
+            Self::NeedsGroups { what } => {
+                write!(f, "score {what} is taken within groups, but no row has a group")
+            }
+            Self::Interrupted => write!(f, "interrupted before the end"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Refuses an argument whose length is not the one wanted.
+pub(crate) fn check_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
+    if got == wanted { Ok(()) } else { Err(Error::Length { what, got, wanted }) }
+}
+
+/// Refuses infinite numbers; NaN passes, because it says "missing".
+pub(crate) fn check_not_infinite(what: &'static str, values: &[f64]) -> Result<()> {
+    check_each(what, values, |value| !value.is_infinite())
+}
+
+/// Refuses NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.
+pub(crate) fn check_logs(what: &'static str, values: &[f64]) -> Result<()> {
+    check_each(what, values, |value| value < f64::INFINITY)
+}
+
+/// Refuses everything but finite numbers.
+pub(crate) fn check_finite(what: &'static str, values: &[f64]) -> Result<()> {
+    check_each(what, values, f64::is_finite)
+}
+
+fn check_each(what: &'static str, values: &[f64], fine: impl Fn(f64) -> bool) -> Result<()> {
+    match values.iter().position(|&value| !fine(value)) {
+        Some(index) => Err(Error::NotFinite { what, index, value: values[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses negative numbers and NaN: written as "not at least zero", which is not "less than zero" for a NaN.
+pub(crate) fn check_not_negative(what: &'static str, value: f64) -> Result<()> {
+    if value >= 0.0 { Ok(()) } else { Err(Error::Negative { what, value }) }
+}

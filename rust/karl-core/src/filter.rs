@@ -1,0 +1,244 @@
+//! Which rows may be drawn, and why the others may not. A filter drops or keeps; it never reweights.
+//!
+//! Every row gets one [`Verdict`], so rows read = rows kept + rows dropped by name. Rules run in a fixed
+//! order, and a row counts under the first that drops it:
+//!
+//! ```text
+//! missing reward -> missing group -> duplicate -> below minimum -> constant group -> (draw) -> over group cap
+//! ```
+//!
+//! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
+//! order decides, and a draw may not depend on how a log was cut into files.
+
+use crate::advantage::{is_constant, present_rewards};
+use crate::error::{Result, check_finite, check_length};
+use crate::group::Groups;
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Verdict {
+    /// It may be drawn.
+    Kept,
+    /// It has no reward.
+    MissingReward,
+    /// It has no group (or no scope) where one is needed.
+    MissingGroup,
+    /// A kept row of the same group before it has the same content.
+    Duplicate,
+    /// Its reward is below the minimum.
+    BelowMinimum,
+    /// All present rewards of its group are equal.
+    ConstantGroup,
+    /// Its group has its share of drawn rows without it.
+    OverGroupCap,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
+    pub const ALL: [Self; 7] = [
+        Self::Kept,
+        Self::MissingReward,
+        Self::MissingGroup,
+        Self::Duplicate,
+        Self::BelowMinimum,
+        Self::ConstantGroup,
+        Self::OverGroupCap,
+    ];
+
+    /// The name used in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::MissingReward => "missing_reward",
+            Self::MissingGroup => "missing_group",
+            Self::Duplicate => "duplicate",
+            Self::BelowMinimum => "below_minimum",
+            Self::ConstantGroup => "constant_group",
+            Self::OverGroupCap => "over_group_cap",
+        }
+    }
+}
+
+/// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
+#[must_use]
+pub fn tally(verdicts: &[Verdict]) -> [usize; 7] {
+    let mut counts = [0; 7];
+    for &verdict in verdicts {
+        counts[verdict as usize] += 1;
+    }
+    counts
+}
+
+/// The rules a user can ask for. The default drops nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Rows with a smaller reward are dropped.
+    pub min_reward: Option<f64>,
+    /// Rows of groups without any difference in reward are dropped (DAPO).
+    pub drop_constant_groups: bool,
+    /// Of rows with one content in one group, the first stays.
+    pub dedup: bool,
+    /// At most this many rows of a group are drawn. Applied to the draw: see
+    /// [`cap_per_group`](crate::sample::cap_per_group).
+    pub max_per_group: Option<usize>,
+}
+
+impl Rules {
+    /// Marks rows under the rules that look at rows alone: duplicate, below minimum, constant group.
+    ///
+    /// `fingerprints` are needed for `dedup` only. Shapes: all `[B]`. Cost: linear, and one sort for `dedup`.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) for columns that differ in rows, or `dedup` without fingerprints;
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite.
+    pub fn mark(
+        &self,
+        verdicts: &mut [Verdict],
+        rewards: &[f64],
+        groups: &Groups,
+        fingerprints: Option<&[u128]>,
+    ) -> Result<()> {
+        check_length("verdicts", verdicts.len(), rewards.len())?;
+        check_length("groups", groups.rows(), rewards.len())?;
+        if self.dedup {
+            duplicate(verdicts, fingerprints.unwrap_or_default(), groups)?;
+        }
+        if let Some(minimum) = self.min_reward {
+            below_minimum(verdicts, rewards, minimum)?;
+        }
+        if self.drop_constant_groups {
+            constant_group(verdicts, rewards, groups)?;
+        }
+        Ok(())
+    }
+}
+
+/// Marks rows whose reward is NaN.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64]) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingReward, |row| rewards[row].is_nan());
+    Ok(())
+}
+
+/// Marks rows without a group.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups) -> Result<()> {
+    check_length("groups", groups.rows(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingGroup, |row| groups.code(row).is_none());
+    Ok(())
+}
+
+/// Marks each row whose fingerprint a kept row before it in the same group has too.
+///
+/// Rows without a group are compared among themselves. A row dropped by an earlier rule is no original: its
+/// copy stays. Cost: one sort of the kept rows.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Groups) -> Result<()> {
+    check_length("fingerprints", fingerprints.len(), verdicts.len())?;
+    check_length("groups", groups.rows(), verdicts.len())?;
+    let kept = (0..verdicts.len()).filter(|&row| verdicts[row] == Verdict::Kept);
+    let mut sorted: Vec<_> = kept.map(|row| (groups.code(row), fingerprints[row], row)).collect();
+    sorted.sort_unstable();
+    for run in sorted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        run[1..].iter().for_each(|&(_, _, row)| verdicts[row] = Verdict::Duplicate);
+    }
+    Ok(())
+}
+
+/// Marks rows with a reward less than `minimum`.
+///
+/// # Errors
+/// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite;
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    check_finite("min_reward", &[minimum])?;
+    mark(verdicts, Verdict::BelowMinimum, |row| rewards[row] < minimum);
+    Ok(())
+}
+
+/// Marks rows of groups whose present rewards are all equal.
+///
+/// The group is judged on all present rewards, as the log was read, not on what other rules have left: a
+/// group is constant because it teaches nothing, not because a filter made it so. A group of one is
+/// constant, for its advantage is 0. A row without a group is not judged. Cost: linear.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn constant_group(verdicts: &mut [Verdict], rewards: &[f64], groups: &Groups) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    check_length("groups", groups.rows(), verdicts.len())?;
+    let constant: Vec<bool> = groups.iter().map(|members| is_constant(&present(rewards, members))).collect();
+    mark(verdicts, Verdict::ConstantGroup, |row| groups.code(row).is_some_and(|group| constant[group]));
+    Ok(())
+}
+
+/// How many groups have no difference in reward, and where they sit.
+///
+/// Only groups with two or more present rewards count. A log whose groups are mostly at the top is too easy,
+/// one whose groups are mostly at the bottom too hard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConstantCount {
+    /// Groups with two or more present rewards.
+    pub groups: usize,
+    /// Constant groups at the largest reward of the log.
+    pub all_max: usize,
+    /// Constant groups at the smallest reward of the log.
+    pub all_min: usize,
+    /// Constant groups in between; all of them where the log has one reward only, for there top is bottom.
+    pub other: usize,
+}
+
+impl ConstantCount {
+    /// Constant groups, wherever they sit.
+    #[must_use]
+    pub const fn constant(self) -> usize {
+        self.all_max + self.all_min + self.other
+    }
+}
+
+/// Counts constant groups among those with two or more present rewards. Cost: linear.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn constant_groups(rewards: &[f64], groups: &Groups) -> Result<ConstantCount> {
+    check_length("rewards", rewards.len(), groups.rows())?;
+    let all = rewards.iter().filter(|reward| !reward.is_nan());
+    let (min, max) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &r| (r.min(min), r.max(max)));
+    let mut count = ConstantCount::default();
+    for rewards in groups.iter().map(|members| present(rewards, members)).filter(|rewards| rewards.len() > 1)
+    {
+        count.groups += 1;
+        if is_constant(&rewards) {
+            match rewards[0] {
+                reward if reward >= max && max > min => count.all_max += 1,
+                reward if reward <= min && max > min => count.all_min += 1,
+                _ => count.other += 1,
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// The present rewards of a group, in row order.
+fn present(rewards: &[f64], members: &[u32]) -> Vec<f64> {
+    present_rewards(rewards, members).collect()
+}
+
+/// Gives `verdict` to kept rows for which `drops` holds.
+fn mark(verdicts: &mut [Verdict], verdict: Verdict, drops: impl Fn(usize) -> bool) {
+    for (row, given) in verdicts.iter_mut().enumerate() {
+        if *given == Verdict::Kept && drops(row) {
+            *given = verdict;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Rewards to draws: the numerics of karl-fast, and nothing else.
+//!
+//! ```text
+//!  rewards ──► advantage ──► filter ──► target ──► sample ──► rows
+//!  groups      who gets      which      how much   which,     in the order
+//!              credit        rows       each row   for this   of the draw
+//!                            count      weighs     seed
+//! ```
+//!
+//! Each stage is a module of pure functions over columns; [`selection`] runs them in a row. There is no
+//! Python here, no file, no clock and no generator: a draw is a function of (seed, records, settings), with
+//! the same bits on every machine. `exp` and `log` come from `libm` for that reason.
+//!
+//! A missing number is NaN and stays missing; an infinite one is an error that names its row; nothing panics
+//! on what a log holds.
+//!
+//! ```
+//! use karl_core::group::Groups;
+//! use karl_core::rng::Key;
+//! use karl_core::sample::{Ranking, Sampler};
+//! use karl_core::target::{Temperature, boltzmann};
+//!
+//! let rewards = [0.2, 0.9, 0.9, 0.4, 0.1, 0.7];
+//! let keys: Vec<Key> = (0..6).map(Key::of_index).collect();
+//!
+//! let target = boltzmann(&rewards, &Groups::whole(6)?, Temperature::Ess(0.5))?;
+//! assert!((target.reached_ess - 3.0).abs() < 1e-9);
+//!
+//! let mut ranking = Ranking::new(Sampler::Gumbel.keys(&target.log_weights, &keys, 7)?)?;
+//! let drawn = ranking.take(2);
+//! assert_eq!(drawn.len(), 2);
+//! # Ok::<(), karl_core::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod advantage;
+pub mod error;
+pub mod filter;
+pub mod group;
+pub mod numeric;
+pub mod order;
+pub mod reward;
+pub mod rng;
+pub mod sample;
+pub mod selection;
+pub mod summary;
+pub mod target;
+
+pub use advantage::Score;
+pub use error::{Error, Result};
+pub use filter::{Rules, Verdict};
+pub use group::Groups;
+pub use rng::{Key, Purpose};
+pub use sample::{Ranking, Sampler};
+pub use selection::{Population, Selection, Settings, select};
+pub use summary::Summary;
+pub use target::{Target, Temperature, boltzmann};

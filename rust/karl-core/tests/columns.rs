@@ -1,0 +1,118 @@
+//! Summaries, composites, the order of writing and splits, by hand.
+#![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
+
+use karl_core::numeric::sum;
+use karl_core::order::{split_of, write_order};
+use karl_core::reward::composite;
+use karl_core::rng::{id128, uniform};
+use karl_core::summary::range;
+use karl_core::{Key, Purpose, Summary};
+
+#[test]
+fn a_summary_has_the_numbers_of_the_present_values() {
+    let summary = Summary::of([1.0, 0.0, f64::NAN, 0.5, 0.5].into_iter(), 0.0, 1.0).unwrap();
+    assert_eq!((summary.count, summary.mean, summary.min, summary.max), (4, 0.5, 0.0, 1.0));
+    assert!((summary.std - 0.125f64.sqrt()).abs() < 1e-15);
+}
+
+#[test]
+fn a_range_leaves_out_what_is_missing() {
+    assert_eq!(range(&[f64::NAN, 0.5, -1.0, f64::NAN, 2.0]), (-1.0, 2.0));
+    assert_eq!(range(&[f64::NAN]), (0.0, 0.0));
+}
+
+#[test]
+fn a_bin_holds_its_lower_edge_and_the_last_bin_both() {
+    let edges = Summary::of([].into_iter(), 0.0, 1.0).unwrap().histogram.edges;
+    assert_eq!((edges.len(), edges[0], edges[20]), (21, 0.0, 1.0));
+    let histogram = Summary::of(edges.into_iter(), 0.0, 1.0).unwrap().histogram;
+    let mut wanted = vec![1; 20];
+    wanted[19] = 2;
+    assert_eq!(histogram.counts, wanted);
+}
+
+#[test]
+fn values_outside_the_range_are_counted_but_in_no_bin() {
+    let summary = Summary::of([-1.0, 0.5, 2.0].into_iter(), 0.0, 1.0).unwrap();
+    assert_eq!((summary.count, summary.histogram.counts.iter().sum::<u64>()), (3, 1));
+}
+
+#[test]
+fn a_range_of_one_point_fills_the_last_bin() {
+    let counts = Summary::of([0.7; 3].into_iter(), 0.7, 0.7).unwrap().histogram.counts;
+    assert_eq!((counts[19], counts.iter().sum::<u64>()), (3, 3));
+}
+
+#[test]
+fn a_summary_of_nothing_says_so() {
+    let summary = Summary::of([f64::NAN].into_iter(), 0.0, 1.0).unwrap();
+    assert_eq!(summary.count, 0);
+    assert!([summary.mean, summary.std, summary.min, summary.max].iter().all(|value| value.is_nan()));
+}
+
+#[test]
+fn a_missing_component_makes_the_reward_missing_even_at_weight_zero() {
+    let rewards = composite(&[&[1.0, 1.0], &[f64::NAN, 2.0]], &[1.0, 0.0]).unwrap();
+    assert!(rewards[0].is_nan());
+    assert_eq!(rewards[1], 1.0);
+}
+
+#[test]
+fn a_sum_keeps_what_a_plain_sum_loses() {
+    let terms = [1.0, 1e100, 1.0, -1e100];
+    assert_eq!(sum(terms.into_iter()), 2.0);
+    assert_eq!(terms.iter().sum::<f64>(), 0.0);
+}
+
+fn keys() -> Vec<Key> {
+    (0..1_000).map(Key::of_index).collect()
+}
+
+#[test]
+fn rows_are_written_in_the_order_of_their_second_number() {
+    let rows: Vec<u32> = (0..1_000).step_by(3).collect();
+    let written = write_order(&rows, &keys(), 7).unwrap();
+    let number = |&row: &u32| uniform(7, Key::of_index(row as usize), Purpose::Order);
+    assert!(written.is_sorted_by_key(number));
+    let mut sorted = written.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, rows, "the same rows");
+    let backward: Vec<u32> = rows.iter().rev().copied().collect();
+    assert_eq!(write_order(&backward, &keys(), 7).unwrap(), written, "whatever order they come in");
+    assert_ne!(write_order(&rows, &keys(), 8).unwrap(), written);
+}
+
+#[test]
+fn splits_have_their_shares_and_an_empty_split_gets_nothing() {
+    let counts = |fractions: [f64; 3]| {
+        let mut counts = [0; 3];
+        for key in keys() {
+            counts[split_of(7, key, &fractions)] += 1;
+        }
+        counts
+    };
+    let [train, valid, test] = counts([0.9, 0.1, 0.0]);
+    // Four standard deviations of a binomial count: 4 sqrt(1000 * 0.9 * 0.1).
+    assert!(i32::abs_diff(train, 900) < 38 && train + valid == 1_000 && test == 0);
+    assert_eq!(counts([0.0, 1.0, 0.0]), [0, 1_000, 0]);
+    // Fractions that fall short of 1 by rounding leave no row behind: the rest goes to the last that is not empty.
+    assert_eq!(counts([0.0, 1e-300, 0.0]), [0, 1_000, 0]);
+}
+
+#[test]
+fn rollouts_of_one_group_fall_on_one_side() {
+    let key = Key { id: id128(b"prompt 12"), ordinal: 0 };
+    let split = split_of(7, key, &[0.5, 0.5, 0.0]);
+    assert!((0..100).all(|_| split_of(7, key, &[0.5, 0.5, 0.0]) == split));
+    assert!((0..100).any(|seed| split_of(seed, key, &[0.5, 0.5, 0.0]) != split));
+}
+
+#[test]
+fn splits_do_not_follow_the_draw() {
+    // A threshold on one purpose says nothing about the other: about half of the small draws are in train.
+    let half = [0.5, 0.5, 0.0];
+    let small = keys().into_iter().filter(|&key| uniform(7, key, Purpose::Draw) < 0.5);
+    let train = small.clone().filter(|&key| split_of(7, key, &half) == 0).count() as f64;
+    let of = small.count() as f64;
+    assert!((train - of / 2.0).abs() < 4.0 * (of / 4.0).sqrt());
+}

@@ -1,0 +1,65 @@
+//! Sums, moments and log-sum-exp.
+
+use crate::naive;
+use crate::{CLOSE, close, config};
+use karl_core::numeric::{LogSumExp, Moments, ess, log_mean_exp, log_sum_exp, mean_and_variance};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn log_sum_exp_equals_its_twin_and_merges(values in prop::collection::vec(-30.0..30.0, 1..40), cut in 0..40_usize) {
+        let direct = log_sum_exp(&values).unwrap();
+        prop_assert!(close(direct, naive::log_sum_exp(&values)));
+        prop_assert!(close(log_mean_exp(&values).unwrap(), direct - libm::log(values.len() as f64)));
+        let (left, right) = values.split_at(cut.min(values.len()));
+        let state = |part: &[f64]| {
+            let mut state = LogSumExp::EMPTY;
+            for &value in part {
+                state.push(value);
+            }
+            state
+        };
+        prop_assert!(close(state(left).merge(state(right)).value(), direct));
+        prop_assert!(close(state(right).merge(state(left)).value(), direct));
+        prop_assert_eq!(state(left).merge(LogSumExp::EMPTY), state(left));
+        prop_assert_eq!(LogSumExp::EMPTY.merge(state(left)), state(left));
+    }
+
+    #[test]
+    fn log_sum_exp_moves_with_a_constant(values in prop::collection::vec(-30.0..30.0, 1..40), shift in -1e6..1e6) {
+        let shifted: Vec<f64> = values.iter().map(|value| value + shift).collect();
+        prop_assert!(close(log_sum_exp(&shifted).unwrap(), log_sum_exp(&values).unwrap() + shift));
+    }
+
+    #[test]
+    fn ess_equals_its_twin_and_stays_in_bounds(logs in prop::collection::vec(-20.0..20.0, 1..40)) {
+        let weights: Vec<f64> = logs.iter().map(|&log| libm::exp(log)).collect();
+        let ess = ess(&logs).unwrap();
+        prop_assert!(close(ess, naive::ess(&weights)));
+        prop_assert!((1.0 - CLOSE..=logs.len() as f64 + CLOSE).contains(&ess));
+    }
+
+    #[test]
+    fn moments_stream_merge_and_agree_with_two_passes(values in prop::collection::vec(-9.0..9.0, 0..40), cut in 0..40_usize) {
+        let state = |part: &[f64]| {
+            let mut state = Moments::default();
+            for &value in part {
+                state.push(value);
+            }
+            state
+        };
+        let (left, right) = values.split_at(cut.min(values.len()));
+        for ddof in [0, 1] {
+            let twice = mean_and_variance(values.iter().copied(), ddof);
+            for moments in [state(&values), state(left).merge(state(right))] {
+                prop_assert_eq!(moments.variance(ddof).is_some(), twice.is_some());
+                if let (Some(variance), Some((mean, expected))) = (moments.variance(ddof), twice) {
+                    prop_assert!(close(moments.mean, mean) && close(variance, expected));
+                    prop_assert!(close(expected, naive::variance(&values, ddof)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Which rows belong together, may be drawn, and come first.
+
+use crate::naive;
+use crate::{code, config, log};
+use karl_core::filter::{constant_groups, missing_reward, tally};
+use karl_core::sample::cap_per_group;
+use karl_core::{Groups, Ranking, Rules, Verdict};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn members_are_the_rows_of_each_code_in_row_order((_, codes) in log()) {
+        let groups = naive::groups(&codes);
+        for group in 0..groups.len() {
+            let rows: Vec<usize> = (0..codes.len()).filter(|&row| codes[row].map(usize::from) == Some(group)).collect();
+            let members: Vec<usize> = groups.members(group).iter().map(|&row| row as usize).collect();
+            prop_assert_eq!(&members, &rows);
+        }
+        prop_assert_eq!(groups.iter().map(<[u32]>::len).sum::<usize>(), groups.grouped());
+        prop_assert!((0..codes.len()).all(|row| groups.code(row) == codes[row].map(usize::from)));
+    }
+
+    #[test]
+    fn ids_are_numbered_by_first_appearance(ids in prop::collection::vec(-3..3_i64, 0..20)) {
+        let mut order: Vec<i64> = Vec::new();
+        for &id in ids.iter().filter(|&&id| id >= 0) {
+            if !order.contains(&id) {
+                order.push(id);
+            }
+        }
+        let groups = Groups::from_ids(&ids).unwrap();
+        prop_assert_eq!(groups.len(), order.len());
+        prop_assert!((0..ids.len()).all(|row| groups.code(row).map_or(-1, |code| order[code]) == ids[row].max(-1)));
+    }
+
+    #[test]
+    fn singles_get_a_group_each_and_the_others_keep_theirs((_, codes) in log()) {
+        let (groups, missing) = (naive::groups(&codes), codes.iter().filter(|code| code.is_none()).count());
+        let singles = groups.with_singles().unwrap();
+        prop_assert_eq!((singles.len(), singles.grouped()), (groups.len() + missing, codes.len()));
+        for row in 0..codes.len() {
+            let single = singles.code(row).unwrap();
+            prop_assert_eq!(groups.code(row).unwrap_or(single), single);
+            prop_assert!(groups.code(row).is_some() || singles.members(single).len() == 1);
+        }
+    }
+
+    #[test]
+    fn the_verdicts_equal_the_twin(
+        (rewards, codes) in log(),
+        prints in prop::collection::vec(0..4_u128, 40),
+        minimum in prop::option::of(-2.0..2.0),
+        (drop_constant_groups, dedup) in (any::<bool>(), any::<bool>()),
+    ) {
+        let rules = Rules { min_reward: minimum, drop_constant_groups, dedup, max_per_group: None };
+        let prints = &prints[..rewards.len()];
+        let mut verdicts = vec![Verdict::Kept; rewards.len()];
+        missing_reward(&mut verdicts, &rewards).unwrap();
+        rules.mark(&mut verdicts, &rewards, &naive::groups(&codes), Some(prints)).unwrap();
+        prop_assert_eq!(tally(&verdicts).iter().sum::<usize>(), rewards.len());
+        prop_assert_eq!(verdicts, naive::verdicts(&rules, &rewards, &codes, prints));
+    }
+
+    #[test]
+    fn constant_groups_are_those_with_score_zero((rewards, codes) in log()) {
+        let groups = naive::groups(&codes);
+        let count = constant_groups(&rewards, &groups).unwrap();
+        let present = |members: &[u32]| -> Vec<f64> {
+            members.iter().map(|&row| rewards[row as usize]).filter(|reward| !reward.is_nan()).collect()
+        };
+        let judged: Vec<Vec<f64>> = groups.iter().map(present).filter(|rewards| rewards.len() > 1).collect();
+        let constant = judged.iter().filter(|rewards| naive::variance(rewards, 0) <= 0.0).count();
+        prop_assert_eq!((count.groups, count.constant()), (judged.len(), constant));
+    }
+
+    #[test]
+    fn a_ranking_taken_in_any_pieces_is_the_sorted_order(
+        keys in prop::collection::vec(prop_oneof![-2.0..2.0, Just(0.5), Just(0.0), Just(-0.0), Just(f64::NEG_INFINITY)], 0..60),
+        pieces in prop::collection::vec(0..9_usize, 0..20),
+    ) {
+        let expected = naive::ranking(&keys);
+        let mut ranking = Ranking::new(keys.clone()).unwrap();
+        let mut taken = Vec::new();
+        for piece in pieces {
+            taken.extend(ranking.take(piece));
+            let next = expected.get(taken.len()).map(|&row| keys[row as usize]);
+            prop_assert_eq!(ranking.threshold(), next);
+            prop_assert_eq!(ranking.remaining(), expected.len() - taken.len());
+        }
+        taken.extend(ranking.take(usize::MAX));
+        prop_assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn a_cap_equals_passing_over_full_groups(
+        rows in prop::collection::vec((prop_oneof![-2.0..2.0, Just(0.5)], code()), 0..40),
+        most in 0..4_usize,
+    ) {
+        let (mut keys, codes): (Vec<f64>, Vec<Option<u8>>) = rows.into_iter().unzip();
+        let expected = naive::capped(&keys, &codes, most);
+        let capped = cap_per_group(&mut keys, &naive::groups(&codes), most).unwrap();
+        prop_assert_eq!(capped, keys.len() - expected.len());
+        prop_assert_eq!(Ranking::new(keys).unwrap().take(usize::MAX), expected);
+    }
+}

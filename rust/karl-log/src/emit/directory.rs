@@ -1,0 +1,133 @@
+//! A directory that appears whole or not at all.
+//!
+//! Everything is written into a hidden directory beside the target, synced, and renamed. An existing output is
+//! swapped with the new one in a single step where the system can (Linux, macOS), so that at every moment the
+//! target is either the old or the new whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tempfile::TempDir;
+
+use crate::error::{Error, Result};
+use crate::watch::Watch;
+
+/// The file that marks a directory as an output of ours: only such a one is ever replaced.
+pub const MANIFEST: &str = "manifest.json";
+
+/// How much is written between two looks at the watch.
+const BLOCK: usize = 1 << 20;
+
+/// One file of the directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its lines, without line ends.
+    pub lines: &'a [&'a str],
+}
+
+/// Refuses a target that may not be written: before any work is done, and again when it is written.
+///
+/// # Errors
+/// [`Error::Exists`] if something is there and `force` is off, or if it is not an output of ours.
+pub fn check_target(target: &Path, force: bool) -> Result<()> {
+    let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
+    let Ok(facts) = fs::symlink_metadata(target) else { return Ok(()) };
+    if !facts.is_dir() {
+        return refuse("it exists and is no directory");
+    }
+    let mut entries = fs::read_dir(target).map_err(|error| Error::io("list", target, error))?;
+    if entries.next().is_none() {
+        return Ok(());
+    }
+    match (target.join(MANIFEST).is_file(), force) {
+        (true, true) => Ok(()),
+        (true, false) => refuse("it exists"),
+        (false, _) => refuse("it exists and holds no data set of karl-fast"),
+    }
+}
+
+/// Writes all parts, or nothing.
+///
+/// # Errors
+/// As [`check_target`]; [`Error::Io`] if anything cannot be written; [`Error::Interrupted`]. The target is then
+/// what it was.
+pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
+    check_target(target, force)?;
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let create = |error| Error::io("create a directory in", parent, error);
+    fs::create_dir_all(parent).map_err(create)?;
+    let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let staging =
+        tempfile::Builder::new().prefix(&format!(".{name}.karl-fast-")).tempdir_in(parent).map_err(create)?;
+    for part in parts {
+        file(&staging.path().join(part.name), part.lines, watch)?;
+    }
+    open_to_others(staging.path())?;
+    sync(staging.path())?;
+    watch.advance(0)?;
+    replace(staging, target)?;
+    sync(parent)
+}
+
+fn file(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
+    let io = |error| Error::io("write", path, error);
+    let file = File::create_new(path).map_err(io)?;
+    let mut out = io::BufWriter::with_capacity(BLOCK, file);
+    for line in lines {
+        out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).map_err(io)?;
+        watch.advance(line.len() as u64)?;
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(io)
+}
+
+/// Temporary directories are made for their owner alone; an output has the mode that the user's umask gives.
+fn open_to_others(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let io = |error| Error::io("set the mode of", path, error);
+    let probe = path.join(".mode");
+    fs::create_dir(&probe).map_err(io)?;
+    let mode = fs::metadata(&probe).map_err(io)?.permissions().mode();
+    fs::remove_dir(&probe).map_err(io)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(io)
+}
+
+fn sync(directory: &Path) -> Result<()> {
+    File::open(directory)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| Error::io("sync", directory, error))
+}
+
+/// Puts the staged directory in the target's place; what was there goes.
+fn replace(staging: TempDir, target: &Path) -> Result<()> {
+    let io = |error: io::Error| Error::io("rename to", target, error);
+    if target.symlink_metadata().is_err() {
+        fs::rename(staging.path(), target).map_err(io)?;
+        let _moved: PathBuf = staging.keep();
+        return Ok(());
+    }
+    match renameat_with(CWD, staging.path(), CWD, target, RenameFlags::EXCHANGE) {
+        // The staging name now holds the old output, which goes with it.
+        Ok(()) => staging.close().map_err(|error| Error::io("remove the old output beside", target, error)),
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => {
+            swap(staging, target)
+        }
+        Err(error) => Err(io(error.into())),
+    }
+}
+
+/// Two renames, for file systems that cannot exchange: for a moment there is no target, never a half one.
+fn swap(staging: TempDir, target: &Path) -> Result<()> {
+    let io = |error: io::Error| Error::io("rename to", target, error);
+    let old = staging.path().with_extension("old");
+    fs::rename(target, &old).map_err(io)?;
+    if let Err(error) = fs::rename(staging.path(), target) {
+        fs::rename(&old, target).map_err(io)?;
+        return Err(io(error));
+    }
+    let _moved: PathBuf = staging.keep();
+    fs::remove_dir_all(&old).map_err(|error| Error::io("remove", &old, error))
+}

@@ -1,0 +1,265 @@
+//! The rows of a data set before it is written: drawn, parsed, cleaned, and replaced where they failed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use karl_core::order::{check_fractions, split_of, write_order};
+use karl_core::rng::{Key, id128};
+use karl_core::sample::Ranking;
+use serde_json::{Map, Number, Value, json};
+
+use super::example::{Flaw, Read, example, present};
+use super::redact::{Found, redact};
+use super::render::{Shape, row};
+use crate::error::{Error, Result};
+use crate::fetch::fetch;
+use crate::log::Log;
+use crate::trusted;
+use crate::watch::Watch;
+
+/// The most rows that are fetched at a time.
+const BATCH: usize = 4096;
+
+/// Says whether a rendered row is short enough; an error ends the job.
+pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<bool, String>;
+
+/// What the selection knows of each row of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The reward, composite or not. `[B]`
+    pub rewards: &'a [f64],
+    /// What was tempered. `[B]`
+    pub scores: &'a [f64],
+    /// Its log-weight under the target. `[B]`
+    pub log_weights: &'a [f64],
+}
+
+/// How to make rows of records.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What a row looks like.
+    pub shape: Shape,
+    /// Whether secrets stay as they are.
+    pub allow_secrets: bool,
+}
+
+/// The rows of a data set, in memory.
+#[derive(Debug, Default)]
+pub struct Draft {
+    /// The log's row of each, in the order of the draw.
+    pub rows: Vec<u32>,
+    /// The text of each, without its line end.
+    pub lines: Vec<String>,
+    /// Chosen records that were not written, by reason.
+    pub dropped: BTreeMap<Flaw, u64>,
+    /// Rows that lost messages after their last assistant turn.
+    pub trimmed_rows: u64,
+    /// The messages they lost.
+    pub trimmed_messages: u64,
+    /// Secrets that were replaced, by family.
+    pub secrets: Found,
+    /// What the rows look like.
+    pub shape: Option<Shape>,
+}
+
+/// A record on its way to a row.
+struct Candidate {
+    row: u32,
+    record: Value,
+    body: Body,
+}
+
+enum Body {
+    Raw(Vec<u8>),
+    Example(Read),
+}
+
+/// Draws `count` rows that can be written; each that cannot is counted, and the next in the ranking takes its
+/// place.
+///
+/// # Errors
+/// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
+pub fn draft(
+    log: &Log,
+    facts: Facts<'_>,
+    ranking: &mut Ranking,
+    count: usize,
+    settings: Settings,
+    judge: Option<Judge<'_>>,
+    watch: &Watch,
+) -> Result<Draft> {
+    let mut work = Work { log, facts, settings, judge, draft: Draft::default() };
+    while work.draft.rows.len() < count {
+        let rows = ranking.take((count - work.draft.rows.len()).min(BATCH));
+        if rows.is_empty() {
+            break;
+        }
+        let records = fetch(log, &rows, watch)?;
+        let candidates: Vec<_> =
+            rows.into_iter().zip(records).filter_map(|(row, bytes)| work.read(row, bytes)).collect();
+        let shape = *work.draft.shape.get_or_insert_with(|| settle(settings.shape, &candidates));
+        candidates.into_iter().try_for_each(|candidate| work.finish(candidate, shape))?;
+    }
+    Ok(work.draft)
+}
+
+fn settle(wanted: Shape, candidates: &[Candidate]) -> Shape {
+    wanted.settle(candidates.iter().filter_map(|candidate| match &candidate.body {
+        Body::Raw(_) => None,
+        Body::Example(read) => Some(&read.example),
+    }))
+}
+
+struct Work<'a> {
+    log: &'a Log,
+    facts: Facts<'a>,
+    settings: Settings,
+    judge: Option<Judge<'a>>,
+    draft: Draft,
+}
+
+impl Work<'_> {
+    fn read(&mut self, row: u32, bytes: Vec<u8>) -> Option<Candidate> {
+        let candidate = self.parse(row, bytes);
+        candidate.map_err(|flaw| self.drop(flaw)).ok()
+    }
+
+    fn parse(&self, row: u32, bytes: Vec<u8>) -> std::result::Result<Candidate, Flaw> {
+        let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let body = match self.settings.shape {
+            Shape::Raw => Body::Raw(bytes),
+            _ => Body::Example(example(&record, self.fields(row))?),
+        };
+        Ok(Candidate { row, record, body })
+    }
+
+    fn finish(&mut self, candidate: Candidate, shape: Shape) -> Result<()> {
+        let row = candidate.row;
+        let trimmed = if let Body::Example(read) = &candidate.body { read.trimmed as u64 } else { 0 };
+        let mut secrets = Found::new();
+        let line = match self.line(candidate, shape, &mut secrets) {
+            Ok(line) => line,
+            Err(flaw) => {
+                self.drop(flaw);
+                return Ok(());
+            }
+        };
+        if !self.judge.map_or(Ok(true), |judge| judge(&line)).map_err(Error::Judge)? {
+            self.drop(Flaw::TooManyTokens);
+            return Ok(());
+        }
+        self.draft.rows.push(row);
+        self.draft.lines.push(line);
+        self.draft.trimmed_rows += u64::from(trimmed > 0);
+        self.draft.trimmed_messages += trimmed;
+        secrets
+            .into_iter()
+            .for_each(|(family, count)| *self.draft.secrets.entry(family).or_default() += count);
+        Ok(())
+    }
+
+    fn line(
+        &self,
+        candidate: Candidate,
+        shape: Shape,
+        secrets: &mut Found,
+    ) -> std::result::Result<String, Flaw> {
+        match candidate.body {
+            Body::Raw(bytes) => self.raw(candidate.record, bytes, secrets),
+            Body::Example(read) => {
+                let mut fields = row(read.example, shape)?;
+                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.record));
+                self.clean(&mut fields, secrets);
+                Ok(Value::Object(fields).to_string())
+            }
+        }
+    }
+
+    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break.
+    fn raw(&self, record: Value, bytes: Vec<u8>, secrets: &mut Found) -> std::result::Result<String, Flaw> {
+        let Value::Object(mut fields) = record else { return Err(Flaw::Unparsable) };
+        self.clean(&mut fields, secrets);
+        if secrets.is_empty() && !bytes.contains(&b'\n') {
+            return String::from_utf8(bytes).map_err(|_| Flaw::Unparsable);
+        }
+        Ok(Value::Object(fields).to_string())
+    }
+
+    fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
+        if !self.settings.allow_secrets {
+            redact(fields, secrets);
+        }
+    }
+
+    /// What every row says of itself; trainers ignore it, and no training text holds any of it.
+    fn stamp(&self, row: u32, record: &Value) -> Value {
+        let at = row as usize;
+        json!({
+            "id": self.id(row, record),
+            "group": self.log.group.name(at),
+            "reward": number(self.facts.rewards[at]),
+            "score": number(self.facts.scores[at]),
+            "log_weight": number(self.facts.log_weights[at]),
+            "copies": 1,
+        })
+    }
+
+    fn id(&self, row: u32, record: &Value) -> String {
+        let part = |path| {
+            present(record, Some(path))
+                .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+        };
+        let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
+        parts.map_or_else(|| format!("{:032x}", self.log.digests[row as usize]), |parts| parts.join("/"))
+    }
+
+    fn fields(&self, row: u32) -> &crate::format::Fields {
+        &self.log.inputs[self.log.places[row as usize].input as usize].fields
+    }
+
+    fn drop(&mut self, flaw: Flaw) {
+        *self.draft.dropped.entry(flaw).or_default() += 1;
+    }
+}
+
+/// A number as JSON; null where it is not finite.
+fn number(value: f64) -> Value {
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+impl Draft {
+    /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id).
+    ///
+    /// A split other than train with fewer than `fewest` rows goes to train: trainers refuse one smaller than
+    /// their batch. The second result is how many rows went.
+    ///
+    /// # Errors
+    /// [`Error::Draw`] for fractions that are none.
+    pub fn split(
+        &self,
+        log: &Log,
+        seed: u64,
+        fractions: &[f64; 3],
+        fewest: usize,
+    ) -> Result<([Vec<usize>; 3], [usize; 3])> {
+        check_fractions(fractions)?;
+        let line_of: HashMap<u32, usize> =
+            self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
+        let order = write_order(&self.rows, &log.keys, seed)?;
+        let of = |row: u32| split_of(seed, group_key(log, row as usize), fractions);
+        let mut sizes = [0; 3];
+        order.iter().for_each(|&row| sizes[of(row)] += 1);
+        let merged =
+            std::array::from_fn(|split| if split > 0 && sizes[split] < fewest { sizes[split] } else { 0 });
+        let mut lines: [Vec<usize>; 3] = Default::default();
+        for row in order {
+            let split = of(row);
+            lines[if merged[split] > 0 { 0 } else { split }].push(line_of[&row]);
+        }
+        Ok((lines, merged))
+    }
+}
+
+/// All rollouts of one group fall into one split; a record without a group stands for itself.
+fn group_key(log: &Log, row: usize) -> Key {
+    log.group.name(row).map_or(log.keys[row], |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
+}

@@ -1,0 +1,151 @@
+//! One parsed record to one training example, or to a reason why it is none.
+//!
+//! The lint is what trainers choke on, each rule seen to break `mlx_lm lora`: a conversation must hold an assistant
+//! turn and end with one; a message without content must call a tool; an empty text has nothing to predict, and its
+//! loss is 0/0.
+
+use serde_json::{Map, Value, json};
+
+use crate::field::Path;
+use crate::format::Fields;
+use crate::trusted::lookup;
+
+/// Why a chosen record is not written. Each is counted under its name on every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// The trusted parser refuses it: damage in a value that the scan skipped, a lone surrogate, deep nesting.
+    Unparsable,
+    /// It holds no conversation, no prompt with completion and no text.
+    NoTrajectory,
+    /// A message is no object with a role, or its content is neither text nor parts of text.
+    BadMessage,
+    /// A message has neither content nor tool calls.
+    EmptyMessage,
+    /// No turn of the assistant, or nothing in its completion.
+    NoAssistantTurn,
+    /// A text without a conversation in a data set of conversations.
+    OtherShape,
+    /// Longer than the caller's limit of tokens.
+    TooManyTokens,
+}
+
+impl Flaw {
+    /// The name that reports use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unparsable => "unparsable",
+            Self::NoTrajectory => "no_trajectory",
+            Self::BadMessage => "bad_message",
+            Self::EmptyMessage => "empty_message",
+            Self::NoAssistantTurn => "no_assistant_turn",
+            Self::OtherShape => "other_shape",
+            Self::TooManyTokens => "too_many_tokens",
+        }
+    }
+}
+
+/// What a trainer learns from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Example {
+    /// A conversation that ends with the assistant.
+    Chat {
+        /// The messages, as objects.
+        messages: Vec<Value>,
+        /// The tools that the model was offered, where the record knows them.
+        tools: Option<Value>,
+    },
+    /// One prompt and its completion.
+    Completion {
+        /// What was asked.
+        prompt: String,
+        /// What was answered.
+        completion: String,
+    },
+    /// A text.
+    Text(String),
+}
+
+/// An example, with what was cut off it.
+#[derive(Debug)]
+pub struct Read {
+    /// The example.
+    pub example: Example,
+    /// Messages after the last assistant turn: nothing learns from them.
+    pub trimmed: usize,
+}
+
+/// Makes an example of a record.
+///
+/// # Errors
+/// The [`Flaw`] that the lint found.
+pub fn example(record: &Value, fields: &Fields) -> Result<Read, Flaw> {
+    let get = |path: &Option<Path>| present(record, path.as_ref());
+    if let Some(messages) = get(&fields.messages) {
+        return chat(messages.as_array().ok_or(Flaw::BadMessage)?.clone(), get(&fields.tools));
+    }
+    match (get(&fields.prompt), get(&fields.completion), get(&fields.text)) {
+        (Some(Value::String(prompt)), Some(Value::String(completion)), _) => completed(prompt, completion),
+        (Some(prompt), Some(completion), _) => {
+            let mut messages = turns(prompt, "user");
+            messages.extend(turns(completion, "assistant"));
+            chat(messages, get(&fields.tools))
+        }
+        (_, _, Some(Value::String(text))) if !text.is_empty() => whole(Example::Text(text.clone())),
+        _ => Err(Flaw::NoTrajectory),
+    }
+}
+
+/// The value at a path; null counts as absent.
+pub(crate) fn present<'v>(record: &'v Value, path: Option<&Path>) -> Option<&'v Value> {
+    path.and_then(|path| lookup(record, path)).filter(|value| !value.is_null())
+}
+
+fn whole(example: Example) -> Result<Read, Flaw> {
+    Ok(Read { example, trimmed: 0 })
+}
+
+fn completed(prompt: &str, completion: &str) -> Result<Read, Flaw> {
+    if completion.is_empty() {
+        return Err(Flaw::NoAssistantTurn);
+    }
+    whole(Example::Completion { prompt: prompt.to_owned(), completion: completion.to_owned() })
+}
+
+/// A list of messages as it is; anything else as the content of one message.
+fn turns(value: &Value, role: &str) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_else(|| vec![json!({"role": role, "content": value})])
+}
+
+fn chat(mut messages: Vec<Value>, tools: Option<&Value>) -> Result<Read, Flaw> {
+    let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
+    let roles: Option<Vec<String>> = messages.iter().map(role).collect();
+    let roles = roles.ok_or(Flaw::BadMessage)?;
+    let last = roles.iter().rposition(|role| role == "assistant").ok_or(Flaw::NoAssistantTurn)?;
+    let trimmed = messages.len() - (last + 1);
+    messages.truncate(last + 1);
+    messages.iter_mut().filter_map(Value::as_object_mut).try_for_each(content)?;
+    let tools = tools.filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty())).cloned();
+    Ok(Read { example: Example::Chat { messages, tools }, trimmed })
+}
+
+/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
+fn content(message: &mut Map<String, Value>) -> Result<(), Flaw> {
+    let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+    match message.get("content") {
+        Some(Value::String(_)) => Ok(()),
+        None | Some(Value::Null) if calls => Ok(()),
+        None | Some(Value::Null) => Err(Flaw::EmptyMessage),
+        Some(Value::Array(parts)) => {
+            let text: Option<String> = parts.iter().map(part).collect();
+            message.insert("content".to_owned(), Value::String(text.ok_or(Flaw::BadMessage)?));
+            Ok(())
+        }
+        Some(_) => Err(Flaw::BadMessage),
+    }
+}
+
+fn part(part: &Value) -> Option<&str> {
+    let text = part.get("type").is_none_or(|kind| kind == "text");
+    part.get("text").filter(|_| text)?.as_str()
+}

@@ -1,0 +1,20 @@
+//! Chosen records to the rows of a data set.
+//!
+//! ```text
+//! ranking ──► fetch ──► trusted parse ──► example ──► redact ──► judge ──► Draft ──► directory
+//! next key       bytes      whole value       trim, lint    secrets    length     rows      whole or not at all
+//! ```
+//!
+//! A chosen record that fails on the way is counted under its [`Flaw`], and the next key takes its place: the law
+//! of the rest is unchanged.
+
+pub mod directory;
+pub mod draft;
+pub mod example;
+pub mod redact;
+pub mod render;
+mod transcript;
+
+pub use draft::{Draft, Facts, Judge, Settings, draft};
+pub use example::{Example, Flaw};
+pub use render::Shape;

@@ -1,0 +1,95 @@
+//! Examples to the lines that trainers read, all of one shape: mlx-lm decides on a whole file by its first row.
+
+use serde_json::{Map, Value, json};
+
+use super::example::{Example, Flaw};
+use super::transcript::{body, transcript};
+
+/// What a row looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `messages` and, where known, `tools`.
+    Chat,
+    /// `prompt` and `completion`, both text.
+    PromptCompletion,
+    /// `text`.
+    Text,
+    /// The record's own bytes.
+    Raw,
+}
+
+impl Shape {
+    /// Every shape.
+    pub const ALL: [Self; 4] = [Self::Chat, Self::PromptCompletion, Self::Text, Self::Raw];
+
+    /// The name by which it is asked for.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::PromptCompletion => "prompt-completion",
+            Self::Text => "text",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// The shape of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        Self::ALL.into_iter().find(|shape| shape.name() == name)
+    }
+
+    /// What a data set asked for in this shape gets: a log without any conversation keeps its own shape.
+    pub(super) fn settle<'e>(self, examples: impl Iterator<Item = &'e Example> + Clone) -> Self {
+        let chat = |example: &Example| matches!(example, Example::Chat { .. });
+        let text = |example: &Example| matches!(example, Example::Text(_));
+        match self {
+            Self::Chat if examples.clone().any(chat) => Self::Chat,
+            Self::Chat | Self::PromptCompletion if examples.clone().all(text) => Self::Text,
+            Self::Chat => Self::PromptCompletion,
+            other => other,
+        }
+    }
+}
+
+/// The row's fields in a shape.
+///
+/// # Errors
+/// [`Flaw::OtherShape`] where the example cannot take it.
+pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, Flaw> {
+    let value = match (shape, example) {
+        (Shape::Chat, Example::Chat { messages, tools: Some(tools) }) => {
+            json!({"messages": messages, "tools": tools})
+        }
+        (Shape::Chat, Example::Chat { messages, tools: None }) => json!({"messages": messages}),
+        (Shape::Chat, Example::Completion { prompt, completion }) => json!({"messages": [
+            {"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]}),
+        (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages),
+        (Shape::PromptCompletion, Example::Completion { prompt, completion }) => {
+            json!({"prompt": prompt, "completion": completion})
+        }
+        (Shape::Text, Example::Chat { messages, .. }) => json!({"text": transcript(&messages)}),
+        (Shape::Text, Example::Completion { prompt, completion }) => json!({"text": prompt + &completion}),
+        (Shape::Text, Example::Text(text)) => json!({"text": text}),
+        (Shape::Chat | Shape::PromptCompletion, Example::Text(_)) | (Shape::Raw, _) => {
+            return Err(Flaw::OtherShape);
+        }
+    };
+    match value {
+        Value::Object(row) => Ok(row),
+        _ => Err(Flaw::OtherShape),
+    }
+}
+
+/// The last assistant turn is the completion. A lone user message before it is the prompt as it is; more than that
+/// is a transcript that ends where the assistant is to speak.
+fn split(messages: &[Value]) -> Value {
+    let (last, before) =
+        messages.split_last().map_or((&Value::Null, messages), |(last, before)| (last, before));
+    let prompt = match before {
+        [only] if only["role"] == "user" => body(only),
+        _ => transcript(before) + "\n\nassistant: ",
+    };
+    json!({"prompt": prompt, "completion": body(last)})
+}

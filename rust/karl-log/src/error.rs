@@ -1,0 +1,96 @@
+//! What can go wrong while a log is read or a data set is written.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a log could not be read or a data set not written. One damaged record is never an error: it is a
+/// [`Reason`](crate::scan::Reason), counted.
+#[derive(Debug)]
+pub enum Error {
+    /// The operating system refused.
+    Io {
+        /// What was being done: `open`, `read`, `write`, ...
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Its reason.
+        source: io::Error,
+    },
+    /// The input is not something that holds records.
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A dotted field path that means nothing.
+    Field {
+        /// As it came.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A record is no longer what it was when the log was scanned.
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Where the record began, in bytes of the decoded file.
+        offset: u64,
+    },
+    /// The output exists and may not be replaced.
+    Exists {
+        /// The output.
+        path: PathBuf,
+        /// What may not be replaced about it.
+        problem: &'static str,
+    },
+    /// The numerics refused an argument.
+    Draw(karl_core::Error),
+    /// The caller's own judgement of a row failed.
+    Judge(String),
+    /// The caller asked to stop.
+    Interrupted,
+}
+
+impl Error {
+    /// An [`Error::Io`] with its path.
+    pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { doing, path: path.to_path_buf(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
+            Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
+            Self::Changed { path, offset } => {
+                write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
+            }
+            Self::Exists { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Draw(error) => error.fmt(f),
+            Self::Judge(problem) => write!(f, "a row could not be judged: {problem}"),
+            Self::Interrupted => write!(f, "interrupted"),
+        }
+    }
+}
+
+impl From<karl_core::Error> for Error {
+    fn from(error: karl_core::Error) -> Self {
+        Self::Draw(error)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The second pass: the bytes of the chosen records, and only theirs.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use karl_core::rng::id128;
+
+use crate::error::{Error, Result};
+use crate::log::{Log, Place};
+use crate::source::{Codec, Source};
+use crate::watch::Watch;
+
+/// Reads records again, as they came; the result is in the order of `rows`.
+///
+/// # Errors
+/// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
+/// scanned, [`Error::Interrupted`].
+pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    let place = |at: usize| log.places[rows[at] as usize];
+    order.sort_unstable_by_key(|&at| (place(at).input, place(at).offset));
+    let mut records = vec![Vec::new(); rows.len()];
+    for of_one_file in order.chunk_by(|&a, &b| place(a).input == place(b).input) {
+        let source = &log.inputs[place(of_one_file[0]).input as usize].source;
+        let mut reader = Reader::open(source)?;
+        for &at in of_one_file {
+            let place = place(at);
+            let record = reader.record(place).map_err(|error| failure(source, place, error))?;
+            if id128(&record) != log.digests[rows[at] as usize] {
+                return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
+            }
+            watch.advance(u64::from(place.length))?;
+            records[at] = record;
+        }
+    }
+    Ok(records)
+}
+
+fn failure(source: &Source, place: Place, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return Error::Changed { path: source.path.clone(), offset: place.offset };
+    }
+    Error::io("read", &source.path, error)
+}
+
+/// A file read at rising offsets: by seeking where it is plain, by unpacking again where it is packed.
+enum Reader {
+    Plain(std::fs::File),
+    Packed { stream: Box<dyn Read + Send>, at: u64 },
+}
+
+impl Reader {
+    fn open(source: &Source) -> Result<Self> {
+        Ok(match source.codec {
+            Codec::Plain => Self::Plain(source.reader_at(0)?),
+            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.reader()?, at: 0 },
+        })
+    }
+
+    fn record(&mut self, place: Place) -> io::Result<Vec<u8>> {
+        let mut record = vec![0; place.length as usize];
+        match self {
+            Self::Plain(file) => {
+                file.seek(SeekFrom::Start(place.offset))?;
+                file.read_exact(&mut record)?;
+            }
+            Self::Packed { stream, at } => {
+                io::copy(&mut stream.take(place.offset - *at), &mut io::sink())?;
+                stream.read_exact(&mut record)?;
+                *at = place.offset + u64::from(place.length);
+            }
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,20 @@
+//! Records that name their fields plainly, and every other record together with `--id`, `--group`, `--reward` and
+//! `--messages`.
+
+use super::Format;
+
+/// The format that fits every record.
+pub const GENERIC: Format = Format {
+    name: "generic",
+    about: "id, group, reward and messages under their own names",
+    signature: &[],
+    id: "id",
+    group: "group",
+    reward: "reward",
+    domain: "domain",
+    messages: "messages",
+    tools: "tools",
+    prompt: "prompt",
+    completion: "completion",
+    text: "text",
+};

@@ -1,0 +1,22 @@
+//! tau-bench's `historical_trajectories` and the checkpoints of its `run.py`: one JSON array of results.
+//!
+//! The same task is run in several trials, so the task is the group. A trajectory ends with the user's or the
+//! environment's turn (`###STOP###`), which nobody trains on: it is trimmed on export.
+
+use super::Format;
+
+/// Results of tau-bench (<https://github.com/sierra-research/tau-bench>).
+pub const TAU_BENCH: Format = Format {
+    name: "tau-bench",
+    about: "tau-bench results: task_id, trial, traj, reward",
+    signature: &["task_id", "trial", "traj", "reward"],
+    id: "task_id,trial",
+    group: "task_id",
+    reward: "reward",
+    domain: "",
+    messages: "traj",
+    tools: "",
+    prompt: "",
+    completion: "",
+    text: "",
+};

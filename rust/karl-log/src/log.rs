@@ -1,0 +1,193 @@
+//! A whole log as columns: one row a record, in an order that depends on the records alone.
+//!
+//! Rows are sorted by (id, hash of the record's bytes). Everything after reading folds, breaks ties and numbers in
+//! that order, and so does not depend on how the records lay in files. Records with one id are told apart by their
+//! ordinal in it; records equal in id and bytes are interchangeable.
+
+use std::collections::{BTreeMap, HashSet};
+
+use karl_core::rng::Key;
+
+use crate::category::Category;
+use crate::error::Result;
+use crate::layout::Input;
+use crate::read::Settings;
+use crate::scan::{Bad, Chunk, Reason};
+
+/// How many places of bad rows are kept for each file; all are counted.
+const PLACES_KEPT: usize = 20;
+
+/// What was found in one file.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Records and whatever stood in place of one.
+    pub read: u64,
+    /// Rows that are no records, by reason.
+    pub bad: BTreeMap<Reason, u64>,
+    /// The first of them.
+    pub places: Vec<Bad>,
+    /// Blank lines: no rows.
+    pub blank: u64,
+    /// Lines on which several records had been welded together; all were read.
+    pub welded: u64,
+    /// Records in which a wanted key stood twice; the last one counts.
+    pub duplicate_keys: u64,
+    /// Records without an id, which have the hash of their bytes in its place.
+    pub without_id: u64,
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Which file.
+    pub input: u32,
+    /// First byte in the unpacked file.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// All records of all files.
+#[derive(Debug)]
+pub struct Log {
+    /// The files, in the order given.
+    pub inputs: Vec<Input>,
+    /// What was found in each.
+    pub accounts: Vec<Account>,
+    /// Where each record lies.
+    pub places: Vec<Place>,
+    /// What each record's randomness is keyed by.
+    pub keys: Vec<Key>,
+    /// XXH3-128 of each record's bytes.
+    pub digests: Vec<u128>,
+    /// One column a component of the reward; NaN where it is missing.
+    pub components: Vec<Vec<f64>>,
+    /// The task or prompt.
+    pub group: Category,
+    /// The category for reports.
+    pub domain: Category,
+    /// The category that log Z is taken over.
+    pub partition: Category,
+    /// A hash of each trajectory, if it was asked for.
+    pub fingerprints: Option<Vec<u128>>,
+}
+
+impl Log {
+    /// Joins chunks, given with the file each is of, in the order of files and ranges.
+    pub(crate) fn join(inputs: Vec<Input>, chunks: Vec<(usize, Chunk)>, settings: &Settings) -> Result<Self> {
+        let mut all = Chunk { components: vec![Vec::new(); width(&chunks)], ..Chunk::default() };
+        let mut sources = Vec::new();
+        let mut accounts = vec![Account::default(); inputs.len()];
+        let mut lines = vec![0; inputs.len()];
+        for (input, chunk) in chunks {
+            accounts[input].add(&chunk, lines[input]);
+            lines[input] += chunk.lines;
+            sources.resize(sources.len() + chunk.id.len(), u32::try_from(input).unwrap_or(u32::MAX));
+            all.append(chunk);
+        }
+        Ok(Self::sorted(inputs, accounts, &all, &sources, settings.fingerprint))
+    }
+
+    fn sorted(
+        inputs: Vec<Input>,
+        accounts: Vec<Account>,
+        all: &Chunk,
+        sources: &[u32],
+        fingerprint: bool,
+    ) -> Self {
+        let mut order: Vec<u32> = (0..u32::try_from(all.id.len()).unwrap_or(u32::MAX)).collect();
+        order.sort_unstable_by_key(|&row| (all.id[row as usize], all.digest[row as usize]));
+        let rows = || order.iter().map(|&row| row as usize);
+        let place =
+            |row: usize| Place { input: sources[row], offset: all.offset[row], length: all.length[row] };
+        Self {
+            inputs,
+            accounts,
+            places: rows().map(place).collect(),
+            keys: keys(rows().map(|row| all.id[row])),
+            digests: rows().map(|row| all.digest[row]).collect(),
+            components: all.components.iter().map(|column| rows().map(|row| column[row]).collect()).collect(),
+            group: all.group.reorder(&order),
+            domain: all.domain.reorder(&order),
+            partition: all.partition.reorder(&order),
+            fingerprints: fingerprint.then(|| rows().map(|row| all.fingerprint[row]).collect()),
+        }
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many records share their id with an earlier one, and, where trajectories were hashed, how many share
+    /// theirs with an earlier one of their group.
+    #[must_use]
+    pub fn duplicates(&self) -> (u64, Option<u64>) {
+        let ids = self.keys.iter().filter(|key| key.ordinal > 0).count() as u64;
+        let trajectories = self.fingerprints.as_ref().map(|fingerprints| {
+            let distinct: HashSet<_> = self.group.codes().iter().zip(fingerprints).collect();
+            (fingerprints.len() - distinct.len()) as u64
+        });
+        (ids, trajectories)
+    }
+
+    /// The lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest rank).
+    #[must_use]
+    pub fn lengths(&self) -> Option<[u32; 4]> {
+        let mut lengths: Vec<u32> = self.places.iter().map(|place| place.length).collect();
+        lengths.sort_unstable();
+        let last = lengths.len().checked_sub(1)?;
+        Some([0, last / 2, last * 9 / 10, last].map(|at| lengths[at]))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+/// Ids in order to keys: the ordinal counts the records of one id.
+fn keys(ids: impl Iterator<Item = u128>) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::new();
+    for id in ids {
+        let ordinal = keys.last().filter(|last| last.id == id).map_or(0, |last| last.ordinal + 1);
+        keys.push(Key { id, ordinal });
+    }
+    keys
+}
+
+fn width(chunks: &[(usize, Chunk)]) -> usize {
+    chunks.first().map_or(0, |(_, chunk)| chunk.components.len())
+}
+
+impl Account {
+    fn add(&mut self, chunk: &Chunk, lines_before: u64) {
+        self.read += (chunk.id.len() + chunk.bad.len()) as u64;
+        for bad in &chunk.bad {
+            *self.bad.entry(bad.reason).or_default() += 1;
+        }
+        let room = PLACES_KEPT - self.places.len();
+        self.places
+            .extend(chunk.bad.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
+        self.blank += chunk.blank;
+        self.welded += chunk.welded;
+        self.duplicate_keys += chunk.duplicate_keys;
+        self.without_id += chunk.without_id;
+    }
+}
+
+impl Chunk {
+    fn append(&mut self, other: Self) {
+        self.offset.extend(other.offset);
+        self.length.extend(other.length);
+        self.id.extend(other.id);
+        self.digest.extend(other.digest);
+        self.components.iter_mut().zip(other.components).for_each(|(all, more)| all.extend(more));
+        self.group.append(&other.group);
+        self.domain.append(&other.domain);
+        self.partition.append(&other.partition);
+        self.fingerprint.extend(other.fingerprint);
+    }
+}

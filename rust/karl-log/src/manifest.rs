@@ -1,0 +1,45 @@
+//! What a manifest says of an input file, so that a data set can be traced to its logs.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use twox_hash::XxHash3_128;
+
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::watch::Watch;
+
+/// How much is hashed at either end of a file.
+pub const END: u64 = 1 << 20;
+
+/// XXH3-128 of a file's packed bytes, as 32 hexadecimal digits: of the first and the last MiB (the whole file where
+/// it is no longer than both), or of all of it.
+///
+/// # Errors
+/// [`Error::Io`] if it cannot be read, [`Error::Interrupted`].
+pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
+    let io = |error| Error::io("read", &source.path, error);
+    let mut file = File::open(&source.path).map_err(io)?;
+    let mut hasher = XxHash3_128::new();
+    if whole || source.size <= 2 * END {
+        feed(&mut hasher, &mut file, source, watch)?;
+    } else {
+        feed(&mut hasher, &mut (&mut file).take(END), source, watch)?;
+        file.seek(SeekFrom::Start(source.size - END)).map_err(io)?;
+        feed(&mut hasher, &mut file.take(END), source, watch)?;
+    }
+    Ok(format!("{:032x}", hasher.finish_128()))
+}
+
+fn feed(hasher: &mut XxHash3_128, reader: &mut dyn Read, source: &Source, watch: &Watch) -> Result<()> {
+    let mut block = vec![0; 1 << 18];
+    loop {
+        match reader.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(count) => hasher.write(&block[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io("read", &source.path, error)),
+        }
+        watch.advance(0)?;
+    }
+}

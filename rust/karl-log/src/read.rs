@@ -1,0 +1,173 @@
+//! Reads many files with many threads into one log, the same whatever their number.
+//!
+//! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every other
+//! file is one range. Threads take ranges from a shared counter, and the chunks are joined in the order of files
+//! and ranges, so nothing depends on which thread was faster; [`crate::log`] then puts the rows in an order that
+//! does not depend on the files either.
+
+use std::io::{self, Read};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use crate::error::{Error, Result};
+use crate::layout::{Input, Layout, Wishes, probe, records};
+use crate::log::Log;
+use crate::scan::{Bad, Chunk, Reason, Scanner};
+use crate::source::{Codec, Source, is_damage};
+use crate::split::{Elements, Lines, Piece};
+use crate::watch::Watch;
+
+/// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
+const RANGE: u64 = 8 << 20;
+
+/// How to read.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the caller knows of the files.
+    pub wishes: Wishes,
+    /// Whether to hash each trajectory, so that identical ones can be told.
+    pub fingerprint: bool,
+    /// Whether to parse every record in full, and to count duplicate keys as damage.
+    pub strict: bool,
+    /// How many threads to read with; at least one is used.
+    pub threads: usize,
+}
+
+/// Reads every file.
+///
+/// # Errors
+/// The first failure in the order of the files: [`Error::Io`], [`Error::Layout`], [`Error::Field`], or
+/// [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
+pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<Log> {
+    let probe = |source| watch.advance(0).and_then(|()| probe(source, &settings.wishes));
+    let inputs = sources.into_iter().map(probe).collect::<Result<Vec<_>>>()?;
+    let tasks: Vec<Task> = inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input)).collect();
+    let chunks = run(&inputs, &tasks, settings, watch)?;
+    let sources = tasks.iter().map(|task| task.input);
+    Log::join(inputs, sources.zip(chunks).collect(), settings)
+}
+
+/// The records of one file that begin in a range of its bytes.
+#[derive(Clone, Copy)]
+struct Task {
+    input: usize,
+    start: u64,
+    end: u64,
+}
+
+fn ranges(input: usize, file: &Input) -> Vec<Task> {
+    if file.layout != Layout::Lines || file.source.codec != Codec::Plain {
+        return vec![Task { input, start: 0, end: u64::MAX }];
+    }
+    let count = file.source.size.div_ceil(RANGE).max(1);
+    let range = |at| Task {
+        input,
+        start: at * RANGE,
+        end: if at + 1 == count { file.source.size } else { (at + 1) * RANGE },
+    };
+    (0..count).map(range).collect()
+}
+
+fn run(inputs: &[Input], tasks: &[Task], settings: &Settings, watch: &Watch) -> Result<Vec<Chunk>> {
+    let next = AtomicUsize::new(0);
+    let done: Vec<Mutex<Option<Result<Chunk>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < tasks.len()) {
+            let chunk = chunk(&inputs[tasks[at].input], tasks[at], settings, watch);
+            if chunk.is_err() {
+                next.store(tasks.len(), Relaxed);
+            }
+            *done[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(chunk);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..settings.threads.min(tasks.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    // A range left undone comes after one that failed: the failure is met first.
+    let results =
+        done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let mut chunks = Vec::with_capacity(tasks.len());
+    let mut failure = None;
+    for result in results {
+        match result {
+            Some(Ok(chunk)) => chunks.push(chunk),
+            Some(Err(error)) => failure = failure.or(Some(error)),
+            None => {}
+        }
+    }
+    failure.map_or(Ok(chunks), Err)
+}
+
+fn chunk(input: &Input, task: Task, settings: &Settings, watch: &Watch) -> Result<Chunk> {
+    let mut scanner = Scanner::new(&input.fields, settings.fingerprint, settings.strict);
+    let mut chunk = scanner.chunk();
+    let limit = settings.wishes.max_line_bytes;
+    let read = match input.layout {
+        Layout::Lines => lines(input, task, limit).and_then(|mut lines| {
+            while let Some(piece) = lines.next().map_err(Fail::Read)? {
+                take(&piece, &mut scanner, &mut chunk, watch)?;
+            }
+            Ok(())
+        }),
+        _ => elements(input, limit).and_then(|mut elements| {
+            while let Some(piece) = elements.next().map_err(Fail::Read)? {
+                take(&piece, &mut scanner, &mut chunk, watch)?;
+            }
+            Ok(())
+        }),
+    };
+    match read {
+        Err(Fail::Read(error)) if input.source.codec != Codec::Plain && is_damage(&error) => {
+            let offset = chunk
+                .offset
+                .last()
+                .zip(chunk.length.last())
+                .map_or(0, |(at, length)| at + u64::from(*length));
+            chunk.bad.push(Bad { reason: Reason::DamagedStream, line: chunk.lines + 1, offset });
+        }
+        Err(Fail::Read(error)) => return Err(Error::io("read", &input.source.path, error)),
+        Err(Fail::Other(error)) => return Err(error),
+        Ok(()) => {}
+    }
+    Ok(chunk)
+}
+
+fn take(
+    piece: &Piece<'_>,
+    scanner: &mut Scanner,
+    chunk: &mut Chunk,
+    watch: &Watch,
+) -> std::result::Result<(), Fail> {
+    let bytes = if let Piece::Text { bytes, .. } = piece { bytes.len() as u64 } else { 0 };
+    scanner.piece(piece, chunk);
+    watch.advance(bytes + 1).map_err(Fail::Other)
+}
+
+enum Fail {
+    Read(io::Error),
+    Other(Error),
+}
+
+fn lines(input: &Input, task: Task, limit: usize) -> std::result::Result<Lines<Box<dyn Read + Send>>, Fail> {
+    if task.start == 0 {
+        let reader = input.source.reader().map_err(Fail::Other)?;
+        let mut lines = Lines::new(reader, 0, task.end, limit);
+        lines.skip_mark().map_err(Fail::Read)?;
+        return Ok(lines);
+    }
+    // One byte back: a line that begins exactly at the cut is this range's.
+    let start = task.start - 1;
+    let reader: Box<dyn Read + Send> = Box::new(input.source.reader_at(start).map_err(Fail::Other)?);
+    let mut lines = Lines::new(reader, start, task.end, limit);
+    lines.skip_line().map_err(Fail::Read)?;
+    Ok(lines)
+}
+
+fn elements(input: &Input, limit: usize) -> std::result::Result<Elements<Box<dyn Read + Send>>, Fail> {
+    let window = records(input).map_err(Fail::Read)?;
+    Ok(Elements::new(window, limit, input.layout != Layout::Values))
+}

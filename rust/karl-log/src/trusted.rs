@@ -1,0 +1,81 @@
+//! The trusted path: `serde_json` over the whole record.
+//!
+//! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
+//! scan of [`crate::field`] against it. Two things differ from plain `serde_json`, both because logs are written by
+//! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
+//! number keeps its text, so that nothing is rounded on the way through.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::field::{Path, skip_string};
+
+/// The whole record as a value: last duplicate key wins, nesting of up to 128 levels.
+///
+/// # Errors
+/// What `serde_json` found, and where.
+pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(record).or_else(|error| match standard(record) {
+        Cow::Borrowed(_) => Err(error),
+        Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
+    })
+}
+
+/// The value at a path; `None` where a key is absent or something on the way is no object.
+#[must_use]
+pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
+    path.segments().iter().try_fold(record, |value, key| value.as_object()?.get(key))
+}
+
+/// The same text with Python's words for numbers that are not finite, outside strings, written as null.
+fn standard(record: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Vec::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(&byte) = record.get(at) {
+        match (byte, non_finite(&record[at..])) {
+            (b'"', _) => at = skip_string(record, at).unwrap_or(record.len()),
+            (_, Some(word)) => {
+                out.extend_from_slice(&record[copied..at]);
+                out.extend_from_slice(b"null");
+                at += word.len();
+                copied = at;
+            }
+            _ => at += 1,
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(record);
+    }
+    out.extend_from_slice(&record[copied..]);
+    Cow::Owned(out)
+}
+
+fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
+    [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_numbers_become_null_outside_strings_only() {
+        let value = parse(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" Infinity"}"#).unwrap();
+        assert_eq!(value.to_string(), r#"{"a":null,"b":[null,null],"c":"NaN \" Infinity"}"#);
+    }
+
+    #[test]
+    fn numbers_keep_their_text() {
+        let text = r#"{"a":123456789012345678901234567890,"b":1.0,"c":1e400,"d":-0.0}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn what_is_not_json_stays_an_error() {
+        for text in [&b"{\"a\": NaNa}"[..], b"{\"a\": nan}", b"{\"a\": \"\\ud800\"}", b"{\"a\": [1}", b"{} x"]
+        {
+            assert!(parse(text).is_err(), "{}", String::from_utf8_lossy(text));
+        }
+    }
+}

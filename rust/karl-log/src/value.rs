@@ -1,0 +1,113 @@
+//! What a wanted value means: a name, or a reward.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::field::unescape;
+
+/// A record's name for itself or its group.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// Absent or null.
+    Missing,
+    /// A string, or the text of a number or truth value as it was written.
+    Text(Cow<'a, str>),
+    /// An array, an object, or a text that is not valid JSON.
+    Bad,
+}
+
+/// Reads an id, group or category.
+#[must_use]
+pub fn name(raw: Option<&[u8]>) -> Name<'_> {
+    let Some(raw) = raw else { return Name::Missing };
+    match raw {
+        b"null" => Name::Missing,
+        [b'"', ..] => unescape(raw).map_or(Name::Bad, Name::Text),
+        b"true" => Name::Text(Cow::Borrowed("true")),
+        b"false" => Name::Text(Cow::Borrowed("false")),
+        _ => number(raw).map_or(Name::Bad, |text| Name::Text(Cow::Borrowed(text))),
+    }
+}
+
+/// A record's reward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reward {
+    /// Absent, null or NaN.
+    Missing,
+    /// A finite number; `true` is 1 and `false` 0.
+    Value(f64),
+    /// `Infinity`, `-Infinity`, or a number beyond the range of f64.
+    Infinite,
+    /// Something that is no number; a number in quotes is a string.
+    NotANumber,
+}
+
+/// Reads a reward, to the last bit of f64.
+#[must_use]
+pub fn reward(raw: Option<&[u8]>) -> Reward {
+    match raw {
+        None | Some(b"null" | b"NaN") => Reward::Missing,
+        Some(b"true") => Reward::Value(1.0),
+        Some(b"false") => Reward::Value(0.0),
+        Some(b"Infinity" | b"-Infinity") => Reward::Infinite,
+        Some(raw) => match number(raw).and_then(|text| text.parse::<f64>().ok()) {
+            None => Reward::NotANumber,
+            // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
+            Some(value) if value.is_finite() => Reward::Value(value + 0.0),
+            Some(_) => Reward::Infinite,
+        },
+    }
+}
+
+/// The text of a JSON number, judged by `serde_json`.
+fn number(raw: &[u8]) -> Option<&str> {
+    let first = raw.first()?;
+    let text = serde_json::from_slice::<&RawValue>(raw).ok()?.get();
+    (*first == b'-' || first.is_ascii_digit()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rewards_by_case() {
+        let cases: [(&str, Reward); 16] = [
+            ("0.1", Reward::Value(0.1)),
+            ("-0.0", Reward::Value(0.0)),
+            ("9007199254740993", Reward::Value(9_007_199_254_740_992.0)),
+            ("2.2250738585072011e-308", Reward::Value(2.225_073_858_507_201e-308)),
+            ("true", Reward::Value(1.0)),
+            ("false", Reward::Value(0.0)),
+            ("null", Reward::Missing),
+            ("NaN", Reward::Missing),
+            ("Infinity", Reward::Infinite),
+            ("-Infinity", Reward::Infinite),
+            ("1e400", Reward::Infinite),
+            ("\"0.5\"", Reward::NotANumber),
+            ("[1]", Reward::NotANumber),
+            ("01", Reward::NotANumber),
+            ("+1", Reward::NotANumber),
+            ("nan", Reward::NotANumber),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(reward(Some(text.as_bytes())), wanted, "{text}");
+        }
+        assert_eq!(reward(None), Reward::Missing);
+        assert!(matches!(reward(Some(b"-0.0")), Reward::Value(zero) if zero.is_sign_positive()));
+    }
+
+    #[test]
+    fn names_by_case() {
+        let text = |text: &'static str| Name::Text(Cow::Borrowed(text));
+        assert_eq!(name(Some(br#""t\u0061sk\n""#)), text("task\n"));
+        assert_eq!(name(Some(b"7")), text("7"));
+        assert_eq!(name(Some(b"true")), text("true"));
+        assert_eq!(name(Some(b"null")), Name::Missing);
+        assert_eq!(name(None), Name::Missing);
+        for bad in [&b"\"\\ud800\""[..], b"\"\xff\"", b"{}", b"[]", b"abc", b"\"a\x01b\""] {
+            assert_eq!(name(Some(bad)), Name::Bad, "{}", String::from_utf8_lossy(bad));
+        }
+    }
+}

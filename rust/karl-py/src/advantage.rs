@@ -1,0 +1,57 @@
+//! Bindings of `karl_core::advantage`.
+
+use karl_core::advantage;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+use crate::array::{column, groups};
+use crate::enter::enter;
+
+type Column<'py> = Bound<'py, PyArray1<f64>>;
+
+/// Reward less the mean of its group: `A_i = r_i - mean_g`.
+#[pyfunction]
+#[pyo3(signature = (rewards, group_ids))]
+pub(crate) fn centre<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    group_ids: &Bound<'py, PyAny>,
+) -> PyResult<Column<'py>> {
+    let rewards = column::<f64>("rewards", rewards)?;
+    let groups = groups("group_ids", group_ids)?;
+    let values = rewards.as_slice()?;
+    let out = enter(py, None, |_| advantage::centre(values, &groups))?;
+    Ok(out.into_pyarray(py))
+}
+
+/// Centred and scaled reward: `A_i = (r_i - mean_g) / (std_g + eps)`.
+#[pyfunction]
+#[pyo3(signature = (rewards, group_ids, *, ddof=0, eps=1e-6))]
+pub(crate) fn zscore<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    group_ids: &Bound<'py, PyAny>,
+    ddof: u8,
+    eps: f64,
+) -> PyResult<Column<'py>> {
+    let rewards = column::<f64>("rewards", rewards)?;
+    let groups = groups("group_ids", group_ids)?;
+    let values = rewards.as_slice()?;
+    let out = enter(py, None, |_| advantage::zscore(values, &groups, ddof, eps))?;
+    Ok(out.into_pyarray(py))
+}
+
+/// Reward less the mean of the others of its group (RLOO).
+#[pyfunction]
+#[pyo3(signature = (rewards, group_ids))]
+pub(crate) fn leave_one_out<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    group_ids: &Bound<'py, PyAny>,
+) -> PyResult<Column<'py>> {
+    let rewards = column::<f64>("rewards", rewards)?;
+    let groups = groups("group_ids", group_ids)?;
+    let values = rewards.as_slice()?;
+    let out = enter(py, None, |_| advantage::leave_one_out(values, &groups))?;
+    Ok(out.into_pyarray(py))
+}

@@ -1,0 +1,59 @@
+//! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is copied or cast in silence.
+
+use karl_core::{Groups, Key};
+use numpy::{
+    Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+
+use crate::error::{DTypeError, LayoutError, to_python};
+
+/// A contiguous one-dimensional array of exactly this element type.
+pub(crate) fn column<'py, T: Element>(
+    name: &str,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<PyReadonlyArray1<'py, T>> {
+    check::<T>(name, object, 1)?;
+    Ok(object.extract()?)
+}
+
+fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {
+    let wanted = T::get_dtype(object.py());
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        let kind = object.get_type().name()?;
+        return Err(DTypeError::new_err(format!("{name} is a {kind}, wanted a NumPy array of {wanted}")));
+    };
+    if !array.dtype().is_equiv_to(&wanted) {
+        return Err(DTypeError::new_err(format!("{name} has dtype {}, wanted {wanted}", array.dtype())));
+    }
+    if array.ndim() != dimensions {
+        let got = array.ndim();
+        return Err(LayoutError::new_err(format!("{name} has {got} dimensions, wanted {dimensions}")));
+    }
+    if !array.is_c_contiguous() {
+        return Err(LayoutError::new_err(format!(
+            "{name} is not contiguous, wanted a copy by numpy.ascontiguousarray"
+        )));
+    }
+    Ok(())
+}
+
+/// Group ids, one a row; a negative one says that the row has no group.
+pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> {
+    let ids = column::<i64>(name, object)?;
+    Groups::from_ids(ids.as_slice()?).map_err(|error| to_python(error.into()))
+}
+
+/// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.
+pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Vec<Key>> {
+    let Some(object) = object else {
+        return Ok((0..rows).map(Key::of_index).collect());
+    };
+    check::<u64>("keys", object, 2)?;
+    let table: PyReadonlyArray2<'_, u64> = object.extract()?;
+    if table.shape()[1] != 3 {
+        return Err(LayoutError::new_err(format!("keys has {} columns, wanted 3", table.shape()[1])));
+    }
+    let key = |row: &[u64]| Key { id: u128::from(row[0]) | u128::from(row[1]) << 64, ordinal: row[2] };
+    Ok(table.as_slice()?.chunks_exact(3).map(key).collect())
+}

@@ -1,0 +1,61 @@
+//! The one way into the crates: release the interpreter lock, work, convert the error.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use karl_log::Watch;
+use pyo3::prelude::*;
+
+use crate::error::to_python;
+
+/// How often the caller's thread looks for Ctrl-C while it waits. Short enough to feel immediate.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Runs `work` on a thread of its own while the calling thread waits for it and for signals: Python handles those on
+/// its main thread alone, so that thread must be free to look. A signal that raises (Ctrl-C, SIGTERM) stops the
+/// work at its next look at the watch, and its exception is what the caller gets.
+///
+/// `progress`, if given, is called with the bytes done so far about fifty times a second.
+pub(crate) fn enter<T, E>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Watch) -> Result<T, E> + Send,
+) -> PyResult<T>
+where
+    T: Send,
+    E: Into<karl_log::Error> + Send,
+{
+    let watch = Watch::new();
+    py.detach(|| {
+        let (done, waiting) = channel::<()>();
+        thread::scope(|scope| {
+            let watch = &watch;
+            let worker = scope.spawn(move || {
+                let result = work(watch);
+                drop(done);
+                result
+            });
+            let mut raised = None;
+            while waiting.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = Python::attach(|py| look(py, progress, watch)) {
+                    watch.stop();
+                    raised = raised.or(Some(error));
+                }
+            }
+            match (worker.join(), raised) {
+                (_, Some(error)) => Err(error),
+                (Ok(result), None) => result.map_err(|error| to_python(error.into())),
+                (Err(panic), None) => std::panic::resume_unwind(panic),
+            }
+        })
+    })
+}
+
+fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, watch: &Watch) -> PyResult<()> {
+    py.check_signals()?;
+    match progress {
+        Some(progress) => progress.call1(py, (watch.bytes(),)).map(drop),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,45 @@
+//! Errors of the crates to exceptions of `karl_fast.errors`: one exhaustive match each, so that a new variant does
+//! not compile until it has a Python face.
+
+use karl_log::Error;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::import_exception;
+use pyo3::prelude::*;
+
+import_exception!(karl_fast.errors, ArgumentError);
+import_exception!(karl_fast.errors, DTypeError);
+import_exception!(karl_fast.errors, FileError);
+import_exception!(karl_fast.errors, LayoutError);
+import_exception!(karl_fast.errors, LogError);
+import_exception!(karl_fast.errors, OutputExistsError);
+import_exception!(karl_fast.errors, UsageError);
+
+/// The Python face of an error.
+pub(crate) fn to_python(error: Error) -> PyErr {
+    let message = error.to_string();
+    match error {
+        Error::Io { source, path, .. } => {
+            FileError::new_err((message, source.raw_os_error(), path.display().to_string()))
+        }
+        Error::Layout { .. } | Error::Changed { .. } => LogError::new_err(message),
+        Error::Field { .. } => UsageError::new_err(message),
+        Error::Exists { .. } => OutputExistsError::new_err(message),
+        Error::Draw(error) => draw(&error, message),
+        Error::Judge(problem) => UsageError::new_err(problem),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(message),
+    }
+}
+
+fn draw(error: &karl_core::Error, message: String) -> PyErr {
+    match error {
+        karl_core::Error::NeedsGroups { .. } => UsageError::new_err(message),
+        karl_core::Error::Interrupted => PyKeyboardInterrupt::new_err(message),
+        karl_core::Error::NotFinite { .. }
+        | karl_core::Error::Length { .. }
+        | karl_core::Error::Code { .. }
+        | karl_core::Error::Row { .. }
+        | karl_core::Error::Fraction { .. }
+        | karl_core::Error::Negative { .. }
+        | karl_core::Error::Total { .. } => ArgumentError::new_err(message),
+    }
+}

@@ -1,0 +1,45 @@
+//! The extension module `karl_fast._core`: exports, and nothing else.
+//!
+//! Every binding has the same four steps: borrow, refuse, enter, own. There is no arithmetic and no parsing here.
+//! The files mirror those of `karl-core` and `karl-log`.
+//!
+//! Contract: an array that is passed in is borrowed for the length of the call, with the interpreter lock
+//! released; another thread that writes to it meanwhile gets results that mean nothing.
+
+mod advantage;
+mod array;
+mod draft;
+mod enter;
+mod error;
+mod log;
+mod numeric;
+mod sample;
+mod selection;
+mod target;
+
+/// Everything that carries no gradient.
+#[pyo3::pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::advantage::{centre, leave_one_out, zscore};
+    #[pymodule_export]
+    use super::draft::{Draft, Export, check_target};
+    #[pymodule_export]
+    use super::log::{Log, formats, read};
+    #[pymodule_export]
+    use super::numeric::{composite, ess, log_mean_exp, log_sum_exp};
+    #[pymodule_export]
+    use super::sample::{gumbel_keys, top, uniforms};
+    #[pymodule_export]
+    use super::selection::Selection;
+    #[pymodule_export]
+    use super::target::boltzmann;
+
+    /// The version of the crates and of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// Whether this is a debug build: right, and many times slower.
+    #[pymodule_export]
+    const DEBUG: bool = cfg!(debug_assertions);
+}

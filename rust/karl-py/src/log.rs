@@ -1,0 +1,207 @@
+//! Binding of `karl_log`'s reading side.
+
+use std::path::PathBuf;
+
+use karl_log::category::Category;
+use karl_log::format::{FORMATS, Overrides, by_name};
+use karl_log::layout::{Input, Wishes};
+use karl_log::log::Account;
+use karl_log::manifest::hash;
+use karl_log::read::Settings;
+use karl_log::scan::Bad;
+use karl_log::source::Source;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+
+use crate::enter::enter;
+use crate::error::{LogError, UsageError};
+
+/// Every record of some files, as columns in the order of their ids.
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct Log {
+    pub(crate) inner: karl_log::Log,
+}
+
+/// What was found in one file.
+#[derive(IntoPyObject)]
+struct InputFacts {
+    path: String,
+    codec: &'static str,
+    layout: String,
+    format: &'static str,
+    size_bytes: u64,
+    modified_seconds: f64,
+    rows_read: u64,
+    dropped: Vec<(&'static str, u64)>,
+    bad_rows: Vec<BadRow>,
+    blank_lines: u64,
+    welded_lines: u64,
+    duplicate_keys: u64,
+    without_id: u64,
+}
+
+/// The place of a row that is no record.
+#[derive(IntoPyObject)]
+struct BadRow {
+    reason: &'static str,
+    line: u64,
+    offset: u64,
+}
+
+impl BadRow {
+    fn new(bad: &Bad) -> Self {
+        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset }
+    }
+}
+
+impl InputFacts {
+    fn new((input, account): (&Input, &Account)) -> Self {
+        Self {
+            path: input.source.name.clone(),
+            codec: input.source.codec.name(),
+            layout: input.layout.name(),
+            format: input.format.name,
+            size_bytes: input.source.size,
+            modified_seconds: input.source.modified_seconds,
+            rows_read: account.read,
+            dropped: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
+            bad_rows: account.places.iter().map(BadRow::new).collect(),
+            blank_lines: account.blank,
+            welded_lines: account.welded,
+            duplicate_keys: account.duplicate_keys,
+            without_id: account.without_id,
+        }
+    }
+}
+
+/// Names and what they read, one pair a format.
+#[pyfunction]
+pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
+    FORMATS.into_iter().map(|format| (format.name, format.about)).collect()
+}
+
+/// Reads files into columns; `files` are pairs of a path and the name to call it by.
+#[pyfunction]
+#[pyo3(signature = (
+    files, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None,
+    max_line_bytes, fingerprint, strict, threads, progress=None
+))]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one keyword a setting; the Python layer holds them in one object"
+)]
+pub(crate) fn read(
+    py: Python<'_>,
+    files: Vec<(PathBuf, String)>,
+    format: Option<&str>,
+    id: Option<String>,
+    group: Option<String>,
+    reward: Option<Vec<String>>,
+    messages: Option<String>,
+    domain: Option<String>,
+    partition: Option<String>,
+    max_line_bytes: usize,
+    fingerprint: bool,
+    strict: bool,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Log> {
+    let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
+    let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
+    let overrides = Overrides { id, group, reward, messages, domain, partition };
+    let wishes = Wishes { format, overrides, max_line_bytes };
+    let settings = Settings { wishes, fingerprint, strict, threads };
+    let inner = enter(py, progress.as_ref(), |watch| {
+        let open = |(path, name): (PathBuf, String)| Source::open(&path, &name);
+        let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
+        karl_log::read::read(sources, &settings, watch)
+    })?;
+    Ok(Log { inner })
+}
+
+#[pymethods]
+impl Log {
+    fn __len__(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// What was found in each file.
+    fn inputs(&self) -> Vec<InputFacts> {
+        self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new).collect()
+    }
+
+    /// XXH3-128 of each file, or of its first and last MiB.
+    fn hashes(&self, py: Python<'_>, whole: bool) -> PyResult<Vec<String>> {
+        let inputs = &self.inner.inputs;
+        enter(py, None, |watch| {
+            inputs.iter().map(|input| hash(&input.source, whole, watch)).collect::<karl_log::Result<_>>()
+        })
+    }
+
+    /// Component `index` of the reward; NaN where it is missing. `[B]`
+    fn component<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let missing = || LogError::new_err(format!("the log has no reward component {index}"));
+        Ok(self.inner.components.get(index).ok_or_else(missing)?.clone().into_pyarray(py))
+    }
+
+    /// How many components the reward has.
+    #[getter]
+    fn components(&self) -> usize {
+        self.inner.components.len()
+    }
+
+    /// The key of each record's randomness: low and high half of its id, and its ordinal. `[B, 3]`
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u64>>> {
+        let words = |key: &karl_core::Key| {
+            let [low, high] = [key.id, key.id >> 64].map(|half| (half & u128::from(u64::MAX)) as u64);
+            [low, high, key.ordinal]
+        };
+        let flat: Vec<u64> = self.inner.keys.iter().flat_map(words).collect();
+        flat.into_pyarray(py).reshape([self.inner.len(), 3])
+    }
+
+    /// A category (group, domain, partition) as codes; -1 where a record has none. `[B]`
+    fn codes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let code = |&code: &u32| if code == karl_log::category::NONE { -1 } else { i64::from(code) };
+        let codes: Vec<i64> = self.by_name(name)?.codes().iter().map(code).collect();
+        Ok(codes.into_pyarray(py))
+    }
+
+    /// The names of a category by code.
+    fn names(&self, name: &str) -> PyResult<Vec<String>> {
+        Ok(names(self.by_name(name)?))
+    }
+
+    /// How many records have each name of a category, and how many have none.
+    #[pyo3(signature = (name, rows=None))]
+    fn count(&self, name: &str, rows: Option<Vec<u32>>) -> PyResult<(Vec<(String, u64)>, u64)> {
+        let category = self.by_name(name)?;
+        let (counts, none) = category.count(rows.as_deref());
+        Ok((names(category).into_iter().zip(counts).collect(), none))
+    }
+
+    /// How many records share their id with another, and their trajectory with another of their group.
+    fn duplicates(&self) -> (u64, Option<u64>) {
+        self.inner.duplicates()
+    }
+
+    /// The length of each record in bytes, as smallest, median, 90th percentile and largest.
+    fn lengths(&self) -> Option<[u32; 4]> {
+        self.inner.lengths()
+    }
+}
+
+impl Log {
+    fn by_name(&self, name: &str) -> PyResult<&Category> {
+        match name {
+            "group" => Ok(&self.inner.group),
+            "domain" => Ok(&self.inner.domain),
+            "partition" => Ok(&self.inner.partition),
+            _ => Err(UsageError::new_err(format!("category is {name:?}, wanted group, domain or partition"))),
+        }
+    }
+}
+
+fn names(category: &Category) -> Vec<String> {
+    category.names().iter().map(|name| name.to_string()).collect()
+}
