@@ -29,9 +29,12 @@ from karl_fast._core import (
 )
 from karl_fast.export import export
 from karl_fast.log import Log, read
-from karl_fast.pipeline import Inspection, Sample, inspect, sample
 from karl_fast.sample import Target, boltzmann, draw
 from karl_fast.settings import Settings
+
+# isort: split
+# After the package `karl_fast.sample`, whose import binds the same name.
+from karl_fast.pipeline import Inspection, Sample, inspect, sample
 
 __version__ = VERSION
 

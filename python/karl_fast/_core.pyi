@@ -19,6 +19,7 @@ class InputFacts(TypedDict):
     codec: str
     layout: str
     format: str
+    fields: list[tuple[str, str]]
     size_bytes: int
     modified_seconds: float
     rows_read: int

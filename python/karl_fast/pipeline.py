@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export import plan, write
-from karl_fast.export.manifest import Manifest, inputs, of_draft, of_selection, run
+from karl_fast.export.manifest import SPLITS, Manifest, inputs, of_draft, of_selection, run
 from karl_fast.log import read
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.log import Log
 
@@ -31,11 +31,15 @@ class Sample:
 
     Attributes:
         manifest: what ``manifest.json`` holds.
-        lines: the rows as JSON text, in the order they were written; of all splits together.
+        draft: the rows themselves.
     """
 
     manifest: Manifest
-    lines: list[str]
+    draft: _core.Draft
+
+    def lines(self) -> Iterator[str]:
+        """The rows as JSON text in the order they were written, split after split."""
+        return (line for split in range(len(SPLITS)) for line in self.draft.lines(split))
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def sample(
         manifest |= {"inputs": inputs(log), "run": run(settings, round(time.perf_counter() - start, 3))}
         if out is not None:
             write(draft, manifest, out, force=force)
-        return Sample(manifest, [line for split in range(3) for line in draft.lines(split)])
+        return Sample(manifest, draft)
 
 
 def inspect(

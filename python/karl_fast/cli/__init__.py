@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -44,19 +42,12 @@ def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
     from karl_fast.cli import inspect, sample  # noqa: F401  (they add themselves to the app)
 
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _terminate)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(stop) is not signal.SIG_IGN:
+            signal.signal(stop, _leave)
     try:
         app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read has gone. Python would complain once more while it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except KarlError as error:
-        sys.exit(complain(error))
-    except OSError as error:
+    except (KarlError, OSError) as error:
         sys.exit(complain(error))
 
 
@@ -68,6 +59,6 @@ def complain(error: KarlError | OSError) -> int:
     return getattr(error, "exit_code", 1)
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
+def _leave(signal_number: int, _frame: FrameType | None) -> None:
     # Raised inside the running call, so that temporary files go on the way out.
-    raise SystemExit(143)
+    raise SystemExit(128 + signal_number)

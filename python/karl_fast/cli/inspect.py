@@ -33,6 +33,7 @@ def command(
     strict: options.Strict = False,
     max_line_bytes: options.MaxLineBytes = 64 << 20,
     threads: options.Threads = None,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -70,6 +70,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Fail (exit 3) at the fir
 MaxLineBytes = Annotated[int, typer.Option("--max-line-bytes", help="Longer records are dropped and counted.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="Threads to read with; all cores if absent.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample: inspect never writes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 

@@ -88,7 +88,7 @@ def command(
     with progress(quiet) as watch:
         result = sample(logs, target, settings, force=force, progress=watch)
     if to_stdout and not dry_run:
-        sys.stdout.writelines(line + "\n" for line in result.lines)
+        sys.stdout.writelines(line + "\n" for line in result.lines())
         sys.stdout.flush()
     if json:
         print(dumps(result.manifest))

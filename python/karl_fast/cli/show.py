@@ -132,8 +132,6 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     train = manifest["export"]["splits"]["train"]
     if train < 4:
         yield f"warning: train has {train} rows: mlx_lm lora needs --batch-size {train} or less"
-    if not manifest["export"]["splits"]["valid"]:
-        yield "warning: there is no valid.jsonl: mlx_lm lora --train wants one unless it is told to skip validation"
 
 
 def _duplicates(report: Manifest) -> str:

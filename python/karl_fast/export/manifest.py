@@ -194,7 +194,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
     return [
-        dict(file) | {"dropped": dict(file["dropped"]), "xxh3_128": digest, "hash_covers": covers}
+        {**file, "fields": dict(file["fields"]), "dropped": dict(file["dropped"]), "xxh3_128": digest, "hash_covers": covers}
         for file, digest in zip(log.inputs, hashes, strict=True)
     ]
 

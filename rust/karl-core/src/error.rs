@@ -74,8 +74,6 @@ pub enum Error {
         /// The score.
         what: &'static str,
     },
-    /// The caller's own check asked to stop (Ctrl-C); nothing was returned and nothing was changed.
-    Interrupted,
 }
 
 impl fmt::Display for Error {
@@ -103,7 +101,6 @@ impl fmt::Display for Error {
             Self::NeedsGroups { what } => {
                 write!(f, "score {what} is taken within groups, but no row has a group")
             }
-            Self::Interrupted => write!(f, "interrupted before the end"),
         }
     }
 }

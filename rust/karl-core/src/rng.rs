@@ -26,6 +26,20 @@ impl Key {
     pub const fn of_index(index: usize) -> Self {
         Self { id: index as u128, ordinal: 0 }
     }
+
+    /// The key as three words: low and high half of the id, and the ordinal.
+    #[must_use]
+    pub fn words(self) -> [u64; 3] {
+        let bytes = self.id.to_le_bytes();
+        let half = |from: usize| u64::from_le_bytes(std::array::from_fn(|at| bytes[from + at]));
+        [half(0), half(8), self.ordinal]
+    }
+
+    /// The key of three words.
+    #[must_use]
+    pub const fn from_words([low, high, ordinal]: [u64; 3]) -> Self {
+        Self { id: (high as u128) << 64 | low as u128, ordinal }
+    }
 }
 
 /// What a number is drawn for. Numbers of one record for two purposes are independent.

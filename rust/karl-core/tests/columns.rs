@@ -96,7 +96,8 @@ fn splits_have_their_shares_and_an_empty_split_gets_nothing() {
     assert!(i32::abs_diff(train, 900) < 38 && train + valid == 1_000 && test == 0);
     assert_eq!(counts([0.0, 1.0, 0.0]), [0, 1_000, 0]);
     // Fractions that fall short of 1 by rounding leave no row behind: the rest goes to the last that is not empty.
-    assert_eq!(counts([0.0, 1e-300, 0.0]), [0, 1_000, 0]);
+    assert_eq!(counts([1e-300, 1e-300, 0.0]), [0, 1_000, 0]);
+    assert_eq!(counts([0.0; 3]), [1_000, 0, 0], "no split at all is the first");
 }
 
 #[test]

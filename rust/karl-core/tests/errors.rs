@@ -48,7 +48,6 @@ fn messages_say_what_where_got_and_wanted_in_one_sentence() {
             Error::NeedsGroups { what: "centre" },
             "score centre is taken within groups, but no row has a group",
         ),
-        (Error::Interrupted, "interrupted before the end"),
     ];
     for (error, message) in cases {
         assert_eq!(error.to_string(), message);

@@ -28,6 +28,12 @@ pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
     path.segments().iter().try_fold(record, |value, key| value.as_object()?.get(key))
 }
 
+/// Takes the value at a path out of a record and leaves null; `None` as in [`lookup`], and where it is null.
+pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
+    let found = path.segments().iter().try_fold(record, |value, key| value.as_object_mut()?.get_mut(key))?;
+    Some(found.take()).filter(|value| !value.is_null())
+}
+
 /// The same text with Python's words for numbers that are not finite, outside strings, written as null.
 fn standard(record: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();

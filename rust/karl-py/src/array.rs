@@ -14,7 +14,7 @@ pub(crate) fn column<'py, T: Element>(
     object: &Bound<'py, PyAny>,
 ) -> PyResult<PyReadonlyArray1<'py, T>> {
     check::<T>(name, object, 1)?;
-    Ok(object.extract()?)
+    object.extract().map_err(Into::into)
 }
 
 fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {
@@ -54,6 +54,6 @@ pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<V
     if table.shape()[1] != 3 {
         return Err(LayoutError::new_err(format!("keys has {} columns, wanted 3", table.shape()[1])));
     }
-    let key = |row: &[u64]| Key { id: u128::from(row[0]) | u128::from(row[1]) << 64, ordinal: row[2] };
-    Ok(table.as_slice()?.chunks_exact(3).map(key).collect())
+    let (rows, _) = table.as_slice()?.as_chunks::<3>();
+    Ok(rows.iter().copied().map(Key::from_words).collect())
 }

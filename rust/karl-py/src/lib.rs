@@ -6,6 +6,8 @@
 //! Contract: an array that is passed in is borrowed for the length of the call, with the interpreter lock
 //! released; another thread that writes to it meanwhile gets results that mean nothing.
 
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
+
 mod advantage;
 mod array;
 mod draft;

@@ -29,6 +29,7 @@ struct InputFacts {
     codec: &'static str,
     layout: String,
     format: &'static str,
+    fields: Vec<(&'static str, String)>,
     size_bytes: u64,
     modified_seconds: f64,
     rows_read: u64,
@@ -61,6 +62,7 @@ impl InputFacts {
             codec: input.source.codec.name(),
             layout: input.layout.name(),
             format: input.format.name,
+            fields: input.fields.paths(),
             size_bytes: input.source.size,
             modified_seconds: input.source.modified_seconds,
             rows_read: account.read,
@@ -152,11 +154,7 @@ impl Log {
 
     /// The key of each record's randomness: low and high half of its id, and its ordinal. `[B, 3]`
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u64>>> {
-        let words = |key: &karl_core::Key| {
-            let [low, high] = [key.id, key.id >> 64].map(|half| (half & u128::from(u64::MAX)) as u64);
-            [low, high, key.ordinal]
-        };
-        let flat: Vec<u64> = self.inner.keys.iter().flat_map(words).collect();
+        let flat: Vec<u64> = self.inner.keys.iter().flat_map(|key| key.words()).collect();
         flat.into_pyarray(py).reshape([self.inner.len(), 3])
     }
 
@@ -203,5 +201,5 @@ impl Log {
 }
 
 fn names(category: &Category) -> Vec<String> {
-    category.names().iter().map(|name| name.to_string()).collect()
+    category.names().iter().map(ToString::to_string).collect()
 }

@@ -40,12 +40,12 @@ pub(crate) fn boltzmann<'py>(
     inverse_temperature: Option<f64>,
 ) -> PyResult<Target<'py>> {
     let scores = column::<f64>("scores", scores)?;
-    let scopes = scope_ids.map(|ids| groups("scope_ids", ids)).transpose()?;
+    let partition = scope_ids.map(|ids| groups("scope_ids", ids)).transpose()?;
     let temperature = temperature(ess, inverse_temperature)?;
     let values = scores.as_slice()?;
     let target = enter(py, None, |_| {
-        let scopes = scopes.map_or_else(|| Groups::whole(values.len()), Ok)?;
-        target::boltzmann(values, &scopes, temperature)
+        let partition = partition.map_or_else(|| Groups::whole(values.len()), Ok)?;
+        target::boltzmann(values, &partition, temperature)
     })?;
     Ok(Target {
         inverse_temperature: target.inverse_temperature,

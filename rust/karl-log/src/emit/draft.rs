@@ -7,17 +7,18 @@ use karl_core::rng::{Key, id128};
 use karl_core::sample::Ranking;
 use serde_json::{Map, Number, Value, json};
 
-use super::example::{Flaw, Read, example, present};
+use super::example::{Flaw, Read, example};
 use super::redact::{Found, redact};
 use super::render::{Shape, row};
 use crate::error::{Error, Result};
 use crate::fetch::fetch;
 use crate::log::Log;
-use crate::trusted;
+use crate::trusted::{self, lookup};
 use crate::watch::Watch;
 
-/// The most rows that are fetched at a time.
-const BATCH: usize = 4096;
+/// The most rows that are held parsed at a time: a parsed record takes several times its text. The shape of a data
+/// set settles on its first such batch.
+const BATCH: usize = 256;
 
 /// Says whether a rendered row is short enough; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<bool, String>;
@@ -64,12 +65,12 @@ pub struct Draft {
 /// A record on its way to a row.
 struct Candidate {
     row: u32,
-    record: Value,
+    id: String,
     body: Body,
 }
 
 enum Body {
-    Raw(Vec<u8>),
+    Raw { record: Value, bytes: Vec<u8> },
     Example(Read),
 }
 
@@ -89,22 +90,22 @@ pub fn draft(
 ) -> Result<Draft> {
     let mut work = Work { log, facts, settings, judge, draft: Draft::default() };
     while work.draft.rows.len() < count {
-        let rows = ranking.take((count - work.draft.rows.len()).min(BATCH));
+        let rows = ranking.take(count - work.draft.rows.len());
         if rows.is_empty() {
             break;
         }
-        let records = fetch(log, &rows, watch)?;
-        let candidates: Vec<_> =
-            rows.into_iter().zip(records).filter_map(|(row, bytes)| work.read(row, bytes)).collect();
-        let shape = *work.draft.shape.get_or_insert_with(|| settle(settings.shape, &candidates));
-        candidates.into_iter().try_for_each(|candidate| work.finish(candidate, shape))?;
+        let mut records = fetch(log, &rows, watch)?.into_iter();
+        for rows in rows.chunks(BATCH) {
+            work.batch(rows, &mut records)?;
+            watch.advance(0)?;
+        }
     }
     Ok(work.draft)
 }
 
 fn settle(wanted: Shape, candidates: &[Candidate]) -> Shape {
     wanted.settle(candidates.iter().filter_map(|candidate| match &candidate.body {
-        Body::Raw(_) => None,
+        Body::Raw { .. } => None,
         Body::Example(read) => Some(&read.example),
     }))
 }
@@ -118,6 +119,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    fn batch(&mut self, rows: &[u32], records: &mut impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        let read = |(&row, bytes)| self.read(row, bytes);
+        let candidates: Vec<_> = rows.iter().zip(records).filter_map(read).collect();
+        let wanted = self.settings.shape;
+        let shape = *self.draft.shape.get_or_insert_with(|| settle(wanted, &candidates));
+        candidates.into_iter().try_for_each(|candidate| self.finish(candidate, shape))
+    }
+
     fn read(&mut self, row: u32, bytes: Vec<u8>) -> Option<Candidate> {
         let candidate = self.parse(row, bytes);
         candidate.map_err(|flaw| self.drop(flaw)).ok()
@@ -125,11 +134,12 @@ impl Work<'_> {
 
     fn parse(&self, row: u32, bytes: Vec<u8>) -> std::result::Result<Candidate, Flaw> {
         let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let id = self.id(row, &record);
         let body = match self.settings.shape {
-            Shape::Raw => Body::Raw(bytes),
-            _ => Body::Example(example(&record, self.fields(row))?),
+            Shape::Raw => Body::Raw { record, bytes },
+            _ => Body::Example(example(record, self.fields(row))?),
         };
-        Ok(Candidate { row, record, body })
+        Ok(Candidate { row, id, body })
     }
 
     fn finish(&mut self, candidate: Candidate, shape: Shape) -> Result<()> {
@@ -164,10 +174,10 @@ impl Work<'_> {
         secrets: &mut Found,
     ) -> std::result::Result<String, Flaw> {
         match candidate.body {
-            Body::Raw(bytes) => self.raw(candidate.record, bytes, secrets),
+            Body::Raw { record, bytes } => self.raw(record, bytes, secrets),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
-                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.record));
+                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, candidate.id));
                 self.clean(&mut fields, secrets);
                 Ok(Value::Object(fields).to_string())
             }
@@ -191,10 +201,10 @@ impl Work<'_> {
     }
 
     /// What every row says of itself; trainers ignore it, and no training text holds any of it.
-    fn stamp(&self, row: u32, record: &Value) -> Value {
+    fn stamp(&self, row: u32, id: String) -> Value {
         let at = row as usize;
         json!({
-            "id": self.id(row, record),
+            "id": id,
             "group": self.log.group.name(at),
             "reward": number(self.facts.rewards[at]),
             "score": number(self.facts.scores[at]),
@@ -205,7 +215,8 @@ impl Work<'_> {
 
     fn id(&self, row: u32, record: &Value) -> String {
         let part = |path| {
-            present(record, Some(path))
+            lookup(record, path)
+                .filter(|part| !part.is_null())
                 .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::field::Path;
 use crate::format::Fields;
-use crate::trusted::lookup;
+use crate::trusted::take;
 
 /// Why a chosen record is not written. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,49 +75,45 @@ pub struct Read {
     pub trimmed: usize,
 }
 
-/// Makes an example of a record.
+/// Makes an example of a record, whose values it takes.
 ///
 /// # Errors
 /// The [`Flaw`] that the lint found.
-pub fn example(record: &Value, fields: &Fields) -> Result<Read, Flaw> {
-    let get = |path: &Option<Path>| present(record, path.as_ref());
-    if let Some(messages) = get(&fields.messages) {
-        return chat(messages.as_array().ok_or(Flaw::BadMessage)?.clone(), get(&fields.tools));
-    }
-    match (get(&fields.prompt), get(&fields.completion), get(&fields.text)) {
-        (Some(Value::String(prompt)), Some(Value::String(completion)), _) => completed(prompt, completion),
-        (Some(prompt), Some(completion), _) => {
-            let mut messages = turns(prompt, "user");
-            messages.extend(turns(completion, "assistant"));
-            chat(messages, get(&fields.tools))
+pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
+    let mut get = |path: &Option<Path>| path.as_ref().and_then(|path| take(&mut record, path));
+    let (messages, tools) = (get(&fields.messages), get(&fields.tools));
+    match (messages, get(&fields.prompt), get(&fields.completion), get(&fields.text)) {
+        (Some(Value::Array(messages)), ..) => chat(messages, tools),
+        (Some(_), ..) => Err(Flaw::BadMessage),
+        (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => completed(prompt, completion),
+        (_, Some(prompt), Some(completion), _) => {
+            chat([turns(prompt, "user"), turns(completion, "assistant")].concat(), tools)
         }
-        (_, _, Some(Value::String(text))) if !text.is_empty() => whole(Example::Text(text.clone())),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => whole(Example::Text(text)),
         _ => Err(Flaw::NoTrajectory),
     }
-}
-
-/// The value at a path; null counts as absent.
-pub(crate) fn present<'v>(record: &'v Value, path: Option<&Path>) -> Option<&'v Value> {
-    path.and_then(|path| lookup(record, path)).filter(|value| !value.is_null())
 }
 
 fn whole(example: Example) -> Result<Read, Flaw> {
     Ok(Read { example, trimmed: 0 })
 }
 
-fn completed(prompt: &str, completion: &str) -> Result<Read, Flaw> {
+fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
     if completion.is_empty() {
         return Err(Flaw::NoAssistantTurn);
     }
-    whole(Example::Completion { prompt: prompt.to_owned(), completion: completion.to_owned() })
+    whole(Example::Completion { prompt, completion })
 }
 
 /// A list of messages as it is; anything else as the content of one message.
-fn turns(value: &Value, role: &str) -> Vec<Value> {
-    value.as_array().cloned().unwrap_or_else(|| vec![json!({"role": role, "content": value})])
+fn turns(value: Value, role: &str) -> Vec<Value> {
+    match value {
+        Value::Array(messages) => messages,
+        content => vec![json!({"role": role, "content": content})],
+    }
 }
 
-fn chat(mut messages: Vec<Value>, tools: Option<&Value>) -> Result<Read, Flaw> {
+fn chat(mut messages: Vec<Value>, tools: Option<Value>) -> Result<Read, Flaw> {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let roles: Option<Vec<String>> = messages.iter().map(role).collect();
     let roles = roles.ok_or(Flaw::BadMessage)?;
@@ -125,7 +121,7 @@ fn chat(mut messages: Vec<Value>, tools: Option<&Value>) -> Result<Read, Flaw> {
     let trimmed = messages.len() - (last + 1);
     messages.truncate(last + 1);
     messages.iter_mut().filter_map(Value::as_object_mut).try_for_each(content)?;
-    let tools = tools.filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty())).cloned();
+    let tools = tools.filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty()));
     Ok(Read { example: Example::Chat { messages, tools }, trimmed })
 }
 

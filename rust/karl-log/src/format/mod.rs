@@ -123,6 +123,26 @@ impl Fields {
         })
     }
 
+    /// Each field with its paths joined by commas; those that the tool does not keep are absent.
+    #[must_use]
+    pub fn paths(&self) -> Vec<(&'static str, String)> {
+        let join = |paths: &[Path]| paths.iter().map(Path::to_string).collect::<Vec<_>>().join(",");
+        let one = |path: &Option<Path>| path.as_ref().map_or_else(String::new, Path::to_string);
+        let all = [
+            ("id", join(&self.id)),
+            ("group", one(&self.group)),
+            ("reward", join(&self.reward)),
+            ("messages", one(&self.messages)),
+            ("tools", one(&self.tools)),
+            ("prompt", one(&self.prompt)),
+            ("completion", one(&self.completion)),
+            ("text", one(&self.text)),
+            ("domain", one(&self.domain)),
+            ("partition", one(&self.partition)),
+        ];
+        all.into_iter().filter(|(_, path)| !path.is_empty()).collect()
+    }
+
     /// The paths that together are the trajectory, for telling identical ones.
     pub(crate) fn trajectory(&self) -> impl Iterator<Item = &Path> {
         [&self.messages, &self.prompt, &self.completion, &self.text].into_iter().flatten()
