@@ -21,9 +21,9 @@ PLACES = ("threads",)
 
 @dataclass(frozen=True)
 class Settings:
-    """What to take from a log, how to weigh it, how many rows to draw and how to write them.
+    r"""What to take from a log, how to weigh it, how many rows to draw and how to write them.
 
-    Field paths are dotted (``meta.group``; a dot inside a key is written ``\\.``); ``None`` leaves the choice to the
+    Field paths are dotted (``meta.group``; a dot inside a key is written ``\.``); ``None`` leaves the choice to the
     format. ``reward`` maps the path of each component to its weight. The full story of each is in ``karl-fast sample
     --help``.
 

@@ -22,16 +22,19 @@ def clean(text: str) -> str:
 def sampled(manifest: Manifest, out: str | None) -> str:
     """What `sample` says when it is done."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
+    law = f"{draw['sampler']}, seed {manifest['seed']}"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
     lines = [
         _input(manifest),
         _accounting(manifest),
         _groups(manifest["groups"]),
         _target(manifest["target"]),
-        f"drawn     {draw['rows']:,} rows of {draw['distinct_groups']:,} groups ({draw['sampler']}), seed {manifest['seed']}",
+        f"drawn     {draw['rows']:,} rows of {draw['distinct_groups']:,} groups ({law})",
         _reward_change(manifest["reward"]),
         *_failures(manifest),
-        f"written   {rows} as {manifest['export']['shape']} to {clean(out)}" if out else f"dry run   {rows}; nothing written",
+        f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
+        if out
+        else f"dry run   {rows}; nothing written",
         *_warnings(manifest),
     ]
     return "\n".join(line for line in lines if line)
@@ -45,7 +48,9 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _input(report),
         _accounting(report),
         _groups(report["groups"]),
-        "bytes     " + ", ".join(f"{name} {size:,}" for name, size in zip(sizes, lengths, strict=True)) if lengths else "",
+        "bytes     " + ", ".join(f"{name} {size:,}" for name, size in zip(sizes, lengths, strict=True))
+        if lengths
+        else "",
         _duplicates(report),
         *_domains(report["domains"]),
         *_histogram(report["reward"]["before"]),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def judge(settings: Settings) -> Callable[[str], bool] | None:
     """A function that says of a rendered row whether it fits into ``max_tokens``; None where there is no limit.
 
-    A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit, and
-    ``--mask-prompt`` leaves something to learn: a batch with nothing to learn has the loss 0/0, and mlx-lm goes on
+    A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit,
+    and ``--mask-prompt`` leaves something to learn: a batch with nothing to learn has the loss 0/0, and mlx-lm goes on
     with it.
 
     Raises:

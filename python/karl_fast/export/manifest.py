@@ -51,7 +51,9 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     written = draft.facts()
     rows = written["rows"]
     manifest = of_selection(log, selection)
-    manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(log, written, wanted)
+    manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(
+        log, written, wanted
+    )
     manifest["reward"] = _rewards(log, selection, rows)
     manifest["domains"] = _domains(log, rows)
     manifest["export"] = _export(written)
@@ -95,14 +97,22 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     read = sum(file["rows_read"] for file in files)
     if read != kept + sum(dropped.values()):
         raise AssertionError(f"{read} rows read, {kept} kept, dropped: {dropped}")
-    noted = ("blank_lines", "welded_lines", "duplicate_keys", "without_id")
-    notes = {note: sum(int(file[note]) for file in files) for note in noted}  # type: ignore[literal-required]
-    notes["repeated_ids"] = log.core.duplicates()[0]
+    notes = {
+        "blank_lines": sum(file["blank_lines"] for file in files),
+        "welded_lines": sum(file["welded_lines"] for file in files),
+        "duplicate_keys": sum(file["duplicate_keys"] for file in files),
+        "without_id": sum(file["without_id"] for file in files),
+        "repeated_ids": log.core.duplicates()[0],
+    }
     return {"rows_read": read, "rows_kept": kept, "dropped": dropped, "notes": notes}
 
 
 def _groups(facts: _core.SelectionFacts) -> dict[str, Any]:
-    constant = {where: facts[f"constant_{where}"] for where in ("at_top", "at_bottom", "other")}  # type: ignore[literal-required]
+    constant = {
+        "at_top": facts["constant_at_top"],
+        "at_bottom": facts["constant_at_bottom"],
+        "other": facts["constant_other"],
+    }
     return {
         "count": facts["groups"],
         "rows_without": facts["ungrouped"],
@@ -129,8 +139,14 @@ def _before_and_after(selection: _core.Selection, component: int | None, rows: l
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
     """Statistics without what JSON cannot hold: NaN is null."""
-    numbers = {name: finite(facts[name]) for name in ("mean", "std", "min", "max")}  # type: ignore[literal-required]
-    return {"count": facts["count"], **numbers, "histogram": {"edges": facts["edges"], "counts": facts["counts"]}}
+    return {
+        "count": facts["count"],
+        "mean": finite(facts["mean"]),
+        "std": finite(facts["std"]),
+        "min": finite(facts["min"]),
+        "max": finite(facts["max"]),
+        "histogram": {"edges": facts["edges"], "counts": facts["counts"]},
+    }
 
 
 def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
@@ -172,7 +188,7 @@ def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str,
 
 
 def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
-    before, without = log.core.count("domain")
+    before, _ = log.core.count("domain")
     if rows is None:
         return {name: {"before": count} for name, count in sorted(before)}
     after = dict(log.core.count("domain", rows)[0])
@@ -184,7 +200,9 @@ def _export(written: _core.DraftFacts) -> dict[str, Any]:
     return {
         "shape": written["shape"],
         "splits": dict(zip(SPLITS, written["splits"], strict=True)),
-        "merged_into_train": {name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows},
+        "merged_into_train": {
+            name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
+        },
         "trimmed_after_last_assistant_turn": trimmed,
     }
 
@@ -194,7 +212,13 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
     return [
-        {**file, "fields": dict(file["fields"]), "dropped": dict(file["dropped"]), "xxh3_128": digest, "hash_covers": covers}
+        {
+            **file,
+            "fields": dict(file["fields"]),
+            "dropped": dict(file["dropped"]),
+            "xxh3_128": digest,
+            "hash_covers": covers,
+        }
         for file, digest in zip(log.inputs, hashes, strict=True)
     ]
 

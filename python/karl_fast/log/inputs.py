@@ -15,7 +15,6 @@ from karl_fast.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
 
 SUFFIXES = tuple(
     suffix + packed for suffix in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst", ".zstd")
@@ -75,11 +74,12 @@ def _is_stream(name: str) -> bool:
 
 
 def _spool(name: str, stack: contextlib.ExitStack) -> str:
-    spool = stack.enter_context(tempfile.NamedTemporaryFile(prefix="karl-fast-"))
-    stream: BinaryIO = sys.stdin.buffer if name == "-" else stack.enter_context(Path(name).open("rb"))
-    try:
-        shutil.copyfileobj(stream, spool, 1 << 20)
-        spool.flush()
-    except OSError as error:
-        raise FileError(f"cannot keep {name} in a temporary file: {error.strerror}", error.errno, name) from error
+    spool = stack.enter_context(tempfile.NamedTemporaryFile(prefix="karl-fast-"))  # noqa: SIM115  (the stack closes it)
+    with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as stream:
+        try:
+            shutil.copyfileobj(stream, spool, 1 << 20)
+            spool.flush()
+        except OSError as error:
+            reason = f"cannot keep {name} in a temporary file: {error.strerror}"
+            raise FileError(reason, error.errno, name) from error
     return spool.name
