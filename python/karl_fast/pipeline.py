@@ -112,7 +112,8 @@ def inspect(
     with read(logs, settings, fingerprint=True, progress=progress) as log:
         selection = select(log)
         report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(settings)}
-        report["lengths_bytes"] = log.core.lengths()
+        report["record_bytes"] = spread(log.core.lengths())
+        report["group_rows"] = spread(log.core.group_sizes())
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
 
@@ -139,6 +140,11 @@ def select(log: Log) -> _core.Selection:
         sampler=settings.sampler,
         seed=settings.seed,
     )
+
+
+def spread(values: list[int] | None) -> dict[str, int]:
+    """Four numbers with their names; nothing where there is nothing to describe."""
+    return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
 
 
 def ladder(selection: _core.Selection) -> list[_core.Tempered]:

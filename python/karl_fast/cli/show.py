@@ -42,15 +42,12 @@ def sampled(manifest: Manifest, out: str | None) -> str:
 
 def inspected(report: Manifest, ladder: list[Tempered]) -> str:
     """What `inspect` prints."""
-    lengths = report["lengths_bytes"]
-    sizes = ("smallest", "median", "90%", "largest")
     lines = [
         _input(report),
         _accounting(report),
         _groups(report["groups"]),
-        "bytes     " + ", ".join(f"{name} {size:,}" for name, size in zip(sizes, lengths, strict=True))
-        if lengths
-        else "",
+        _spread("sizes     rows a group", report["group_rows"]),
+        _spread("          bytes a record", report["record_bytes"]),
         _duplicates(report),
         *_domains(report["domains"]),
         *_histogram(report["reward"]["before"]),
@@ -137,6 +134,11 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     train = manifest["export"]["splits"]["train"]
     if train < 4:
         yield f"warning: train has {train} rows: mlx_lm lora needs --batch-size {train} or less"
+
+
+def _spread(head: str, values: dict[str, int]) -> str:
+    numbers = ", ".join(f"{name} {value:,}" for name, value in values.items())
+    return f"{head}: {numbers}" if values else ""
 
 
 def _duplicates(report: Manifest) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import platform
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
@@ -228,8 +229,8 @@ def run(settings: Settings, seconds: float | None = None) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "threads": settings.threads,
-        "python": platform.python_version(),
-        "platform": f"{platform.system()}-{platform.machine()}",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{os.uname().sysname}-{os.uname().machine}",
     }
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import shutil
 import stat
-import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,12 +71,7 @@ def _is_stream(name: str) -> bool:
 
 
 def _spool(name: str, stack: contextlib.ExitStack) -> str:
-    spool = stack.enter_context(tempfile.NamedTemporaryFile(prefix="karl-fast-"))  # noqa: SIM115  (the stack closes it)
-    with contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as stream:
-        try:
-            shutil.copyfileobj(stream, spool, 1 << 20)
-            spool.flush()
-        except OSError as error:
-            reason = f"cannot keep {name} in a temporary file: {error.strerror}"
-            raise FileError(reason, error.errno, name) from error
-    return spool.name
+    # Imported here: most runs have no stream, and all of them would wait for what it takes.
+    from karl_fast.log.spool import spool
+
+    return stack.enter_context(spool(name))
