@@ -137,7 +137,6 @@ class Export:
         fewest: int,
         seed: int,
         judge: Callable[[str], bool] | None = None,
-        progress: Callable[[int], None] | None = None,
     ) -> Export: ...
 
 @final
@@ -171,7 +170,7 @@ def read(
     fingerprint: bool,
     strict: bool,
     threads: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Log: ...
 def formats() -> list[tuple[str, str]]: ...
 def check_target(target: str, *, force: bool) -> None: ...

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from karl_fast.log import Log
 
-    Progress = Callable[[int], None]
+    Progress = Callable[[int, int], None]
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
@@ -71,7 +71,7 @@ def sample(
         out: the directory; None writes nothing.
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``).
         force: replace a data set that is there.
-        progress: called with the bytes read so far.
+        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
 
     Raises:
         UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`.
@@ -88,7 +88,7 @@ def sample(
         if not selection.available:
             raise NothingToSampleError(_why_nothing(log, selection))
         wanted = settings.count(selection.available)
-        draft = _core.Draft.of(selection, wanted, plan(settings, progress))
+        draft = _core.Draft.of(selection, wanted, plan(settings))
         manifest = of_draft(log, selection, draft, wanted)
         manifest |= {"inputs": inputs(log), "run": run(settings, round(time.perf_counter() - start, 3))}
         if out is not None:

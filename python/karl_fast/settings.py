@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -64,6 +65,7 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_temperature()
         self._check_budget()
+        self._check_score()
         for name, low in (("max_per_group", 1), ("max_tokens", 2), ("max_line_bytes", 1), ("threads", 1)):
             value = getattr(self, name)
             if value is not None and value < low:
@@ -74,8 +76,19 @@ class Settings:
             raise UsageError("max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer")
         if self.shape == "raw" and self.max_tokens is not None:
             raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
-        if min(self.split) < 0 or abs(sum(self.split) - 1) > 1e-9:
+        if not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
             raise UsageError(f"split is {','.join(map(str, self.split))}, wanted three shares that add up to 1")
+
+    def _check_score(self) -> None:
+        if self.ddof not in (0, 1):
+            raise UsageError(f"ddof is {self.ddof}, wanted 0 (population) or 1 (sample)")
+        if not 0 <= self.eps < float("inf"):
+            raise UsageError(f"eps is {self.eps}, wanted a finite number from 0 on")
+        if self.min_reward is not None and not math.isfinite(self.min_reward):
+            raise UsageError(f"min_reward is {self.min_reward}, wanted a finite number")
+        for path, weight in (self.reward or {}).items():
+            if not math.isfinite(weight):
+                raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
 
     def _check_temperature(self) -> None:
         if self.ess is not None and self.inverse_temperature is not None:

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """A function that takes the bytes done so far, or None where nobody would see."""
+def progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A function that takes the bytes done so far and the bytes there are, or None where nobody would see."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (SpinnerColumn(), TextColumn("reading"), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, there: bar.update(task, completed=done, total=there or None)

@@ -11,8 +11,6 @@ from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -23,7 +21,7 @@ FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
 
-def plan(settings: Settings, progress: Callable[[int], None] | None = None) -> _core.Export:
+def plan(settings: Settings) -> _core.Export:
     """How rows are to be made, in the form that the extension takes."""
     return _core.Export(
         shape=settings.shape,
@@ -32,7 +30,6 @@ def plan(settings: Settings, progress: Callable[[int], None] | None = None) -> _
         fewest=FEWEST,
         seed=settings.seed,
         judge=judge(settings),
-        progress=progress,
     )
 
 

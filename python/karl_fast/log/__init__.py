@@ -95,7 +95,7 @@ def read(
     settings: Settings | None = None,
     *,
     fingerprint: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **choices: Any,
 ) -> Log:
     """Read logs into columns.
@@ -105,7 +105,8 @@ def read(
             gzip or zstd; or one JSON array, or an object that holds one.
         settings: what to take from each record; ``choices`` change single ones (``reward={"outcome": 1.0}``).
         fingerprint: hash each trajectory, so that identical ones can be counted; ``dedup`` does it too.
-        progress: called with the bytes read so far, about fifty times a second.
+        progress: called about fifty times a second with the bytes read so far and the bytes there are (unpacked; 0
+            where that is not known).
 
     Raises:
         FileError: a file cannot be read.

@@ -69,7 +69,7 @@ impl Category {
         match rows {
             None => self.codes.iter().copied().for_each(&mut add),
             Some(rows) => {
-                rows.iter().filter_map(|&row| self.codes.get(row as usize)).copied().for_each(&mut add)
+                rows.iter().filter_map(|&row| self.codes.get(row as usize)).copied().for_each(&mut add);
             }
         }
         (counts, none)

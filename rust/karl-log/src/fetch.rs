@@ -6,15 +6,16 @@ use karl_core::rng::id128;
 
 use crate::error::{Error, Result};
 use crate::log::{Log, Place};
-use crate::source::{Codec, Source};
+use crate::source::{Codec, Source, is_damage};
 use crate::watch::Watch;
 
 /// Reads records again, as they came; the result is in the order of `rows`.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
-/// scanned, [`Error::Interrupted`].
+/// scanned, [`Error::Draw`] for a row that the log does not have, [`Error::Interrupted`].
 pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    check(rows, log.len())?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
     let place = |at: usize| log.places[rows[at] as usize];
     order.sort_unstable_by_key(|&at| (place(at).input, place(at).offset));
@@ -22,7 +23,14 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
     for of_one_file in order.chunk_by(|&a, &b| place(a).input == place(b).input) {
         let source = &log.inputs[place(of_one_file[0]).input as usize].source;
         let mut reader = Reader::open(source)?;
+        let mut last = None;
         for &at in of_one_file {
+            // A packed file is read forwards only: a row that is asked for again is copied.
+            if let Some(same) = last.replace(at).filter(|&last| rows[last] == rows[at]) {
+                let copy = records[same].clone();
+                records[at] = copy;
+                continue;
+            }
             let place = place(at);
             let record = reader.record(place).map_err(|error| failure(source, place, error))?;
             if id128(&record) != log.digests[rows[at] as usize] {
@@ -35,8 +43,15 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
     Ok(records)
 }
 
+fn check(rows: &[u32], count: usize) -> Result<()> {
+    match rows.iter().position(|&row| row as usize >= count) {
+        None => Ok(()),
+        Some(index) => Err(karl_core::Error::Row { index, row: i64::from(rows[index]), count }.into()),
+    }
+}
+
 fn failure(source: &Source, place: Place, error: io::Error) -> Error {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
+    if is_damage(&error) {
         return Error::Changed { path: source.path.clone(), offset: place.offset };
     }
     Error::io("read", &source.path, error)

@@ -13,6 +13,9 @@ use crate::trusted;
 /// How many lines are looked at for one that is a record.
 const LINES_PROBED: usize = 100;
 
+/// The longest key of a document that is looked at, in bytes.
+const KEY_MAX: usize = 1 << 20;
+
 /// How a file holds its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -99,7 +102,7 @@ fn object(
 ) -> Result<(Layout, Vec<String>)> {
     let io = |error| Error::io("read", &source.path, error);
     let Extent::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
-        return document(source, wishes);
+        return document(source, wishes, false);
     };
     let text = &window.bytes()[..length];
     let one_line = !text.contains(&b'\n');
@@ -111,14 +114,15 @@ fn object(
     }
     window.consume(length);
     match (window.peek().map_err(io)?, one_line) {
-        (None, _) => document(source, wishes),
+        (None, one_line) => document(source, wishes, one_line),
         (Some(_), true) => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?)),
         (Some(_), false) => Ok((Layout::Values, keys.unwrap_or_default())),
     }
 }
 
-/// One object that fills the file: a record itself, or the holder of an array of records.
-fn document(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
+/// One object that fills the file: a record itself, or the holder of an array of records. One that is neither is an
+/// error, unless it is on one line: a file of lines may have just one, and it may be a poor record.
+fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout, Vec<String>)> {
     let walked =
         walk(source, wishes.max_line_bytes).map_err(|error| Error::io("read", &source.path, error))?;
     let Some(members) = walked else {
@@ -141,6 +145,7 @@ fn document(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
             let others: Vec<_> = holders.into_iter().map(|(key, _)| key).collect();
             format!("it is one JSON object with several arrays of records: {}, {key}", others.join(", "))
         }
+        (None, _) if one_line => return Ok((Layout::Lines, keys)),
         (None, _) => {
             "it is one JSON object that neither is a record nor holds an array of records".to_owned()
         }
@@ -148,9 +153,12 @@ fn document(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
     Err(Error::Layout { path: source.path.clone(), problem })
 }
 
+/// A key, and the keys of the first element where its value is an array.
+type Inside = (String, Vec<String>);
+
 /// Each key of the object that fills the file, with the keys of its first element where its value is an array;
 /// `None` where the file is no such object.
-fn walk(source: &Source, limit: usize) -> io::Result<Option<Vec<(String, Vec<String>)>>> {
+fn walk(source: &Source, limit: usize) -> io::Result<Option<Vec<Inside>>> {
     let mut window = enter(source)?;
     let mut members = Vec::new();
     while let Some(key) = member(&mut window)? {
@@ -168,8 +176,7 @@ fn walk(source: &Source, limit: usize) -> io::Result<Option<Vec<(String, Vec<Str
 
 /// Opens a document and passes over its `{`.
 fn enter(source: &Source) -> io::Result<Window<Box<dyn Read + Send>>> {
-    let reader = source.reader().map_err(io::Error::other)?;
-    let mut window = Window::new(reader, 0);
+    let mut window = Window::new(source.stream()?, 0);
     window.skip_mark()?;
     window.peek()?;
     window.consume(1);
@@ -184,7 +191,7 @@ fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<String>> {
     if window.peek()? != Some(b'"') {
         return Ok(None);
     }
-    let Extent::Kept(length) = window.value(usize::MAX)? else { return Ok(None) };
+    let Extent::Kept(length) = window.value(KEY_MAX)? else { return Ok(None) };
     let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
     window.consume(length);
     if window.peek()? != Some(b':') {
@@ -243,7 +250,7 @@ fn line_keys(source: &Source, limit: usize) -> Result<Vec<String>> {
     for _ in 0..LINES_PROBED {
         match lines.next().map_err(io)? {
             None => break,
-            Some(Piece::TooLong { .. }) => {}
+            Some(Piece::TooLong { .. } | Piece::Cut { .. }) => {}
             Some(Piece::Text { bytes, .. }) => {
                 if let Some(keys) = keys_of(&bytes[skip_space(bytes, 0)..]) {
                     return Ok(keys);
@@ -267,7 +274,7 @@ fn keys_of(text: &[u8]) -> Option<Vec<String>> {
 /// The reader's.
 pub(crate) fn records(input: &Input) -> io::Result<Window<Box<dyn Read + Send>>> {
     let Layout::Member(wanted) = &input.layout else {
-        let mut window = Window::new(input.source.reader().map_err(io::Error::other)?, 0);
+        let mut window = Window::new(input.source.stream()?, 0);
         window.skip_mark()?;
         window.peek()?;
         window.consume(usize::from(input.layout == Layout::Array));
@@ -276,10 +283,10 @@ pub(crate) fn records(input: &Input) -> io::Result<Window<Box<dyn Read + Send>>>
     let mut window = enter(&input.source)?;
     while let Some(key) = member(&mut window)? {
         if key == *wanted {
-            break;
+            window.consume(1);
+            return Ok(window);
         }
         pass(&mut window)?;
     }
-    window.consume(1);
-    Ok(window)
+    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the array under {wanted:?} is gone")))
 }

@@ -74,8 +74,12 @@ pub struct Log {
 
 impl Log {
     /// Joins chunks, given with the file each is of, in the order of files and ranges.
+    ///
+    /// # Errors
+    /// [`Error::Draw`](crate::Error::Draw) for more rows than a `u32` can number.
     pub(crate) fn join(inputs: Vec<Input>, chunks: Vec<(usize, Chunk)>, settings: &Settings) -> Result<Self> {
-        let mut all = Chunk { components: vec![Vec::new(); width(&chunks)], ..Chunk::default() };
+        let width = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
+        let mut all = Chunk { components: vec![Vec::new(); width], ..Chunk::default() };
         let mut sources = Vec::new();
         let mut accounts = vec![Account::default(); inputs.len()];
         let mut lines = vec![0; inputs.len()];
@@ -85,6 +89,7 @@ impl Log {
             sources.resize(sources.len() + chunk.id.len(), u32::try_from(input).unwrap_or(u32::MAX));
             all.append(chunk);
         }
+        check_rows(all.id.len())?;
         Ok(Self::sorted(inputs, accounts, &all, &sources, settings.fingerprint))
     }
 
@@ -134,11 +139,14 @@ impl Log {
 
     /// The lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest rank).
     #[must_use]
-    pub fn lengths(&self) -> Option<[u32; 4]> {
-        let mut lengths: Vec<u32> = self.places.iter().map(|place| place.length).collect();
-        lengths.sort_unstable();
-        let last = lengths.len().checked_sub(1)?;
-        Some([0, last / 2, last * 9 / 10, last].map(|at| lengths[at]))
+    pub fn lengths(&self) -> Option<[u64; 4]> {
+        spread(self.places.iter().map(|place| u64::from(place.length)).collect())
+    }
+
+    /// The sizes of groups in rows, in the same four numbers.
+    #[must_use]
+    pub fn group_sizes(&self) -> Option<[u64; 4]> {
+        spread(self.group.count(None).0)
     }
 
     /// Whether there are none.
@@ -146,6 +154,13 @@ impl Log {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
+}
+
+/// Rows are numbered by `u32` everywhere.
+fn check_rows(rows: usize) -> Result<()> {
+    let wanted = u32::MAX as usize;
+    let refused = karl_core::Error::Length { what: "log", got: rows, wanted };
+    if rows > wanted { Err(refused.into()) } else { Ok(()) }
 }
 
 /// Ids in order to keys: the ordinal counts the records of one id.
@@ -156,10 +171,6 @@ fn keys(ids: impl Iterator<Item = u128>) -> Vec<Key> {
         keys.push(Key { id, ordinal });
     }
     keys
-}
-
-fn width(chunks: &[(usize, Chunk)]) -> usize {
-    chunks.first().map_or(0, |(_, chunk)| chunk.components.len())
 }
 
 impl Account {
@@ -190,4 +201,11 @@ impl Chunk {
         self.partition.append(&other.partition);
         self.fingerprint.extend(other.fingerprint);
     }
+}
+
+/// Smallest, median, ninetieth percentile and largest.
+fn spread(mut values: Vec<u64>) -> Option<[u64; 4]> {
+    values.sort_unstable();
+    let last = values.len().checked_sub(1)?;
+    Some([0, last / 2, last * 9 / 10, last].map(|at| values[at]))
 }

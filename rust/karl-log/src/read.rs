@@ -15,7 +15,7 @@ use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::scan::{Bad, Chunk, Reason, Scanner};
 use crate::source::{Codec, Source, is_damage};
-use crate::split::{Elements, Lines, Piece};
+use crate::split::{Elements, Lines, Piece, Until};
 use crate::watch::Watch;
 
 /// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
@@ -40,9 +40,21 @@ pub struct Settings {
 /// The first failure in the order of the files: [`Error::Io`], [`Error::Layout`], [`Error::Field`], or
 /// [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
 pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<Log> {
+    read_in_ranges(sources, settings, RANGE, watch)
+}
+
+/// As [`read`], with plain files of lines cut into ranges of so many bytes (at least one): the log is the same.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
     let probe = |source| watch.advance(0).and_then(|()| probe(source, &settings.wishes));
     let inputs = sources.into_iter().map(probe).collect::<Result<Vec<_>>>()?;
-    let tasks: Vec<Task> = inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input)).collect();
+    if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
+        watch.expect(inputs.iter().map(|input| input.source.size).sum());
+    }
+    let tasks: Vec<Task> =
+        inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input, range.max(1))).collect();
     let chunks = run(&inputs, &tasks, settings, watch)?;
     let sources = tasks.iter().map(|task| task.input);
     Log::join(inputs, sources.zip(chunks).collect(), settings)
@@ -56,16 +68,13 @@ struct Task {
     end: u64,
 }
 
-fn ranges(input: usize, file: &Input) -> Vec<Task> {
+fn ranges(input: usize, file: &Input, length: u64) -> Vec<Task> {
     if file.layout != Layout::Lines || file.source.codec != Codec::Plain {
         return vec![Task { input, start: 0, end: u64::MAX }];
     }
-    let count = file.source.size.div_ceil(RANGE).max(1);
-    let range = |at| Task {
-        input,
-        start: at * RANGE,
-        end: if at + 1 == count { file.source.size } else { (at + 1) * RANGE },
-    };
+    let size = file.source.size;
+    let count = size.div_ceil(length).max(1);
+    let range = |at: u64| Task { input, start: at * length, end: size.min((at + 1).saturating_mul(length)) };
     (0..count).map(range).collect()
 }
 
@@ -122,18 +131,24 @@ fn chunk(input: &Input, task: Task, settings: &Settings, watch: &Watch) -> Resul
     };
     match read {
         Err(Fail::Read(error)) if input.source.codec != Codec::Plain && is_damage(&error) => {
-            let offset = chunk
-                .offset
-                .last()
-                .zip(chunk.length.last())
-                .map_or(0, |(at, length)| at + u64::from(*length));
-            chunk.bad.push(Bad { reason: Reason::DamagedStream, line: chunk.lines + 1, offset });
+            chunk.bad.push(Bad {
+                reason: Reason::DamagedStream,
+                line: chunk.lines + 1,
+                offset: reached(&chunk),
+            });
         }
         Err(Fail::Read(error)) => return Err(Error::io("read", &input.source.path, error)),
         Err(Fail::Other(error)) => return Err(error),
         Ok(()) => {}
     }
     Ok(chunk)
+}
+
+/// How far a chunk's rows come in its file.
+fn reached(chunk: &Chunk) -> u64 {
+    let record =
+        chunk.offset.last().zip(chunk.length.last()).map_or(0, |(at, length)| at + u64::from(*length));
+    record.max(chunk.bad.last().map_or(0, |bad| bad.offset))
 }
 
 fn take(
@@ -169,5 +184,10 @@ fn lines(input: &Input, task: Task, limit: usize) -> std::result::Result<Lines<B
 
 fn elements(input: &Input, limit: usize) -> std::result::Result<Elements<Box<dyn Read + Send>>, Fail> {
     let window = records(input).map_err(Fail::Read)?;
-    Ok(Elements::new(window, limit, input.layout != Layout::Values))
+    let until = match input.layout {
+        Layout::Array => Until::BracketThenStream,
+        Layout::Member(_) => Until::Bracket,
+        Layout::Values | Layout::Lines => Until::Stream,
+    };
+    Ok(Elements::new(window, limit, until))
 }

@@ -15,7 +15,7 @@ use crate::value::{Name, Reward, name, reward};
 /// Why a row that was read is no record. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The stream ends inside the record: a torn write.
+    /// The stream ends inside the record, or inside the array of records: a torn write.
     Torn,
     /// Not a JSON object.
     NotAnObject,
@@ -138,6 +138,7 @@ impl Scanner {
         chunk.lines += 1;
         let (offset, bytes, ended) = match *piece {
             Piece::TooLong { offset } => return chunk.bad(offset, Reason::TooLong),
+            Piece::Cut { offset } => return chunk.bad(offset, Reason::Torn),
             Piece::Text { offset, bytes, ended } => (offset, bytes, ended),
         };
         let mut at = skip_space(bytes, 0);
@@ -150,9 +151,10 @@ impl Scanner {
             let place = offset + at as u64;
             match self.record(&bytes[at..], place, chunk) {
                 Ok(end) => at = skip_space(bytes, at + end),
-                Err(Fault::NotAnObject) => return chunk.bad(place, Reason::NotAnObject),
-                Err(Fault::Truncated) if !ended => return chunk.bad(place, Reason::Torn),
-                Err(Fault::Truncated | Fault::Malformed(_)) => return chunk.bad(place, Reason::Malformed),
+                Err(fault) => {
+                    chunk.bad(place, reason(fault, ended));
+                    break;
+                }
             }
             records += 1;
         }
@@ -245,6 +247,14 @@ impl Scanner {
 impl Chunk {
     fn bad(&mut self, offset: u64, reason: Reason) {
         self.bad.push(Bad { reason, line: self.lines, offset });
+    }
+}
+
+fn reason(fault: Fault, ended: bool) -> Reason {
+    match fault {
+        Fault::NotAnObject => Reason::NotAnObject,
+        Fault::Truncated if !ended => Reason::Torn,
+        Fault::Truncated | Fault::Malformed(_) => Reason::Malformed,
     }
 }
 

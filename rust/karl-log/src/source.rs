@@ -1,6 +1,6 @@
 //! One input file, opened as often as it is needed: plain, gzip (all members) or zstd (all frames).
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,8 @@ impl Codec {
     fn of(magic: &[u8]) -> Self {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
+            // A frame, or one to be skipped, with which some parallel writers begin.
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
             _ => Self::Plain,
         }
     }
@@ -61,11 +62,16 @@ impl Source {
     /// Looks at a file without reading more than its first bytes.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be opened and read.
+    /// [`Error::Io`] if it cannot be opened and read, [`Error::Layout`] if it is no regular file: a pipe can be read
+    /// once only.
     pub fn open(path: &Path, name: &str) -> Result<Self> {
         let io = |doing| move |error| Error::io(doing, path, error);
+        let facts = fs::metadata(path).map_err(io("open"))?;
+        if !facts.is_file() {
+            let problem = "it is no regular file".to_owned();
+            return Err(Error::Layout { path: path.to_path_buf(), problem });
+        }
         let mut file = File::open(path).map_err(io("open"))?;
-        let facts = file.metadata().map_err(io("read the size of"))?;
         let mut magic = Vec::with_capacity(4);
         (&mut file).take(4).read_to_end(&mut magic).map_err(io("read"))?;
         Ok(Self {
@@ -82,19 +88,17 @@ impl Source {
     /// # Errors
     /// [`Error::Io`] if it cannot be opened; later damage comes from the reader.
     pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
-        let file = File::open(&self.path).map_err(|error| Error::io("open", &self.path, error))?;
+        self.stream().map_err(|error| Error::io("open", &self.path, error))
+    }
+
+    /// As [`Source::reader`], with the system's own error.
+    pub(crate) fn stream(&self) -> io::Result<Box<dyn Read + Send>> {
+        let file = File::open(&self.path)?;
         Ok(match self.codec {
             Codec::Plain => Box::new(file),
             Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, file))),
-            Codec::Zstd => Box::new(self.zstd(file)?),
+            Codec::Zstd => Box::new(zstd(file)?),
         })
-    }
-
-    fn zstd(&self, file: File) -> Result<impl Read + Send + use<>> {
-        let io = |error| Error::io("read", &self.path, error);
-        let mut decoder = zstd::Decoder::new(file).map_err(io)?;
-        decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(io)?;
-        Ok(decoder)
     }
 
     /// A plain file's bytes from `offset` on.
@@ -107,6 +111,12 @@ impl Source {
         file.seek(SeekFrom::Start(offset)).map_err(io)?;
         Ok(file)
     }
+}
+
+fn zstd(file: File) -> io::Result<impl Read + Send> {
+    let mut decoder = zstd::Decoder::new(file)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(decoder)
 }
 
 fn modified(facts: &Metadata) -> f64 {

@@ -3,19 +3,24 @@
 //! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
 //! scan of [`crate::field`] against it. Two things differ from plain `serde_json`, both because logs are written by
 //! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
-//! number keeps its text, so that nothing is rounded on the way through.
+//! number keeps its digits, so that nothing is rounded on the way through (only `1E5` becomes `1e+5`).
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use serde_json::Value;
 
-use crate::field::{Path, skip_string};
+use crate::field::{Path, skip_space, skip_string, unescape};
 
-/// The whole record as a value: last duplicate key wins, nesting of up to 128 levels.
+/// The whole record as a value: last duplicate key wins, nesting of up to 127 levels.
 ///
 /// # Errors
-/// What `serde_json` found, and where.
+/// What `serde_json` found, and where; also a key that `serde_json` takes for its own sign of a number or of raw
+/// text, which it would not read as the key that it is.
 pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
+    if reserved(record) {
+        return Err(serde::de::Error::custom("a key that serde_json reserves"));
+    }
     serde_json::from_slice(record).or_else(|error| match standard(record) {
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
@@ -32,6 +37,24 @@ pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
 pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
     let found = path.segments().iter().try_fold(record, |value, key| value.as_object_mut()?.get_mut(key))?;
     Some(found.take()).filter(|value| !value.is_null())
+}
+
+/// Whether a key begins as the signs do that `serde_json` puts in front of numbers and raw text: such a record could
+/// read otherwise than it says, and nest deeper than the limit.
+fn reserved(record: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = record.get(at..).and_then(|rest| memchr(b'"', rest)) {
+        let start = at + found;
+        at = skip_string(record, start).unwrap_or(record.len());
+        let telling = matches!(record.get(start + 1), Some(b'$' | b'\\'));
+        if telling
+            && record.get(skip_space(record, at)) == Some(&b':')
+            && unescape(&record[start..at]).is_some_and(|key| key.starts_with("$serde_json::private::"))
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// The same text with Python's words for numbers that are not finite, outside strings, written as null.
@@ -72,8 +95,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_text() {
-        let text = r#"{"a":123456789012345678901234567890,"b":1.0,"c":1e400,"d":-0.0}"#;
+    fn numbers_keep_their_digits() {
+        let text = r#"{"a":123456789012345678901234567890,"b":1.0,"c":1e+400,"d":-0.0}"#;
         assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
     }
 

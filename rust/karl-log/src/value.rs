@@ -62,9 +62,8 @@ pub fn reward(raw: Option<&[u8]>) -> Reward {
 
 /// The text of a JSON number, judged by `serde_json`.
 fn number(raw: &[u8]) -> Option<&str> {
-    let first = raw.first()?;
-    let text = serde_json::from_slice::<&RawValue>(raw).ok()?.get();
-    (*first == b'-' || first.is_ascii_digit()).then_some(text)
+    let numeric = raw.first().is_some_and(|first| *first == b'-' || first.is_ascii_digit());
+    numeric.then(|| serde_json::from_slice::<&RawValue>(raw).ok())?.map(RawValue::get)
 }
 
 #[cfg(test)]

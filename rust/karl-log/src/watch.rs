@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 pub struct Watch {
     stopped: AtomicBool,
     bytes: AtomicU64,
+    expected: AtomicU64,
 }
 
 impl Watch {
@@ -27,6 +28,17 @@ impl Watch {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
+    }
+
+    /// How many bytes there are to do; 0 where nobody can know before they are unpacked.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.expected.load(Relaxed)
+    }
+
+    /// Says how many bytes there are to do.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.expected.store(bytes, Relaxed);
     }
 
     /// Counts bytes as done, and goes on or ends.

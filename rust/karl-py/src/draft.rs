@@ -32,14 +32,13 @@ pub(crate) struct Export {
     fewest: usize,
     seed: u64,
     judge: Option<Py<PyAny>>,
-    progress: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Export {
-    /// `judge` says whether a rendered row is short enough; `progress` is called with the bytes done so far.
+    /// `judge` says whether a rendered row is short enough.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, judge=None, progress=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, judge=None))]
     fn new(
         shape: &str,
         allow_secrets: bool,
@@ -47,13 +46,12 @@ impl Export {
         fewest: usize,
         seed: u64,
         judge: Option<Py<PyAny>>,
-        progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let unknown = || {
             UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
         };
         let settings = emit::Settings { shape: Shape::by_name(shape).ok_or_else(unknown)?, allow_secrets };
-        Ok(Self { settings, fractions, fewest, seed, judge, progress })
+        Ok(Self { settings, fractions, fewest, seed, judge })
     }
 }
 
@@ -156,7 +154,7 @@ fn make(
     export: &Export,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
-    enter(py, export.progress.as_ref(), |watch| {
+    enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
         let inner = emit::draft(log, facts, &mut ranking, count, export.settings, judge, watch)?;
         let (splits, merged) = inner.split(log, export.seed, &export.fractions, export.fewest)?;

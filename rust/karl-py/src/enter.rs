@@ -16,7 +16,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// its main thread alone, so that thread must be free to look. A signal that raises (Ctrl-C, SIGTERM) stops the
 /// work at its next look at the watch, and its exception is what the caller gets.
 ///
-/// `progress`, if given, is called with the bytes done so far about fifty times a second.
+/// `progress`, if given, is called about fifty times a second with the bytes done so far and the bytes to do, 0 where
+/// those are not known.
 pub(crate) fn enter<T, E>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -55,7 +56,7 @@ where
 fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, watch: &Watch) -> PyResult<()> {
     py.check_signals()?;
     match progress {
-        Some(progress) => progress.call1(py, (watch.bytes(),)).map(drop),
+        Some(progress) => progress.call1(py, (watch.bytes(), watch.expected())).map(drop),
         None => Ok(()),
     }
 }

@@ -183,9 +183,14 @@ impl Log {
         self.inner.duplicates()
     }
 
-    /// The length of each record in bytes, as smallest, median, 90th percentile and largest.
-    fn lengths(&self) -> Option<[u32; 4]> {
+    /// Smallest, median, 90th percentile and largest of record lengths in bytes.
+    fn lengths(&self) -> Option<[u64; 4]> {
         self.inner.lengths()
+    }
+
+    /// Smallest, median, 90th percentile and largest of group sizes in rows.
+    fn group_sizes(&self) -> Option<[u64; 4]> {
+        self.inner.group_sizes()
     }
 }
 

@@ -54,7 +54,8 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
 ///
 /// # Errors
 /// As [`check_target`]; [`Error::Io`] if anything cannot be written; [`Error::Interrupted`]. The target is then
-/// what it was.
+/// what it was, unless all that failed was to remove the old output or to sync the directory around it: then it is
+/// the new whole.
 pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -122,7 +123,9 @@ fn replace(staging: TempDir, target: &Path) -> Result<()> {
 /// Two renames, for file systems that cannot exchange: for a moment there is no target, never a half one.
 fn swap(staging: TempDir, target: &Path) -> Result<()> {
     let io = |error: io::Error| Error::io("rename to", target, error);
-    let old = staging.path().with_extension("old");
+    let mut old = staging.path().as_os_str().to_owned();
+    old.push(".old");
+    let old = PathBuf::from(old);
     fs::rename(target, &old).map_err(io)?;
     if let Err(error) = fs::rename(staging.path(), target) {
         fs::rename(&old, target).map_err(io)?;
@@ -130,4 +133,39 @@ fn swap(staging: TempDir, target: &Path) -> Result<()> {
     }
     let _moved: PathBuf = staging.keep();
     fs::remove_dir_all(&old).map_err(|error| Error::io("remove", &old, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A staged directory and an older target in one folder.
+    fn staged(folder: &Path) -> (TempDir, PathBuf) {
+        let (staging, target) =
+            (TempDir::with_prefix_in(".out.karl-fast-", folder).unwrap(), folder.join("out"));
+        fs::write(staging.path().join("new"), "").unwrap();
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("old"), "").unwrap();
+        (staging, target)
+    }
+
+    #[test]
+    fn two_renames_put_the_new_output_in_place_and_touch_no_neighbour() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".out.old")).unwrap();
+        let (staging, target) = staged(folder.path());
+        swap(staging, &target).unwrap();
+        assert!(target.join("new").exists() && !target.join("old").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_swap_whose_second_rename_fails_restores_the_older_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let (staging, target) = staged(folder.path());
+        fs::remove_dir_all(staging.path()).unwrap();
+        assert!(swap(staging, &target).is_err());
+        assert!(target.join("old").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -8,7 +8,7 @@ use karl_core::sample::Ranking;
 use serde_json::{Map, Number, Value, json};
 
 use super::example::{Flaw, Read, example};
-use super::redact::{Found, redact};
+use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
 use crate::error::{Error, Result};
 use crate::fetch::fetch;
@@ -104,10 +104,11 @@ pub fn draft(
 }
 
 fn settle(wanted: Shape, candidates: &[Candidate]) -> Shape {
-    wanted.settle(candidates.iter().filter_map(|candidate| match &candidate.body {
-        Body::Raw { .. } => None,
-        Body::Example(read) => Some(&read.example),
-    }))
+    let example = |candidate| match candidate {
+        &Candidate { body: Body::Example(ref read), .. } => Some(&read.example),
+        Candidate { body: Body::Raw { .. }, .. } => None,
+    };
+    wanted.settle(&candidates.iter().filter_map(example).collect::<Vec<_>>())
 }
 
 struct Work<'a> {
@@ -122,6 +123,10 @@ impl Work<'_> {
     fn batch(&mut self, rows: &[u32], records: &mut impl Iterator<Item = Vec<u8>>) -> Result<()> {
         let read = |(&row, bytes)| self.read(row, bytes);
         let candidates: Vec<_> = rows.iter().zip(records).filter_map(read).collect();
+        // A batch in which every record failed says nothing of the shape.
+        if candidates.is_empty() {
+            return Ok(());
+        }
         let wanted = self.settings.shape;
         let shape = *self.draft.shape.get_or_insert_with(|| settle(wanted, &candidates));
         candidates.into_iter().try_for_each(|candidate| self.finish(candidate, shape))
@@ -161,9 +166,9 @@ impl Work<'_> {
         self.draft.lines.push(line);
         self.draft.trimmed_rows += u64::from(trimmed > 0);
         self.draft.trimmed_messages += trimmed;
-        secrets
-            .into_iter()
-            .for_each(|(family, count)| *self.draft.secrets.entry(family).or_default() += count);
+        for (family, count) in secrets {
+            *self.draft.secrets.entry(family).or_default() += count;
+        }
         Ok(())
     }
 
@@ -177,21 +182,21 @@ impl Work<'_> {
             Body::Raw { record, bytes } => self.raw(record, bytes, secrets),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
-                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, candidate.id));
+                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.id));
                 self.clean(&mut fields, secrets);
                 Ok(Value::Object(fields).to_string())
             }
         }
     }
 
-    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break.
+    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
+    /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
     fn raw(&self, record: Value, bytes: Vec<u8>, secrets: &mut Found) -> std::result::Result<String, Flaw> {
         let Value::Object(mut fields) = record else { return Err(Flaw::Unparsable) };
         self.clean(&mut fields, secrets);
-        if secrets.is_empty() && !bytes.contains(&b'\n') {
-            return String::from_utf8(bytes).map_err(|_| Flaw::Unparsable);
-        }
-        Ok(Value::Object(fields).to_string())
+        let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
+        let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
+        Ok(if secret || text.contains(['\n', '\r']) { Value::Object(fields).to_string() } else { text })
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
@@ -201,7 +206,7 @@ impl Work<'_> {
     }
 
     /// What every row says of itself; trainers ignore it, and no training text holds any of it.
-    fn stamp(&self, row: u32, id: String) -> Value {
+    fn stamp(&self, row: u32, id: &str) -> Value {
         let at = row as usize;
         json!({
             "id": id,
@@ -258,7 +263,9 @@ impl Draft {
         let order = write_order(&self.rows, &log.keys, seed)?;
         let of = |row: u32| split_of(seed, group_key(log, row as usize), fractions);
         let mut sizes = [0; 3];
-        order.iter().for_each(|&row| sizes[of(row)] += 1);
+        for &row in &order {
+            sizes[of(row)] += 1;
+        }
         let merged =
             std::array::from_fn(|split| if split > 0 && sizes[split] < fewest { sizes[split] } else { 0 });
         let mut lines: [Vec<usize>; 3] = Default::default();

@@ -89,20 +89,20 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
         (_, Some(prompt), Some(completion), _) => {
             chat([turns(prompt, "user"), turns(completion, "assistant")].concat(), tools)
         }
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => whole(Example::Text(text)),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(whole(Example::Text(text))),
         _ => Err(Flaw::NoTrajectory),
     }
 }
 
-fn whole(example: Example) -> Result<Read, Flaw> {
-    Ok(Read { example, trimmed: 0 })
+fn whole(example: Example) -> Read {
+    Read { example, trimmed: 0 }
 }
 
 fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
     if completion.is_empty() {
         return Err(Flaw::NoAssistantTurn);
     }
-    whole(Example::Completion { prompt, completion })
+    Ok(whole(Example::Completion { prompt, completion }))
 }
 
 /// A list of messages as it is; anything else as the content of one message.

@@ -10,13 +10,16 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex, RegexSet};
 use serde_json::{Map, Value};
 
-/// Family and pattern; what the group `secret` matches, or else the whole match, is replaced.
+/// Family and pattern; what the group `secret` matches, or else the whole match, is replaced. A `\b` in front also
+/// stands after an escape that ends in a letter: [`START`].
+///
+/// Only what needs no Unicode table but that of `\s` may be used (so `(?i-u:...)`, never `(?i)`).
 const FAMILIES: [(&str, &str); 20] = [
     ("anthropic", r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
     ("aws-access-key", r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
     (
         "aws-secret-key",
-        r#"(?i)\baws_?secret_?access_?key\\*["']?\s*[=:]\s*\\*["']?(?P<secret>[A-Za-z0-9/+=]{40})"#,
+        r#"(?i-u:aws_?secret_?access_?key)\\*["']?\s*[=:]\s*\\*["']?(?P<secret>[A-Za-z0-9/+=]{40})"#,
     ),
     ("azure-storage", r"\bAccountKey=(?P<secret>[A-Za-z0-9+/]{86}==)"),
     ("databricks", r"\bdapi[0-9a-f]{32}\b"),
@@ -34,25 +37,49 @@ const FAMILIES: [(&str, &str); 20] = [
     ),
     ("pypi", r"\bpypi-AgE[A-Za-z0-9_-]{50,}"),
     ("sendgrid", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
-    ("slack", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-[0-9]-[A-Za-z0-9-]{20,}"),
+    ("slack", r"\b(?:xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{20,})"),
     ("slack-webhook", r"https://hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}"),
     ("stripe", r"\b[srp]k_live_[A-Za-z0-9]{16,}"),
     ("url-password", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\x22\\]+:(?P<secret>[^\s/@'\x22\\]{6,})@"),
 ];
+
+/// Where a word may start: at the border of an ASCII word (a letter of another script beside a key hides nothing),
+/// after an escape inside a JSON text that is itself a string, or after a colour of the terminal.
+const START: &str = r"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*m|(?-u:\b))";
 
 struct Patterns {
     any: RegexSet,
     each: Vec<(&'static str, Regex)>,
 }
 
-/// `None` only if a pattern above is not valid, which a test rules out.
-static PATTERNS: LazyLock<Option<Patterns>> = LazyLock::new(|| {
-    let each = FAMILIES.iter().map(|&(family, pattern)| Some((family, Regex::new(pattern).ok()?)));
-    Some(Patterns {
-        any: RegexSet::new(FAMILIES.map(|(_, pattern)| pattern)).ok()?,
-        each: each.collect::<Option<_>>()?,
-    })
-});
+impl Patterns {
+    fn new() -> Result<Self, regex::Error> {
+        let patterns = FAMILIES.map(|(_, pattern)| whole(pattern));
+        let each = FAMILIES.iter().zip(&patterns);
+        Ok(Self {
+            any: RegexSet::new(&patterns)?,
+            each: each
+                .map(|((family, _), pattern)| Ok((*family, Regex::new(pattern)?)))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// A pattern with its borders spelt out.
+fn whole(pattern: &str) -> String {
+    let border = |text: &str| text.replace(r"\b", r"(?-u:\b)");
+    match pattern.strip_prefix(r"\b") {
+        None => border(pattern),
+        Some(rest) if rest.contains("(?P<secret>") => format!("{START}{}", border(rest)),
+        Some(rest) => format!("{START}(?P<secret>{})", border(rest)),
+    }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "without its patterns nothing may be written: better no row than a secret"
+)]
+static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::new().expect("every pattern is valid"));
 
 /// How many secrets of each family were replaced.
 pub type Found = BTreeMap<&'static str, u64>;
@@ -63,8 +90,14 @@ pub(crate) fn redact(row: &mut Map<String, Value>, found: &mut Found) {
         visit(value, found);
     }
     if row.keys().any(|key| suspect(key)) {
-        let clean = |(key, value): (String, Value)| (replace(&key, found).unwrap_or(key), value);
-        *row = std::mem::take(row).into_iter().map(clean).collect();
+        for (key, value) in std::mem::take(row) {
+            let mut clean = replace(&key, found).unwrap_or(key);
+            // Two keys may have become one: neither value may go.
+            while row.contains_key(&clean) {
+                clean.push('+');
+            }
+            row.insert(clean, value);
+        }
     }
 }
 
@@ -81,16 +114,16 @@ fn visit(value: &mut Value, found: &mut Found) {
     }
 }
 
-fn suspect(text: &str) -> bool {
-    PATTERNS.as_ref().is_some_and(|patterns| patterns.any.is_match(text))
+/// Whether some pattern matches, perhaps on what is replaced already.
+pub(super) fn suspect(text: &str) -> bool {
+    PATTERNS.any.is_match(text)
 }
 
 /// The text without its secrets; `None` where it has none.
 fn replace(text: &str, found: &mut Found) -> Option<String> {
-    let patterns = PATTERNS.as_ref()?;
-    let hits = patterns.any.matches(text);
+    let hits = PATTERNS.any.matches(text);
     let mut clean: Option<String> = None;
-    for (family, pattern) in hits.iter().map(|hit| &patterns.each[hit]) {
+    for (family, pattern) in hits.iter().map(|hit| &PATTERNS.each[hit]) {
         let from = clean.as_deref().unwrap_or(text);
         let next = pattern.replace_all(from, |hit: &Captures<'_>| mask(hit, family, found)).into_owned();
         clean = Some(next);
@@ -116,6 +149,16 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(PATTERNS.as_ref().unwrap().each.len(), FAMILIES.len());
+        assert_eq!(PATTERNS.each.len(), FAMILIES.len());
+    }
+
+    /// The tests link a `regex` with all tables, a wheel one without: there such a pattern would not compile.
+    #[test]
+    fn no_pattern_asks_for_a_unicode_table_that_a_wheel_lacks() {
+        for (family, pattern) in FAMILIES {
+            let asks =
+                ["(?i)", "(?i:", r"\p", r"\P", r"\w", r"\W"].iter().any(|table| pattern.contains(table));
+            assert!(!asks, "{family}");
+        }
     }
 }

@@ -40,13 +40,13 @@ impl Shape {
         Self::ALL.into_iter().find(|shape| shape.name() == name)
     }
 
-    /// What a data set asked for in this shape gets: a log without any conversation keeps its own shape.
-    pub(super) fn settle<'e>(self, examples: impl Iterator<Item = &'e Example> + Clone) -> Self {
-        let chat = |example: &Example| matches!(example, Example::Chat { .. });
-        let text = |example: &Example| matches!(example, Example::Text(_));
+    /// What a data set asked for in this shape gets: first rows without any conversation keep their own shape.
+    pub(super) fn settle(self, examples: &[&Example]) -> Self {
+        let chat = |example: &&Example| matches!(example, Example::Chat { .. });
+        let text = |example: &&Example| matches!(example, Example::Text(_));
         match self {
-            Self::Chat if examples.clone().any(chat) => Self::Chat,
-            Self::Chat | Self::PromptCompletion if examples.clone().all(text) => Self::Text,
+            Self::Chat if examples.iter().any(chat) => Self::Chat,
+            Self::Chat | Self::PromptCompletion if examples.iter().all(text) => Self::Text,
             Self::Chat => Self::PromptCompletion,
             other => other,
         }
@@ -59,10 +59,7 @@ impl Shape {
 /// [`Flaw::OtherShape`] where the example cannot take it.
 pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, Flaw> {
     let value = match (shape, example) {
-        (Shape::Chat, Example::Chat { messages, tools: Some(tools) }) => {
-            json!({"messages": messages, "tools": tools})
-        }
-        (Shape::Chat, Example::Chat { messages, tools: None }) => json!({"messages": messages}),
+        (Shape::Chat, Example::Chat { messages, tools }) => return Ok(chat(messages, tools)),
         (Shape::Chat, Example::Completion { prompt, completion }) => json!({"messages": [
             {"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]}),
         (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages),
@@ -80,6 +77,13 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
         Value::Object(row) => Ok(row),
         _ => Err(Flaw::OtherShape),
     }
+}
+
+/// Messages are moved and not copied: they are most of a record.
+fn chat(messages: Vec<Value>, tools: Option<Value>) -> Map<String, Value> {
+    let messages = ("messages".to_owned(), Value::Array(messages));
+    let tools = tools.map(|tools| ("tools".to_owned(), tools));
+    std::iter::once(messages).chain(tools).collect()
 }
 
 /// The last assistant turn is the completion. A lone user message before it is the prompt as it is; more than that

@@ -1,0 +1,135 @@
+//! Logs on disk, and what is read from them.
+#![allow(dead_code, reason = "each file of tests uses its own part")]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use karl_core::sample::Ranking;
+use karl_log::emit::{self, Draft, Facts, Shape};
+use karl_log::layout::Wishes;
+use karl_log::read::{Settings, read, read_in_ranges};
+use karl_log::source::Source;
+use karl_log::{Log, Result, Watch};
+use proptest::test_runner::{Config, RngSeed};
+use tempfile::TempDir;
+
+/// The same cases on every run.
+pub(crate) fn fixed(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Config::default() }
+}
+
+pub(crate) fn settings() -> Settings {
+    let wishes = Wishes { max_line_bytes: 1 << 20, ..Wishes::default() };
+    Settings { wishes, fingerprint: true, strict: false, threads: 1 }
+}
+
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// Writes the files and names them in order.
+pub(crate) fn files(folder: &TempDir, contents: &[impl AsRef<[u8]>]) -> Vec<PathBuf> {
+    let write = |(at, bytes): (usize, &_)| {
+        let path = folder.path().join(format!("{at:03}.jsonl"));
+        fs::write(&path, AsRef::<[u8]>::as_ref(bytes)).unwrap();
+        path
+    };
+    contents.iter().enumerate().map(write).collect()
+}
+
+pub(crate) fn open(paths: &[PathBuf]) -> Vec<Source> {
+    paths.iter().map(|path| Source::open(path, &path.to_string_lossy()).unwrap()).collect()
+}
+
+pub(crate) fn try_read(contents: &[impl AsRef<[u8]>], settings: &Settings) -> Result<Log> {
+    let folder = folder();
+    read(open(&files(&folder, contents)), settings, &Watch::new())
+}
+
+pub(crate) fn log_with(contents: &[impl AsRef<[u8]>], settings: &Settings) -> Log {
+    try_read(contents, settings).unwrap()
+}
+
+pub(crate) fn log(bytes: impl AsRef<[u8]>) -> Log {
+    log_with(&[bytes], &settings())
+}
+
+pub(crate) fn log_in_ranges(bytes: impl AsRef<[u8]>, range: u64, threads: usize) -> Log {
+    let folder = folder();
+    let settings = Settings { threads, ..settings() };
+    read_in_ranges(open(&files(&folder, &[bytes])), &settings, range, &Watch::new()).unwrap()
+}
+
+/// Everything about the rows that must not depend on how they lay in files.
+pub(crate) fn columns(log: &Log) -> impl PartialEq + std::fmt::Debug + use<> {
+    let category = |column: &karl_log::category::Category| (column.codes().to_vec(), column.names().to_vec());
+    let bits = |column: &Vec<f64>| column.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    (
+        (log.keys.clone(), log.digests.clone()),
+        log.components.iter().map(bits).collect::<Vec<_>>(),
+        (category(&log.group), category(&log.domain), category(&log.partition)),
+        log.fingerprints.clone(),
+    )
+}
+
+/// The bad rows of all files: reason and line.
+pub(crate) fn bad(log: &Log) -> Vec<(&'static str, u64)> {
+    let places = log.accounts.iter().flat_map(|account| &account.places);
+    places.map(|bad| (bad.reason.name(), bad.line)).collect()
+}
+
+pub(crate) fn bad_count(log: &Log) -> u64 {
+    log.accounts.iter().flat_map(|account| account.bad.values()).sum()
+}
+
+/// Law 1.
+pub(crate) fn balanced(log: &Log) -> bool {
+    log.accounts.iter().map(|account| account.read).sum::<u64>() == log.len() as u64 + bad_count(log)
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// Draws all rows of a log on disk, in the order given.
+pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: emit::Settings) -> Draft {
+    judged(log, rows, count, settings, None)
+}
+
+pub(crate) fn judged(
+    log: &Log,
+    rows: &[i64],
+    count: usize,
+    settings: emit::Settings,
+    judge: Option<emit::Judge<'_>>,
+) -> Draft {
+    let numbers = vec![0.5; log.len()];
+    let facts = Facts { rewards: &numbers, scores: &numbers, log_weights: &numbers };
+    let mut ranking = Ranking::given(rows, log.len()).unwrap();
+    emit::draft(log, facts, &mut ranking, count, settings, judge, &Watch::new()).unwrap()
+}
+
+/// Rows numbered as the lines are: their ids have to be rising letters' hashes, so find each by its offset.
+pub(crate) fn by_line(log: &Log) -> Vec<i64> {
+    let mut rows: Vec<i64> = (0..i64::try_from(log.len()).unwrap()).collect();
+    rows.sort_by_key(|&row| log.places[usize::try_from(row).unwrap()].offset);
+    rows
+}
+
+/// Every record of one log, drafted in the order of the file.
+pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
+    let folder = folder();
+    let log = read(open(&files(&folder, &[bytes])), &settings(), &Watch::new()).unwrap();
+    draft_of(&log, &by_line(&log), log.len(), emit::Settings { shape, allow_secrets: false })
+}
+
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
