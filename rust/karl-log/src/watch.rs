@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 
-/// Shared by the caller's thread and every worker; the loops of this crate look at it at least once a block.
+/// Shared by the caller's thread and every worker; the loops of this crate look at it once a
+/// record or block. Finding out the layout of one file, which may take a pass over one long document, does not.
 #[derive(Debug, Default)]
 pub struct Watch {
     stopped: AtomicBool,

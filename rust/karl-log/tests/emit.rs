@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const CHAT: Settings = Settings { shape: Shape::Chat, allow_secrets: false };
 
 fn lines(records: &[Value]) -> String {
-    records.iter().map(|record| format!("{record}\n")).collect()
+    records.iter().map(|record| format!("{record}\n")).collect::<Vec<_>>().concat()
 }
 
 /// A record's row in a shape, without its stamp; or the flaw that it was dropped for.
@@ -206,9 +206,10 @@ fn a_chosen_row_that_fails_is_counted_and_the_next_takes_its_place() {
 
 #[test]
 fn more_rows_than_one_batch_come_in_the_order_of_the_draw() {
-    let text: String = (0..1000)
+    let text = (0..1000)
         .map(|at| format!("{{\"id\":{at},\"text\":\"{}\"}}\n", if at % 3 == 0 { "" } else { "t" }))
-        .collect();
+        .collect::<Vec<_>>()
+        .concat();
     let (_folder, log) = kept(&text);
     let draft = draft_of(&log, &by_line(&log), 600, CHAT);
     let ids = draft
@@ -251,7 +252,7 @@ fn a_group_falls_into_one_split_and_every_row_into_some() {
             .collect::<std::collections::BTreeSet<_>>()
     };
     let groups: Vec<_> = splits.iter().map(names).collect();
-    assert_eq!((groups.iter().map(|names| names.len()).sum::<usize>(), merged), (100, [0; 3]));
+    assert_eq!((groups.iter().map(std::collections::BTreeSet::len).sum::<usize>(), merged), (100, [0; 3]));
     let mut all = splits.concat();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..400) && splits.iter().all(|split| split.len() > 30));

@@ -14,7 +14,8 @@ use logs::{files, folder, gzip, open, settings, zstd};
 use tempfile::TempDir;
 
 fn text() -> String {
-    (0..50).map(|at| format!("{{\"id\":{at},\"reward\":{at},\"text\":\"{}\"}}\r\n", "x".repeat(at))).collect()
+    let row = |at| format!("{{\"id\":{at},\"reward\":{at},\"text\":\"{}\"}}\r\n", "x".repeat(at));
+    (0..50).map(row).collect()
 }
 
 fn logged(bytes: &[u8]) -> (TempDir, PathBuf, Log) {

@@ -92,7 +92,7 @@ type Values = Vec<Option<Range<usize>>>;
 
 fn scanned(text: &[u8], paths: &[Path]) -> Option<(Scanned, Values)> {
     let wanted = Wanted::new(paths);
-    let mut values = vec![Some(3..1); wanted.slots()];
+    let mut values = vec![Some(0..usize::MAX); wanted.slots()];
     scan(text, &wanted, &mut values).ok().map(|found| (found, values))
 }
 

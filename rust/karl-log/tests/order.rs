@@ -29,7 +29,7 @@ fn shuffled(rows: &[String]) -> Vec<String> {
 }
 
 fn lines(rows: &[String]) -> String {
-    rows.iter().map(|row| format!("{row}\n")).collect()
+    rows.join("\n") + "\n"
 }
 
 fn sharded(rows: &[String], shards: usize, threads: usize) -> Log {

@@ -125,8 +125,8 @@ fn a_secret_inside_json_inside_a_string_is_found() {
 #[test]
 fn a_secret_written_with_escapes_is_found() {
     for (family, before, secret, after) in secrets() {
-        let escape =
-            |text: &str| text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+        let unit = |unit| format!("\\u{unit:04x}");
+        let escape = |text: &str| text.encode_utf16().map(unit).collect::<String>();
         let draft = drafted(
             &format!("{{\"text\":\"{}\"}}", escape(&format!("{before}{secret}{after}"))),
             Shape::Raw,
@@ -161,8 +161,8 @@ fn two_secret_keys_keep_their_values() {
 
 #[test]
 fn replacing_twice_changes_and_counts_nothing_more() {
-    let text: String =
-        secrets().into_iter().map(|(_, before, secret, after)| format!("{before}{secret}{after} ")).collect();
+    let part = |(_, before, secret, after)| format!("{before}{secret}{after} ");
+    let text: String = secrets().into_iter().map(part).collect();
     let once = raw(&json!({"text": text, "at": format!("https://u:{}@h", ["gh", "p_", &many(36)].concat())}));
     assert!(once.secrets.values().sum::<u64>() >= 25);
     let twice = drafted(&once.lines[0], Shape::Raw, false);

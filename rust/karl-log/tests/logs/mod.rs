@@ -98,7 +98,7 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-/// Draws all rows of a log on disk, in the order given.
+/// Up to `count` rows of a log whose files are still there, in the order given.
 pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: emit::Settings) -> Draft {
     judged(log, rows, count, settings, None)
 }
@@ -116,7 +116,7 @@ pub(crate) fn judged(
     emit::draft(log, facts, &mut ranking, count, settings, judge, &Watch::new()).unwrap()
 }
 
-/// Rows numbered as the lines are: their ids have to be rising letters' hashes, so find each by its offset.
+/// The rows of a log of one file in the order of the file.
 pub(crate) fn by_line(log: &Log) -> Vec<i64> {
     let mut rows: Vec<i64> = (0..i64::try_from(log.len()).unwrap()).collect();
     rows.sort_by_key(|&row| log.places[usize::try_from(row).unwrap()].offset);
