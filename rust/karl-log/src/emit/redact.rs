@@ -30,7 +30,7 @@ const FAMILIES: [(&str, &str); 20] = [
     ("hugging-face", r"\bhf_[A-Za-z0-9]{30,}\b"),
     ("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}"),
     ("npm", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    ("openai", r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}"),
+    ("openai", r"\bsk-(?:[A-Za-z0-9]{32,}|(?:proj|svcacct|admin)-[A-Za-z0-9_-]{32,})"),
     (
         "private-key",
         r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\z)",

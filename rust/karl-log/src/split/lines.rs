@@ -1,0 +1,95 @@
+//! The lines of a stream.
+
+use std::io::{self, Read};
+
+use memchr::memchr;
+
+use super::{Extent, Piece, Window};
+
+/// The lines of a stream, blank ones included.
+#[derive(Debug)]
+pub struct Lines<R> {
+    window: Window<R>,
+    until: u64,
+    limit: usize,
+}
+
+impl<R: Read> Lines<R> {
+    /// The lines that begin before `until`; `offset` is the position of the reader's first byte, which begins a
+    /// line.
+    pub fn new(reader: R, offset: u64, until: u64, limit: usize) -> Self {
+        Self { window: Window::new(reader, offset), until, limit }
+    }
+
+    /// Passes over the rest of a line that began before this stream.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            match memchr(b'\n', self.window.bytes()) {
+                Some(found) => break self.window.consume(found + 1),
+                None => self.window.clear(),
+            }
+            if !self.window.fill()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over a byte order mark.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn skip_mark(&mut self) -> io::Result<()> {
+        self.window.skip_mark()
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// The reader's.
+    #[expect(clippy::should_implement_trait, reason = "a piece borrows from the stream")]
+    pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        let offset = self.window.offset();
+        if offset >= self.until || (self.window.bytes().is_empty() && !self.window.fill()?) {
+            return Ok(None);
+        }
+        Ok(Some(match self.find_end(self.limit)? {
+            Extent::Passed => Piece::TooLong { offset },
+            Extent::Kept(length) => self.piece(offset, length, length + 1, true),
+            Extent::Torn(length) => self.piece(offset, length, length, false),
+        }))
+    }
+
+    fn piece(&mut self, offset: u64, length: usize, consumed: usize, ended: bool) -> Piece<'_> {
+        let line = self.window.take(length, consumed);
+        Piece::Text { offset, bytes: line.strip_suffix(b"\r").unwrap_or(line), ended }
+    }
+
+    /// The length of the line at the window's start, or `Passed` (consumed) where it exceeds `limit`.
+    fn find_end(&mut self, limit: usize) -> io::Result<Extent> {
+        let mut seen = 0;
+        let mut passing = false;
+        loop {
+            if let Some(found) = memchr(b'\n', &self.window.bytes()[seen..]) {
+                let length = seen + found;
+                return Ok(if passing || length > limit {
+                    self.window.past(length + 1)
+                } else {
+                    Extent::Kept(length)
+                });
+            }
+            seen = self.window.bytes().len();
+            passing |= seen > limit;
+            if passing {
+                self.window.consume(seen);
+                seen = 0;
+            }
+            if !self.window.fill()? {
+                return Ok(if passing { Extent::Passed } else { Extent::Torn(seen) });
+            }
+        }
+    }
+}
