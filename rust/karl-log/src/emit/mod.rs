@@ -8,6 +8,7 @@
 //! A chosen record that fails on the way is counted under its [`Flaw`], and the next key takes its place: the law
 //! of the rest is unchanged.
 
+mod deal;
 pub mod directory;
 pub mod draft;
 pub mod example;
