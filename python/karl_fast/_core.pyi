@@ -1,19 +1,44 @@
 """Types of the extension module; held against the built module by ``mypy.stubtest``."""
 
 from collections.abc import Callable
-from typing import Any, TypedDict, final
+from typing import Any, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "DEBUG",
+    "VERSION",
+    "Draft",
+    "Export",
+    "Log",
+    "Selection",
+    "boltzmann",
+    "centre",
+    "check_target",
+    "composite",
+    "ess",
+    "formats",
+    "gumbel_keys",
+    "leave_one_out",
+    "log_mean_exp",
+    "log_sum_exp",
+    "read",
+    "top",
+    "uniforms",
+    "zscore",
+]
+
 VERSION: str
 DEBUG: bool
 
+@type_check_only
 class BadRow(TypedDict):
     reason: str
     line: int
     offset: int
 
+@type_check_only
 class InputFacts(TypedDict):
     path: str
     codec: str
@@ -30,6 +55,7 @@ class InputFacts(TypedDict):
     duplicate_keys: int
     without_id: int
 
+@type_check_only
 class SelectionFacts(TypedDict):
     verdicts: list[tuple[str, int]]
     kept: int
@@ -48,6 +74,7 @@ class SelectionFacts(TypedDict):
     largest_weight_share: float
     expected_reward: float
 
+@type_check_only
 class SummaryFacts(TypedDict):
     count: int
     mean: float
@@ -57,6 +84,7 @@ class SummaryFacts(TypedDict):
     edges: list[float]
     counts: list[int]
 
+@type_check_only
 class Tempered(TypedDict):
     inverse_temperature: float
     ess: float
@@ -64,6 +92,7 @@ class Tempered(TypedDict):
     top_share: float
     expected_reward: float
 
+@type_check_only
 class DraftFacts(TypedDict):
     rows: list[int]
     shape: str | None

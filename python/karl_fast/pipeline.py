@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
-from karl_fast.export import plan, write
-from karl_fast.export.manifest import SPLITS, Manifest, inputs, of_draft, of_selection, run
+from karl_fast.export import plan, refuse_empty, write
+from karl_fast.export.manifest import SPLITS, Manifest, accounting, inputs, of_draft, of_selection, run
 from karl_fast.log import read
 from karl_fast.settings import Settings
 
@@ -89,6 +89,7 @@ def sample(
             raise NothingToSampleError(_why_nothing(log, selection))
         wanted = settings.count(selection.available)
         draft = _core.Draft.of(selection, wanted, plan(settings))
+        refuse_empty(draft)
         manifest = of_draft(log, selection, draft, wanted)
         manifest |= {"inputs": inputs(log), "run": run(settings, round(time.perf_counter() - start, 3))}
         if out is not None:
@@ -159,9 +160,6 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
 
 
 def _why_nothing(log: Log, selection: _core.Selection) -> str:
-    dropped = {reason: count for reason, count in selection.facts()["verdicts"] if count and reason != "kept"}
-    bad = sum(count for file in log.inputs for _, count in file["dropped"])
-    reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in dropped.items()]
-    reasons += [f"{bad} not readable"] if bad else []
-    total = len(log) + bad
-    return f"no row is left to draw: {total} read" + (f", of which {', '.join(reasons)}" if reasons else "")
+    account = accounting(log, selection.facts()["verdicts"])
+    reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
+    return f"no row is left to draw: {account['rows_read']:,} read" + (f", dropped: {reasons}" if reasons else "")

@@ -77,7 +77,8 @@ class Settings:
         if self.shape == "raw" and self.max_tokens is not None:
             raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
         if not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
-            raise UsageError(f"split is {','.join(map(str, self.split))}, wanted three shares that add up to 1")
+            shares = ",".join(f"{share:g}" for share in self.split)
+            raise UsageError(f"split is {shares}, wanted three shares that add up to 1")
 
     def _check_score(self) -> None:
         if self.ddof not in (0, 1):

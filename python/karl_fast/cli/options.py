@@ -21,7 +21,7 @@ DRAW = ("k", "fraction", "sampler")
 EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_inputs")
 RUN = ("seed", "strict", "max_line_bytes", "threads")
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOG...", help="Files, folders, globs, or - for standard input.")]
+Logs = Annotated[list[str], typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 BAR = "▏▎▍▌▋▊▉█"
 WIDTH = 32
+DOMAINS_SHOWN = 12
 
 
 def clean(text: str) -> str:
@@ -66,11 +67,15 @@ def _input(manifest: Manifest) -> str:
 
 
 def _accounting(manifest: Manifest) -> str:
-    account = manifest["accounting"]
-    dropped = ", ".join(f"{count:,} {_words(reason)}" for reason, count in account["dropped"].items())
-    notes = ", ".join(f"{count:,} {_words(note)}" for note, count in account["notes"].items() if count)
+    account, files = manifest["accounting"], manifest["inputs"]
+    notes = account["notes"] | {name: sum(file[name] for file in files) for name in ("blank_lines", "welded_lines")}
+    dropped, noted = _counts(account["dropped"]), _counts(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
-    return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          ({notes})" if notes else "")
+    return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{_words(name)} {count:,}" for name, count in counts.items() if count)
 
 
 def _groups(groups: dict[str, Any]) -> str:
@@ -106,13 +111,12 @@ def _reward_change(reward: dict[str, Any]) -> str:
 def _failures(manifest: Manifest) -> Iterable[str]:
     failed = manifest["draw"]["failed"]
     if failed:
-        yield "replaced  " + ", ".join(f"{count:,} {_words(flaw)}" for flaw, count in failed.items())
+        yield f"replaced  {_counts(failed)}"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
     if trimmed["rows"]:
         yield f"trimmed   {trimmed['messages']:,} messages after the last assistant turn of {trimmed['rows']:,} rows"
     if manifest["secrets"]:
-        families = ", ".join(f"{count:,} {family}" for family, count in manifest["secrets"].items())
-        yield f"secrets   replaced: {families}"
+        yield "secrets   replaced: " + ", ".join(f"{name} {count:,}" for name, count in manifest["secrets"].items())
 
 
 NOTES = {
@@ -126,7 +130,11 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     note = NOTES.get(manifest["target"]["note"] or "")
     if note:
         yield f"warning: {note}"
-    draw = manifest["draw"]
+    draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
+    if manifest["accounting"]["dropped"].get("over_group_cap"):
+        yield "warning: the target is taken before the cap per group: its ESS and log Z are those of the rows before it"
+    if draw["sampler"] == "gumbel" and draw["rows"] > ess:
+        yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
         yield f"warning: {draw['rows_wanted']:,} rows were wanted, all {draw['rows']:,} that can be drawn were taken"
     for name, rows in manifest["export"]["merged_into_train"].items():
@@ -148,8 +156,10 @@ def _duplicates(report: Manifest) -> str:
 
 def _domains(domains: dict[str, Any]) -> Iterable[str]:
     if domains:
-        counts = sorted(domains.items(), key=lambda item: -item[1]["before"])[:12]
-        yield "domains   " + ", ".join(f"{clean(name)} {count['before']:,}" for name, count in counts)
+        counts = sorted(domains.items(), key=lambda item: -item[1]["before"])
+        shown = [f"{clean(name)} {count['before']:,}" for name, count in counts[:DOMAINS_SHOWN]]
+        more = [f"and {len(counts) - DOMAINS_SHOWN:,} more"] if len(counts) > DOMAINS_SHOWN else []
+        yield "domains   " + ", ".join(shown + more)
 
 
 def _histogram(reward: dict[str, Any]) -> Iterable[str]:

@@ -46,7 +46,7 @@ def export(
     """Write rows of a log as a directory that ``mlx_lm lora --data`` trains on, whole or not at all.
 
     A row that cannot be written (see ``draw.failed`` of the manifest) is left out; the caller chose the rows, so
-    nothing takes its place.
+    nothing takes its place. The order of rows and their split follow the seed of the log's settings.
 
     Args:
         log: where the rows are.
@@ -82,7 +82,14 @@ def export(
 
 def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> Manifest:
     """Write a draft and its manifest."""
-    if not draft.facts()["rows"]:
-        raise NothingToSampleError("none of the chosen rows can be written; the reasons are counted under draw.failed")
+    refuse_empty(draft)
     draft.write(str(Path(out)), dumps(manifest), force=force)
     return manifest
+
+
+def refuse_empty(draft: _core.Draft) -> None:
+    """Raise where no row of a draft can be written, with the reasons."""
+    facts = draft.facts()
+    if not facts["rows"]:
+        reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
+        raise NothingToSampleError(f"none of the chosen rows can be written: {reasons or 'no row was chosen'}")

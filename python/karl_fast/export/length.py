@@ -40,8 +40,7 @@ def _load(path: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(path)
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise FileError(f"cannot load a tokenizer from {path}: {reason}", None, path) from error
+        raise FileError(f"cannot load a tokenizer from {path}", None, path) from error
 
 
 def _tokens(tokenizer: Any, row: dict[str, Any]) -> int:

@@ -99,8 +99,6 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     if read != kept + sum(dropped.values()):
         raise AssertionError(f"{read} rows read, {kept} kept, dropped: {dropped}")
     notes = {
-        "blank_lines": sum(file["blank_lines"] for file in files),
-        "welded_lines": sum(file["welded_lines"] for file in files),
         "duplicate_keys": sum(file["duplicate_keys"] for file in files),
         "without_id": sum(file["without_id"] for file in files),
         "repeated_ids": log.core.duplicates()[0],

@@ -48,6 +48,11 @@ pub enum Error {
         /// What may not be replaced about it.
         problem: &'static str,
     },
+    /// A path to write to that ends in no name, but in `..` or at the root.
+    Target {
+        /// The path.
+        path: PathBuf,
+    },
     /// The numerics refused an argument.
     Draw(karl_core::Error),
     /// The caller's own judgement of a row failed.
@@ -73,6 +78,7 @@ impl fmt::Display for Error {
                 write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
             }
             Self::Exists { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Target { path } => write!(f, "{}: the output needs a name of its own", path.display()),
             Self::Draw(error) => error.fmt(f),
             Self::Judge(problem) => write!(f, "a row could not be judged: {problem}"),
             Self::Interrupted => write!(f, "interrupted"),

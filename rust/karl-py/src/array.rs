@@ -6,7 +6,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::error::{DTypeError, LayoutError, to_python};
+use crate::error::{ArgumentError, DTypeError, LayoutError, to_python};
 
 /// A contiguous one-dimensional array of exactly this element type.
 pub(crate) fn column<'py, T: Element>(
@@ -14,7 +14,8 @@ pub(crate) fn column<'py, T: Element>(
     object: &Bound<'py, PyAny>,
 ) -> PyResult<PyReadonlyArray1<'py, T>> {
     check::<T>(name, object, 1)?;
-    object.extract().map_err(Into::into)
+    let array: PyReadonlyArray1<'py, T> = object.extract()?;
+    if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(array) }
 }
 
 fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {
@@ -31,11 +32,15 @@ fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -
         return Err(LayoutError::new_err(format!("{name} has {got} dimensions, wanted {dimensions}")));
     }
     if !array.is_c_contiguous() {
-        return Err(LayoutError::new_err(format!(
-            "{name} is not contiguous, wanted a copy by numpy.ascontiguousarray"
-        )));
+        let message = format!("{name} is not contiguous, wanted a copy by numpy.ascontiguousarray");
+        return Err(LayoutError::new_err(message));
     }
     Ok(())
+}
+
+/// What is left to be wrong with an array once dtype, dimensions and contiguity are right.
+fn misaligned(name: &str) -> PyErr {
+    LayoutError::new_err(format!("{name} is not aligned in memory, wanted a copy by numpy.array"))
 }
 
 /// Group ids, one a row; a negative one says that the row has no group.
@@ -51,9 +56,13 @@ pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<V
     };
     check::<u64>("keys", object, 2)?;
     let table: PyReadonlyArray2<'_, u64> = object.extract()?;
+    if table.shape()[0] != rows {
+        let message = format!("keys has {} rows, wanted {rows}", table.shape()[0]);
+        return Err(ArgumentError::new_err(message));
+    }
     if table.shape()[1] != 3 {
         return Err(LayoutError::new_err(format!("keys has {} columns, wanted 3", table.shape()[1])));
     }
-    let (rows, _) = table.as_slice()?.as_chunks::<3>();
+    let (rows, _) = table.as_slice().map_err(|_| misaligned("keys"))?.as_chunks::<3>();
     Ok(rows.iter().copied().map(Key::from_words).collect())
 }

@@ -22,7 +22,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
             FileError::new_err((message, source.raw_os_error(), path.display().to_string()))
         }
         Error::Layout { .. } | Error::Changed { .. } => LogError::new_err(message),
-        Error::Field { .. } => UsageError::new_err(message),
+        Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),
         Error::Draw(error) => draw(&error, message),
         Error::Judge(problem) => UsageError::new_err(problem),

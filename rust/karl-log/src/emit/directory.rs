@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -32,8 +33,12 @@ pub struct Part<'a> {
 /// Refuses a target that may not be written: before any work is done, and again when it is written.
 ///
 /// # Errors
-/// [`Error::Exists`] if something is there and `force` is off, or if it is not an output of ours.
+/// [`Error::Exists`] if something is there and `force` is off, or if it is not an output of ours; [`Error::Target`]
+/// for a path that ends in no name.
 pub fn check_target(target: &Path, force: bool) -> Result<()> {
+    if target.file_name().is_none() {
+        return Err(Error::Target { path: target.to_path_buf() });
+    }
     let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
     let Ok(facts) = fs::symlink_metadata(target) else { return Ok(()) };
     if !facts.is_dir() {
@@ -59,19 +64,56 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
 pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let create = |error| Error::io("create a directory in", parent, error);
-    fs::create_dir_all(parent).map_err(create)?;
-    let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let staging =
-        tempfile::Builder::new().prefix(&format!(".{name}.karl-fast-")).tempdir_in(parent).map_err(create)?;
+    let parents = Parents::create(parent)?;
+    let staging = stage(parent, target)?;
     for part in parts {
         file(&staging.path().join(part.name), part.lines, watch)?;
     }
-    open_to_others(staging.path())?;
     sync(staging.path())?;
     watch.advance(0)?;
     replace(staging, target)?;
+    parents.keep();
     sync(parent)
+}
+
+/// A hidden directory beside the target, with the mode that the user's umask gives.
+fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
+    let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let staging = tempfile::Builder::new()
+        .prefix(&format!(".{name}.karl-fast-"))
+        .permissions(fs::Permissions::from_mode(0o777))
+        .tempdir_in(parent);
+    staging.map_err(|error| Error::io("create a directory in", parent, without_path(error)))
+}
+
+/// tempfile puts a path of its own into the message, and so loses the number of the error.
+fn without_path(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    let number = inner.and_then(|inner| inner.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
+    number.map_or(error, io::Error::from_raw_os_error)
+}
+
+/// Directories made on the way to the target, innermost first; gone again unless they are kept.
+struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    fn create(parent: &Path) -> Result<Self> {
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = Self(parent.ancestors().take_while(missing).map(Path::to_path_buf).collect());
+        fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, error))?;
+        Ok(made)
+    }
+
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        // One that holds something by now is somebody else's too, and stays.
+        self.0.iter().all(|made| fs::remove_dir(made).is_ok());
+    }
 }
 
 fn file(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
@@ -83,17 +125,6 @@ fn file(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
         watch.advance(line.len() as u64)?;
     }
     out.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(io)
-}
-
-/// Temporary directories are made for their owner alone; an output has the mode that the user's umask gives.
-fn open_to_others(path: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let io = |error| Error::io("set the mode of", path, error);
-    let probe = path.join(".mode");
-    fs::create_dir(&probe).map_err(io)?;
-    let mode = fs::metadata(&probe).map_err(io)?.permissions().mode();
-    fs::remove_dir(&probe).map_err(io)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(io)
 }
 
 fn sync(directory: &Path) -> Result<()> {

@@ -1,0 +1,201 @@
+"""An array is borrowed as it is or refused by name: nothing is cast or copied in silence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import karl_fast
+from karl_fast import _core
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
+
+F = np.array([1.0, 0.0, 0.5, 0.25])
+G = np.array([0, 0, 1, 1])
+KEYS = np.zeros((4, 3), dtype=np.uint64)
+
+# name of the function, how it is called with one argument replaced, the argument's name, a right value
+CALLS: list[Any] = [
+    pytest.param(lambda a: karl_fast.centre(a, G), "rewards", F, id="centre-rewards"),
+    pytest.param(lambda a: karl_fast.centre(F, a), "group_ids", G, id="centre-group_ids"),
+    pytest.param(lambda a: karl_fast.zscore(a, G), "rewards", F, id="zscore-rewards"),
+    pytest.param(lambda a: karl_fast.zscore(F, a), "group_ids", G, id="zscore-group_ids"),
+    pytest.param(lambda a: karl_fast.leave_one_out(a, G), "rewards", F, id="leave_one_out-rewards"),
+    pytest.param(lambda a: karl_fast.leave_one_out(F, a), "group_ids", G, id="leave_one_out-group_ids"),
+    pytest.param(lambda a: karl_fast.composite([F, a], [1.0, 1.0]), "component", F, id="composite-component"),
+    pytest.param(karl_fast.log_sum_exp, "values", F, id="log_sum_exp-values"),
+    pytest.param(karl_fast.log_mean_exp, "values", F, id="log_mean_exp-values"),
+    pytest.param(karl_fast.ess, "log_weights", F, id="ess-log_weights"),
+    pytest.param(karl_fast.boltzmann, "scores", F, id="boltzmann-scores"),
+    pytest.param(lambda a: karl_fast.boltzmann(F, a), "scope_ids", G, id="boltzmann-scope_ids"),
+    pytest.param(lambda a: karl_fast.draw(a, 2), "log_weights", F, id="draw-log_weights"),
+    pytest.param(lambda a: _core.top(a, 2), "keys", F, id="top-keys"),
+]
+
+OTHER = {"float64": (np.float32, np.int64), "int64": (np.int32, np.uint64)}
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_the_right_array_is_taken_and_left_as_it_was(call: Any, name: str, right: Any) -> None:
+    before = right.copy()
+    call(right)
+    frozen = right.copy()
+    frozen.flags.writeable = False
+    call(frozen)
+    np.testing.assert_array_equal(right, before)
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_another_element_type_is_refused_by_name(call: Any, name: str, right: Any) -> None:
+    wanted = str(right.dtype)
+    others = [right.astype(other) for other in OTHER[wanted]]
+    for other in [*others, right.astype(right.dtype.newbyteorder())]:
+        with pytest.raises(DTypeError, match=rf"^{name} has dtype .*, wanted {wanted}$") as error:
+            call(other)
+        assert str(other.dtype) in str(error.value)
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_what_is_no_array_is_refused_by_name(call: Any, name: str, right: Any) -> None:
+    for other, kind in ((right.tolist(), "list"), (1.0, "float"), ("text", "str")):
+        with pytest.raises(DTypeError, match=rf"^{name} is a {kind}, wanted a NumPy array of {right.dtype}$"):
+            call(other)
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_another_shape_is_refused_by_name(call: Any, name: str, right: Any) -> None:
+    for shape, dimensions in (((2, 2), 2), ((), 0)):
+        other = right.reshape(shape) if shape else right[:1].reshape(())
+        with pytest.raises(LayoutError, match=rf"^{name} has {dimensions} dimensions, wanted 1$"):
+            call(other)
+
+
+@pytest.mark.parametrize(("call", "name", "right"), CALLS)
+def test_an_array_with_gaps_is_refused_by_name(call: Any, name: str, right: Any) -> None:
+    for other in (np.repeat(right, 2)[::2], right[::-1]):
+        with pytest.raises(LayoutError, match=rf"^{name} is not contiguous, wanted a copy by numpy\.ascontiguous"):
+            call(other)
+
+
+def test_an_array_that_does_not_start_on_its_element_size_is_refused_or_read_right() -> None:
+    """A view into bytes may be contiguous and yet not aligned."""
+    buffer = np.zeros(4 * 8 + 1, dtype=np.uint8)
+    skewed = buffer[1:].view(np.float64)
+    skewed[:] = F
+    try:
+        found = karl_fast.centre(skewed, G)
+    except LayoutError as error:
+        assert "rewards" in str(error)  # noqa: PT017  (either outcome is right, a third is not)
+    else:
+        np.testing.assert_array_equal(found, karl_fast.centre(F, G))
+
+
+@pytest.mark.parametrize("score", [karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out])
+def test_columns_of_two_lengths_are_refused(score: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"length 4, wanted 3|length 3, wanted 4"):
+        score(F, G[:3].copy())
+
+
+@pytest.mark.parametrize("score", [karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out])
+def test_a_missing_reward_stays_missing_and_an_infinite_one_is_refused(score: Any) -> None:
+    assert math.isnan(score(np.array([1.0, math.nan, 0.0]), np.zeros(3, dtype=np.int64))[1])
+    for bad in (math.inf, -math.inf):
+        with pytest.raises(ArgumentError, match=r"reward at index 1 is -?inf, wanted a finite number"):
+            score(np.array([1.0, bad, 0.0]), np.zeros(3, dtype=np.int64))
+
+
+@pytest.mark.parametrize("score", [karl_fast.centre, karl_fast.zscore, karl_fast.leave_one_out])
+def test_no_rows_give_no_rows(score: Any) -> None:
+    found = score(np.array([]), np.array([], dtype=np.int64))
+    assert (found.shape, found.dtype) == ((0,), np.float64)
+
+
+def test_logs_of_weights_may_be_minus_infinity_and_nothing_else_odd() -> None:
+    for bad in (math.nan, math.inf):
+        logs = np.array([0.0, bad])
+        for call in (karl_fast.log_sum_exp, karl_fast.log_mean_exp, karl_fast.ess, lambda a: karl_fast.draw(a, 1)):
+            with pytest.raises(ArgumentError, match="at index 1"):
+                call(logs)
+    zero = np.array([-math.inf, 0.0])
+    assert karl_fast.log_sum_exp(zero) == 0.0
+    assert karl_fast.ess(zero) == 1.0
+    assert karl_fast.draw(zero, 2).tolist() == [1]
+
+
+def test_nothing_has_an_empty_sum_and_no_mean() -> None:
+    nothing = np.array([])
+    assert karl_fast.log_sum_exp(nothing) == -math.inf
+    assert karl_fast.ess(nothing) == 0.0
+    assert karl_fast.draw(nothing, 3).tolist() == []
+    assert karl_fast.boltzmann(nothing).note == "no_rows"
+    with pytest.raises(ArgumentError, match="length 0, wanted 1"):
+        karl_fast.log_mean_exp(nothing)
+
+
+def test_scores_may_be_missing_but_not_infinite() -> None:
+    target = karl_fast.boltzmann(np.array([1.0, math.nan, 0.0]))
+    assert target.log_weights[1] == -math.inf
+    with pytest.raises(ArgumentError, match="score at index 0"):
+        karl_fast.boltzmann(np.array([math.inf, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("choice", "error"),
+    [
+        ({"ess": 0.0}, ArgumentError),
+        ({"ess": 1.5}, ArgumentError),
+        ({"ess": math.nan}, ArgumentError),
+        ({"inverse_temperature": -1.0}, ArgumentError),
+        ({"inverse_temperature": math.inf}, ArgumentError),
+        ({"inverse_temperature": math.nan}, ArgumentError),
+        ({"inverse_temperature": 1.0, "ess": 0.5}, UsageError),
+    ],
+)
+def test_a_temperature_that_nobody_can_mean_is_refused(choice: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"ess|inverse_temperature"):
+        karl_fast.boltzmann(F, **choice)
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "match"),
+    [
+        (KEYS.astype(np.int64), DTypeError, "^keys has dtype int64, wanted uint64$"),
+        (KEYS[:, 0].copy(), LayoutError, "^keys has 1 dimensions, wanted 2$"),
+        (KEYS[:, :2].copy(), LayoutError, "^keys has 2 columns, wanted 3$"),
+        (np.asfortranarray(np.arange(12, dtype=np.uint64).reshape(4, 3)), LayoutError, "^keys is not contiguous"),
+        (KEYS[:3].copy(), ArgumentError, "^keys has 3 rows, wanted 4$"),
+        (KEYS.tolist(), DTypeError, "^keys is a list"),
+    ],
+)
+def test_keys_are_refused_by_name(keys: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        karl_fast.draw(F, 2, keys=keys)
+
+
+def test_uniforms_want_as_many_keys_as_rows() -> None:
+    with pytest.raises(ArgumentError, match="^keys has 4 rows, wanted 5$"):
+        karl_fast.uniforms(5, seed=0, purpose="draw", keys=KEYS)
+
+
+def test_an_unknown_purpose_is_refused() -> None:
+    with pytest.raises(ArgumentError, match='purpose is "luck", wanted draw, order or split'):
+        karl_fast.uniforms(5, seed=0, purpose="luck")
+
+
+def test_as_many_weights_as_components_are_wanted() -> None:
+    with pytest.raises(ArgumentError, match="length"):
+        karl_fast.composite([F, F], [1.0])
+
+
+def test_a_negative_group_is_none() -> None:
+    found = karl_fast.centre(F, np.array([-1, 0, 0, -5]))
+    assert np.isnan(found[[0, 3]]).all()
+    assert found[[1, 2]].tolist() == [-0.25, 0.25]
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_outside_64_bits_is_refused(seed: int) -> None:
+    with pytest.raises(OverflowError):
+        karl_fast.draw(F, 2, seed=seed)

@@ -1,0 +1,65 @@
+"""Each exception is the standard one that it is a case of, and survives a trip to another process."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+import karl_fast
+from karl_fast import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = [thing for _, thing in inspect.getmembers(errors, inspect.isclass) if issubclass(thing, Exception)]
+
+STANDARD = {
+    "UsageError": ValueError,
+    "ArgumentError": ValueError,
+    "DTypeError": TypeError,
+    "LayoutError": ValueError,
+    "LogError": ValueError,
+    "FileError": OSError,
+    "BadRowError": ValueError,
+    "NothingToSampleError": ValueError,
+    "OutputExistsError": FileExistsError,
+    "MissingExtraError": ImportError,
+}
+
+CODES = {"UsageError": 2, "BadRowError": 3, "NothingToSampleError": 4, "OutputExistsError": 5}
+
+
+def test_every_exception_is_in_the_table() -> None:
+    assert {error.__name__ for error in ALL} == {"KarlError", *STANDARD}
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
+def test_an_exception_is_a_karl_error_and_a_standard_one(error: type[Exception]) -> None:
+    assert issubclass(error, errors.KarlError)
+    assert issubclass(error, STANDARD.get(error.__name__, Exception))
+    assert error.exit_code == CODES.get(error.__name__, 1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
+def test_an_exception_survives_pickling(error: type[Exception]) -> None:
+    made = error("what, where", 2, "log.jsonl") if error is errors.FileError else error("what, where")
+    back = pickle.loads(pickle.dumps(made))
+    assert type(back) is error
+    assert str(back) == str(made) == "what, where"
+    assert vars(back) == vars(made)
+
+
+def test_an_exception_of_the_core_survives_pickling(tmp_path: Path) -> None:
+    with pytest.raises(errors.FileError) as caught:
+        karl_fast.read(tmp_path / "nowhere.jsonl")
+    back = pickle.loads(pickle.dumps(caught.value))
+    assert (back.errno, back.filename) == (2, str(tmp_path / "nowhere.jsonl"))
+    assert str(back) == str(caught.value)
+
+
+def test_a_message_says_what_and_where_without_a_full_stop() -> None:
+    with pytest.raises(errors.UsageError, match=r"^k is 0, wanted 1 or more$"):
+        karl_fast.Settings(k=0)

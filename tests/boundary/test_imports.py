@@ -1,0 +1,42 @@
+"""What starting up costs: the package and the command load neither NumPy nor a trainer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "mlx", "mlx_lm", "transformers", "rich", "pandas")
+
+CODE = {
+    "package": "import karl_fast",
+    "command": "import karl_fast.cli, karl_fast.cli.sample, karl_fast.cli.inspect",
+    "help": "import sys; sys.argv = ['karl-fast', '--version']\nfrom karl_fast.cli import main\n"
+    "try:\n    main()\nexcept SystemExit:\n    pass",
+}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_starting_up_loads_nothing_heavy(name: str) -> None:
+    code = f"{CODE[name]}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {module.partition(".")[0] for module in json.loads(done.stdout.splitlines()[-1])}
+    assert "karl_fast" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_whole_sample_by_the_command_needs_no_numpy(tmp_path: object) -> None:
+    code = (
+        "import sys, json, pathlib, tempfile\n"
+        "folder = pathlib.Path(tempfile.mkdtemp()); log = folder / 'log.jsonl'\n"
+        "row = {'id': 'a', 'group': 'g', 'reward': 1, 'prompt': 'p', 'completion': 'c'}\n"
+        "log.write_text(json.dumps(row) + '\\n')\n"
+        "sys.argv = ['karl-fast', 'sample', str(log), '-k', '1', '--dry-run', '-q']\n"
+        "from karl_fast.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr

@@ -1,0 +1,36 @@
+"""The command as a person runs it: a process of its own, at no terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMAND = [sys.executable, "-c", "from karl_fast.cli import main; main()"]
+"""Not the script on the path, which may belong to another installation."""
+
+ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
+
+
+def environment() -> dict[str, str]:
+    return os.environ | ENVIRONMENT
+
+
+def karl(*arguments: Any, folder: Path | None = None, **how: Any) -> subprocess.CompletedProcess[str]:
+    """Runs `karl-fast`; nothing is raised, whatever the exit code is."""
+    command = [*COMMAND, *map(str, arguments)]
+    how = {"timeout": 60, "text": True, "encoding": "utf-8", "stdin": subprocess.DEVNULL} | how
+    if "input" in how:
+        del how["stdin"]
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, check=False, **how)
+
+
+def start(*arguments: Any, folder: Path) -> subprocess.Popen[str]:
+    """Starts `karl-fast` and does not wait for it."""
+    command = [*COMMAND, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.Popen(command, cwd=folder, env=environment(), text=True, **pipes)

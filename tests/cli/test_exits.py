@@ -1,0 +1,226 @@
+"""Exit codes say the kind of an error; stderr says it in one sentence; stdout stays empty."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import rows
+from tests.cli.run import karl
+
+if TYPE_CHECKING:
+    import subprocess
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """The sentence of an error, after everything that all errors have in common was checked."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    first, *hints = done.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert not first.endswith(".")
+    assert len(hints) <= 1
+    assert all(hint.startswith("hint: ") for hint in hints)
+    assert "Traceback" not in done.stderr
+    return first.removeprefix("error: ")
+
+
+def untouched(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == ["tiny.jsonl"]
+
+
+def test_0_where_it_worked(folder: Path) -> None:
+    assert karl("sample", "tiny.jsonl", "-o", "data", "-k", 5, folder=folder).returncode == 0
+    assert (folder / "data" / "manifest.json").is_file()
+
+
+def test_1_where_a_file_is_not_there(folder: Path) -> None:
+    done = karl("sample", "tiny.jsonl", "nowhere.jsonl", "-o", "data", "-k", 5, folder=folder)
+    assert refused(done, 1) == "cannot open nowhere.jsonl: no such file or folder"
+    untouched(folder)
+
+
+USAGE = {
+    "-k 0": "k is 0, wanted 1 or more",
+    "-k -3": "k is -3, wanted 1 or more",
+    "-k 3 --fraction 0.5": "k and fraction",
+    "": "k or fraction",
+    "--fraction 0": "fraction is 0.0",
+    "-k 3 --ess 0": "ess is 0.0",
+    "-k 3 --ess 2": "ess is 2.0",
+    "-k 3 --ess nan": "ess is nan",
+    "-k 3 --inverse-temperature -1": "inverse_temperature is -1.0",
+    "-k 3 --inverse-temperature inf": "inverse_temperature is inf",
+    "-k 3 --ess 0.5 --inverse-temperature 1": "ess and inverse_temperature",
+    "-k 3 --ddof 300 --score zscore": "ddof is 300",
+    "-k 3 --eps -1 --score zscore": "eps is -1.0",
+    "-k 3 --eps nan --score zscore": "eps is nan",
+    "-k 3 --min-reward nan": "min_reward is nan",
+    "-k 3 --reward reward=inf": "weight of reward is inf",
+    "-k 3 --split 0.5,0.4,0.3": "split is 0.5,0.4,0.3",
+    "-k 3 --split nan,1,0": "split is nan",
+    "-k 3 --seed -1": "seed is -1",
+    "-k 3 --seed 18446744073709551616": "seed is 18446744073709551616",
+    "-k 3 --threads 0": "threads is 0",
+    "-k 3 --max-line-bytes 0": "max_line_bytes is 0",
+    "-k 3 --max-per-group 0": "max_per_group is 0",
+    "-k 3 --max-tokens 10": "max_tokens and tokenizer",
+    "-k 3 --format nope": 'unknown format "nope"',
+    "-k 3 --id a..b": 'field path "a..b"',
+    "-k 3 --group nowhere --score zscore": "score zscore is taken within groups",
+    "-k 3 --group nowhere --partition-by group": "partition_by is group",
+    "-k 3 --sampler all": "sampler all",
+    "-k 3 --json -o -": "-o - and --json",
+}
+
+
+@pytest.mark.parametrize("options", USAGE)
+def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None:
+    out = [] if "-o" in options.split() else ["-o", "data"]
+    done = karl("sample", "tiny.jsonl", *options.split(), *out, folder=folder)
+    assert USAGE[options] in refused(done, 2)
+    untouched(folder)
+
+
+@pytest.mark.parametrize("options", ["--bogus", "-k x", "--split 1,0 -k 3", "--reward a=x -k 3", "--score no -k 3"])
+def test_2_where_an_option_cannot_be_read(folder: Path, options: str) -> None:
+    done = karl("sample", "tiny.jsonl", "-o", "data", *options.split(), folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    untouched(folder)
+
+
+def test_2_where_nothing_says_where_to_write(folder: Path) -> None:
+    assert "-o DIR" in refused(karl("sample", "tiny.jsonl", "-k", 3, folder=folder), 2)
+
+
+def test_2_where_a_folder_or_a_pattern_holds_no_log(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    assert "holds no file" in refused(karl("inspect", "empty", folder=folder), 2)
+    assert "no file matches" in refused(karl("inspect", "*.nope", folder=folder), 2)
+
+
+def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> None:
+    log = folder / "tiny.jsonl"
+    log.write_text(rows.dumps(rows.records(3)) + '{"id": \n' + rows.dumps(rows.records(2)), encoding="utf-8")
+    done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--strict", folder=folder)
+    assert refused(done, 3).startswith("tiny.jsonl, line 4, byte ")
+    assert "hint: without --strict" in done.stderr
+    untouched(folder)
+
+
+def test_4_where_every_reward_is_missing(folder: Path) -> None:
+    rows.write(folder / "tiny.jsonl", [rows.record(n, "g", None) for n in range(5)])
+    done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, folder=folder)
+    assert refused(done, 4) == "no row is left to draw: 5 read, dropped: missing reward 5"
+    untouched(folder)
+
+
+def test_4_where_the_log_is_empty(folder: Path) -> None:
+    (folder / "tiny.jsonl").write_text("")
+    assert refused(karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, folder=folder), 4)
+    untouched(folder)
+
+
+@pytest.mark.parametrize("out", [["-o", "data"], ["-o", "-"], ["--dry-run"], ["--dry-run", "--json"]])
+def test_4_where_no_chosen_row_can_be_written_wherever_to(folder: Path, out: list[str]) -> None:
+    rows.write(folder / "tiny.jsonl", [rows.record(n, messages=[]) for n in range(5)])
+    done = karl("sample", "tiny.jsonl", *out, "-k", 3, folder=folder)
+    assert refused(done, 4) == "none of the chosen rows can be written: no assistant turn 5"
+    untouched(folder)
+
+
+def test_5_where_the_output_is_there_and_force_replaces_it(folder: Path) -> None:
+    how = ("sample", "tiny.jsonl", "-o", "data", "-k", 5)
+    assert karl(*how, folder=folder).returncode == 0
+    before = rows.files(folder / "data")
+    done = karl(*how, "--seed", 1, folder=folder)
+    assert "data" in refused(done, 5)
+    assert "hint: --force" in done.stderr
+    assert rows.files(folder / "data") == before
+    assert karl(*how, "--seed", 1, "--force", folder=folder).returncode == 0
+    assert rows.files(folder / "data") != before
+    assert sorted(path.name for path in folder.iterdir()) == ["data", "tiny.jsonl"]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("kind", ["folder", "file", "link", "working directory"])
+def test_5_where_the_output_is_not_ours_whatever_is_asked(folder: Path, kind: str, force: list[str]) -> None:
+    home = folder / "home"
+    home.mkdir()
+    (home / "precious.txt").write_text("mine")
+    out = folder / "out"
+    if kind == "folder":
+        out = home
+    elif kind == "file":
+        out.write_text("mine")
+    elif kind == "link":
+        out.symlink_to(home)
+    else:
+        out = folder
+    done = karl("sample", folder / "tiny.jsonl", "-o", out, "-k", 5, *force, folder=folder)
+    refused(done, 5)
+    assert (home / "precious.txt").read_text() == "mine"
+    assert os.listdir(home) == ["precious.txt"]  # noqa: PTH208
+
+
+def test_an_empty_folder_may_be_filled(folder: Path) -> None:
+    (folder / "data").mkdir()
+    assert karl("sample", "tiny.jsonl", "-o", "data", "-k", 5, folder=folder).returncode == 0
+    assert (folder / "data" / "train.jsonl").is_file()
+
+
+def test_1_where_one_file_among_many_cannot_be_read(folder: Path) -> None:
+    """Even root cannot read through a dead link."""
+    (folder / "gone.jsonl").symlink_to(folder / "nowhere")
+    done = karl("sample", "tiny.jsonl", "gone.jsonl", "-o", "data", "-k", 5, folder=folder)
+    assert "gone.jsonl" in refused(done, 1)
+    assert not (folder / "data").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file here that fails when it is read")
+def test_1_where_one_file_among_many_breaks_while_it_is_read(folder: Path) -> None:
+    done = karl("sample", "tiny.jsonl", "/proc/self/mem", "-o", "data", "-k", 5, folder=folder)
+    assert refused(done, 1).startswith("cannot read /proc/self/mem")
+    untouched(folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_1_where_one_file_among_many_may_not_be_read(folder: Path) -> None:
+    rows.write(folder / "secret.jsonl", rows.records(3)).chmod(0)
+    done = karl("sample", "tiny.jsonl", "secret.jsonl", "-o", "data", "-k", 5, folder=folder)
+    assert "secret.jsonl" in refused(done, 1)
+    assert not (folder / "data").exists()
+
+
+def test_1_where_the_parent_of_the_output_is_a_file(folder: Path) -> None:
+    done = karl("sample", "tiny.jsonl", "-o", "tiny.jsonl/data", "-k", 5, folder=folder)
+    refused(done, 1)
+    untouched(folder)
+
+
+def test_one_group_and_equal_rewards_are_no_errors(folder: Path) -> None:
+    rows.write(folder / "tiny.jsonl", [rows.record(n, "g", 0.5) for n in range(8)])
+    for score in ("raw", "centre", "zscore", "leave-one-out"):
+        done = karl("sample", "tiny.jsonl", "-k", 4, "--dry-run", "--score", score, "--json", folder=folder)
+        assert done.returncode == 0, done.stderr
+        target = json.loads(done.stdout)["target"]
+        assert (target["note"], target["inverse_temperature"]) == ("equal_scores", 0.0)
+
+
+def test_a_group_of_one_among_no_others_is_no_error(folder: Path) -> None:
+    rows.write(folder / "tiny.jsonl", [rows.record(0, "g", 0.5)])
+    done = karl("sample", "tiny.jsonl", "-k", 1, "--dry-run", "--score", "zscore", folder=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_more_rows_than_there_are_is_a_warning_and_takes_all(folder: Path) -> None:
+    done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 10_000, folder=folder)
+    assert done.returncode == 0
+    assert "warning: 10,000 rows were wanted, all " in done.stderr
+    draw = json.loads((folder / "data" / "manifest.json").read_text("utf-8"))["draw"]
+    assert draw["rows"] < draw["rows_wanted"] == 10_000

@@ -1,0 +1,47 @@
+"""What a person sees, whole: stdout and stderr apart, as files. KARL_FAST_UPDATE=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import karl
+
+HERE = Path(__file__).parent / "snapshots"
+
+CASES = {
+    "help": "--help",
+    "version": "--version",
+    "sample-help": "sample --help",
+    "inspect-help": "inspect --help",
+    "inspect": "inspect tiny.jsonl",
+    "inspect-zscore": "inspect tiny.jsonl --score zscore --drop-constant-groups --domain kind --dedup",
+    "sample": "sample tiny.jsonl -o data -k 12",
+    "sample-dry": "sample tiny.jsonl -k 8 --dry-run --score zscore --inverse-temperature 1.5 --partition-by group",
+    "sample-all": "sample tiny.jsonl -o data --sampler all --as text --split 1,0,0",
+    "sample-too-many": "sample tiny.jsonl -o data -k 1000 --max-per-group 3",
+    "sample-rows": "sample tiny.jsonl -o - -k 3 --seed 7",
+    "sample-nothing": "sample tiny.jsonl -o data -k 3 --min-reward 100",
+    "sample-no-output": "sample tiny.jsonl -k 3",
+    "sample-two-temperatures": "sample tiny.jsonl -o data -k 3 --ess 0.5 --inverse-temperature 2",
+    "sample-strict": "sample tiny.jsonl -o data -k 3 --strict",
+    "no-such-file": "inspect nowhere.jsonl",
+    "no-command": "",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_whole_output_is_as_committed(folder: Path, name: str) -> None:
+    done = karl(*CASES[name].split(), folder=folder)
+    found = f"$ karl-fast {CASES[name]}\nexit {done.returncode}\n--- stdout\n{done.stdout}--- stderr\n{done.stderr}"
+    found = "\n".join(line.rstrip() for line in found.splitlines()) + "\n"
+    file = HERE / f"{name}.txt"
+    if os.environ.get("KARL_FAST_UPDATE"):
+        file.write_text(found, encoding="utf-8")
+    assert found == file.read_text("utf-8")
+
+
+def test_every_snapshot_belongs_to_a_case() -> None:
+    assert {file.stem for file in HERE.glob("*.txt")} == set(CASES)

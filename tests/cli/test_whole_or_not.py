@@ -1,0 +1,158 @@
+"""Law 4: an output appears whole or not at all, whatever ends the run, and nothing is left beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import rows
+from tests.cli.run import COMMAND, environment, karl, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOW = ("-o", "data", "-k", 15_000, "-q")
+
+
+def whole(out: Path) -> bool:
+    """Whether a data set has its manifest and all of the rows that the manifest promises."""
+    manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+    for split, count in manifest["export"]["splits"].items():
+        file = out / f"{split}.jsonl"
+        text = file.read_bytes() if file.exists() else b""
+        if text.count(b"\n") != count or (text and not text.endswith(b"\n")):
+            return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def seconds(large: Path, tmp_path_factory: pytest.TempPathFactory) -> float:
+    """How long a whole run takes here: the moments of the interruptions are shares of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    begin = time.perf_counter()
+    done = karl("sample", large, *HOW, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert whole(folder / "data")
+    return time.perf_counter() - begin
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_its_code_and_leaves_nothing(
+    large: Path, seconds: float, tmp_path: Path, number: signal.Signals
+) -> None:
+    stopped = 0
+    for share in (0.3, 0.45, 0.6, 0.75, 0.9):
+        folder = tmp_path / str(share)
+        folder.mkdir()
+        process = start("sample", large, *HOW, folder=folder)
+        time.sleep(seconds * share)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        # A signal that comes after the rename cannot undo it: then the output is there, and whole.
+        left = [path.name for path in folder.iterdir()]
+        assert left == [] or (left == ["data"] and whole(folder / "data"))
+        # While Python starts and while it shuts down no handler of ours stands: the system ends the process.
+        if process.returncode in (0, -number):
+            continue
+        assert process.returncode == 128 + number, err
+        assert "Traceback" not in err
+        assert out == ""
+        stopped += left == []
+    assert stopped >= 2
+
+
+def test_kill_leaves_the_old_output_or_the_new_one_whole(large: Path, seconds: float, tmp_path: Path) -> None:
+    assert karl("sample", large, *HOW, "--seed", 1, folder=tmp_path).returncode == 0
+    old = rows.files(tmp_path / "data")
+    random_ = random.Random(4)
+    for seed in range(2, 8):
+        process = start("sample", large, *HOW, "--force", "--seed", seed, folder=tmp_path)
+        time.sleep(seconds * random_.uniform(0.5, 1.1))
+        process.kill()
+        process.communicate(timeout=60)
+        assert whole(tmp_path / "data")
+        now = json.loads((tmp_path / "data" / "manifest.json").read_text("utf-8"))["seed"]
+        assert now == seed or rows.files(tmp_path / "data") == old
+        old = rows.files(tmp_path / "data")
+
+
+def test_kill_leaves_nothing_where_nothing_was(large: Path, seconds: float, tmp_path: Path) -> None:
+    random_ = random.Random(5)
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        process = start("sample", large, *HOW, folder=folder)
+        time.sleep(seconds * random_.uniform(0.5, 1.0))
+        process.kill()
+        process.communicate(timeout=60)
+        assert not (folder / "data").exists() or whole(folder / "data")
+
+
+@pytest.mark.parametrize("out", ["data", "new/folders/data"])
+def test_a_file_size_limit_is_an_error_and_leaves_nothing(folder: Path, out: str) -> None:
+    rows.write(folder / "tiny.jsonl", (rows.record(n, padding="y" * 50) for n in range(2000)))
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    command = [*COMMAND, "sample", "tiny.jsonl", "-o", out, "-k", "2000"]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), preexec_fn=limit, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("error: cannot write ")
+    assert os.strerror(errno.EFBIG) in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["tiny.jsonl"]
+
+
+@contextlib.contextmanager
+def small_disk(at: Path) -> Iterator[Path]:
+    at.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(at)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
+def test_a_full_disk_is_an_error_and_leaves_the_old_output(folder: Path) -> None:
+    rows.write(folder / "large.jsonl", (rows.record(n, padding="y" * 50) for n in range(3000)))
+    with small_disk(folder / "disk") as disk:
+        assert karl("sample", "tiny.jsonl", "-o", disk / "data", "-k", 5, folder=folder).returncode == 0
+        before = rows.files(disk / "data")
+        done = karl("sample", "large.jsonl", "-o", disk / "data", "-k", 3000, "--force", folder=folder)
+        assert done.returncode == 1
+        assert os.strerror(errno.ENOSPC) in done.stderr
+        assert rows.files(disk / "data") == before
+        assert [path.name for path in disk.iterdir()] == ["data"]
+
+
+def test_a_log_that_changes_while_it_is_read_is_an_error_and_leaves_nothing(folder: Path) -> None:
+    import karl_fast
+
+    log = karl_fast.read(folder / "tiny.jsonl")
+    text = (folder / "tiny.jsonl").read_text("utf-8")
+    (folder / "tiny.jsonl").write_text(text.replace("answer", "ANSWER"), encoding="utf-8")
+    import numpy as np
+
+    with pytest.raises(karl_fast.errors.LogError, match="changed since it was scanned"):
+        karl_fast.export(log, np.arange(len(log)), folder / "data")
+    assert [path.name for path in folder.iterdir()] == ["tiny.jsonl"]

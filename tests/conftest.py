@@ -1,0 +1,35 @@
+"""What all tests share: real data, where there is some; hypothesis profiles; no leak of the caller's environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+DATA_VARIABLE = "KARL_FAST_TEST_DATA"
+
+settings.register_profile(
+    "fast", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("slow", settings.get_profile("fast"), max_examples=2000)
+settings.load_profile(os.environ.get("KARL_FAST_HYPOTHESIS", "fast"))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """A folder that has data/, golden/ and bench/: real logs, which are not part of the repository."""
+    where = os.environ.get(DATA_VARIABLE)
+    if not where:
+        pytest.skip(f"no real logs: {DATA_VARIABLE} is not set")
+    folder = Path(where)
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no real logs: {DATA_VARIABLE} names {folder}, which has no folder data")
+    return folder / "data"
+
+
+@pytest.fixture(scope="session")
+def tau_bench(shared_data: Path) -> Path:
+    """200 trajectories of 50 tasks, one JSON array."""
+    return shared_data / "tau-bench-gpt4o-airline" / "gpt-4o-airline.json"

@@ -1,0 +1,116 @@
+"""What the documents show, runs, and prints what they say.
+
+Every python block of README.md is executed, in order, in one temporary directory that has examples/ in it, and so is
+every `karl-fast` command of a shell block. A text block that follows a shell block is its output: each line has to be
+there.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import karl_fast
+from tests.cli.run import COMMAND, environment
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+EXAMPLES = ROOT / "examples"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+
+
+def blocks() -> list[Block]:
+    text = README.read_text("utf-8")
+    return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 2) for found in FENCE.finditer(text)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory that looks like the root of the repository."""
+    if EXAMPLES.is_dir():
+        shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_python_blocks_of_the_readme_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    names: dict[str, object] = {"__name__": "readme"}
+    for block in blocks():
+        if block.language == "python":
+            # Blank lines in front, so that a traceback names the line of README.md.
+            source = "\n" * (block.line - 1) + block.text
+            exec(compile(source, str(README), "exec"), names)
+            shutil.rmtree("data", ignore_errors=True)
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The `karl-fast` commands of a shell block, however they are called and joined."""
+    if block.language not in ("sh", "bash", "console"):
+        return []
+    parts = re.split(r"&&|\n|;", block.text.replace("\\\n", " "))
+    words = [shlex.split(part.strip().removeprefix("$ "), comments=True) for part in parts]
+    return [found[1:] for found in words if found and found[0].split("/")[-1] == "karl-fast"]
+
+
+def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
+    found = blocks()
+    for block, after in zip(found, [*found[1:], Block("", "", 0)], strict=True):
+        said = ""
+        for command in commands(block):
+            shutil.rmtree(place / "data", ignore_errors=True)
+            done = subprocess.run(
+                [*COMMAND, *command],
+                cwd=place,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                check=False,
+            )
+            assert done.returncode == 0, f"README.md, line {block.line}: {done.stdout}"
+            said += done.stdout
+        if said and after.language == "text":
+            lines = {line.strip() for line in said.splitlines()}
+            missing = [line for line in after.text.splitlines() if line.strip() not in lines | {"", "..."}]
+            assert not missing, f"README.md, line {after.line}: not printed: {missing}"
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(place: Path, script: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, f"examples/{script.name}"],
+        cwd=place,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(karl_fast.__path__, "karl_fast.")
+    return ["karl_fast", *(module.name for module in found)]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstring_examples_run(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert doctest.testmod(importlib.import_module(name)).failed == 0

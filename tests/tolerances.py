@@ -1,0 +1,21 @@
+"""Every tolerance of the suite, with its reason. An exact comparison needs none."""
+
+TWIN = 1e-12
+"""Relative: a compensated sum beside a plain one over at most a few hundred numbers of like size."""
+
+LOG = 1e-12
+"""Relative: one libm `log` or `exp` beside another, each within 1 ulp, after at most a few hundred additions."""
+
+SOLVED = 1e-9
+"""Relative, of an inverse temperature: bisection of two sums that differ in their last bits ends within their noise
+divided by the slope of the ESS, which is of order one per unit of `b * spread` away from its flat ends."""
+
+GOLDEN = 1e-9
+"""Relative: golden numbers are f64 from NumPy or torch, whose sums are pairwise or in another order."""
+
+LOGGED = 2e-7
+"""Absolute: prime-rl logs in f32, whose step just below 2 is 1.2e-7: a reward and a mean, each half a step off."""
+
+SIGMAS = 4.0
+"""Standard errors: of about a hundred frequencies in the suite, one is beyond it by chance once in 160 suites; seeds
+are fixed, so a pass stays a pass."""
