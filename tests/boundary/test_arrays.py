@@ -175,7 +175,7 @@ def test_keys_are_refused_by_name(keys: Any, error: type[Exception], match: str)
 
 
 def test_uniforms_want_as_many_keys_as_rows() -> None:
-    with pytest.raises(ArgumentError, match="^keys has 4 rows, wanted 5$"):
+    with pytest.raises(ArgumentError, match=r"^keys has 4 rows, wanted 5$"):
         karl_fast.uniforms(5, seed=0, purpose="draw", keys=KEYS)
 
 
