@@ -16,7 +16,7 @@ impl Draft {
     /// their batch. The second result is how many rows went.
     ///
     /// # Errors
-    /// [`Error::Draw`] for fractions that are none.
+    /// [`Error::Draw`](crate::Error::Draw) for fractions that are none.
     pub fn split(
         &self,
         log: &Log,
