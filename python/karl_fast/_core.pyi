@@ -165,6 +165,7 @@ class Export:
         fractions: tuple[float, float, float],
         fewest: int,
         seed: int,
+        threads: int,
         judge: Callable[[str], bool] | None = None,
     ) -> Export: ...
 

@@ -29,6 +29,7 @@ def plan(settings: Settings) -> _core.Export:
         fractions=settings.split,
         fewest=FEWEST,
         seed=settings.seed,
+        threads=settings.threads,
         judge=judge(settings),
     )
 

@@ -19,6 +19,7 @@ pub mod format;
 pub mod layout;
 pub mod log;
 pub mod manifest;
+mod parallel;
 pub mod read;
 pub mod scan;
 pub mod source;

@@ -9,7 +9,7 @@ use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
 use serde_json::{Value, json};
 
-const CHAT: Settings = Settings { shape: Shape::Chat, allow_secrets: false };
+const CHAT: Settings = Settings { shape: Shape::Chat, allow_secrets: false, threads: 2 };
 
 fn lines(records: &[Value]) -> String {
     records.iter().map(|record| format!("{record}\n")).collect::<Vec<_>>().concat()

@@ -38,19 +38,21 @@ pub(crate) struct Export {
 impl Export {
     /// `judge` says whether a rendered row is short enough.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, judge=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, judge=None))]
     fn new(
         shape: &str,
         allow_secrets: bool,
         fractions: [f64; 3],
         fewest: usize,
         seed: u64,
+        threads: usize,
         judge: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let unknown = || {
             UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
         };
-        let settings = emit::Settings { shape: Shape::by_name(shape).ok_or_else(unknown)?, allow_secrets };
+        let settings =
+            emit::Settings { shape: Shape::by_name(shape).ok_or_else(unknown)?, allow_secrets, threads };
         Ok(Self { settings, fractions, fewest, seed, judge })
     }
 }

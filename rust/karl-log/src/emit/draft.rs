@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use karl_core::sample::Ranking;
-use serde_json::{Map, Number, Value, json};
 
-use super::example::{Flaw, Read, example};
-use super::redact::{Found, redact, suspect};
-use super::render::{Shape, row};
+use super::example::Flaw;
+use super::make::{Body, Candidate, Line, Maker};
+use super::redact::Found;
+use super::render::Shape;
 use crate::error::{Error, Result};
 use crate::fetch::fetch;
 use crate::log::Log;
-use crate::trusted::{self, lookup};
+use crate::parallel::map;
 use crate::watch::Watch;
 
 /// The most rows that are held parsed at a time: a parsed record takes several times its text. The shape of a data
@@ -39,6 +39,8 @@ pub struct Settings {
     pub shape: Shape,
     /// Whether secrets stay as they are.
     pub allow_secrets: bool,
+    /// How many threads to make rows with; at least one is used.
+    pub threads: usize,
 }
 
 /// The rows of a data set, in memory.
@@ -60,18 +62,6 @@ pub struct Draft {
     pub shape: Option<Shape>,
 }
 
-/// A record on its way to a row.
-struct Candidate {
-    row: u32,
-    id: String,
-    body: Body,
-}
-
-enum Body {
-    Raw { record: Value, bytes: Vec<u8> },
-    Example(Read),
-}
-
 /// Draws `count` rows that can be written; each that cannot is counted, and the next in the ranking takes its
 /// place.
 ///
@@ -86,15 +76,15 @@ pub fn draft(
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let mut work = Work { log, facts, settings, judge, draft: Draft::default() };
+    let mut work = Work { maker: Maker { log, facts, settings }, judge, draft: Draft::default() };
     while work.draft.rows.len() < count {
         let rows = ranking.take(count - work.draft.rows.len());
         if rows.is_empty() {
             break;
         }
-        let mut records = fetch(log, &rows, watch)?.into_iter();
-        for rows in rows.chunks(BATCH) {
-            work.batch(rows, &mut records)?;
+        let mut records = rows.iter().copied().zip(fetch(log, &rows, watch)?);
+        while records.len() > 0 {
+            work.batch(records.by_ref().take(BATCH).collect())?;
             watch.advance(0)?;
         }
     }
@@ -110,132 +100,48 @@ fn settle(wanted: Shape, candidates: &[Candidate]) -> Shape {
 }
 
 struct Work<'a> {
-    log: &'a Log,
-    facts: Facts<'a>,
-    settings: Settings,
+    maker: Maker<'a>,
     judge: Option<Judge<'a>>,
     draft: Draft,
 }
 
 impl Work<'_> {
-    fn batch(&mut self, rows: &[u32], records: &mut impl Iterator<Item = Vec<u8>>) -> Result<()> {
-        let read = |(&row, bytes)| self.read(row, bytes);
-        let candidates: Vec<_> = rows.iter().zip(records).filter_map(read).collect();
+    fn batch(&mut self, records: Vec<(u32, Vec<u8>)>) -> Result<()> {
+        let Maker { settings, .. } = self.maker;
+        let parsed = map(records, settings.threads, |(row, bytes)| self.maker.parse(row, bytes));
+        let candidates = self.sound(parsed);
         // A batch in which every record failed says nothing of the shape.
         if candidates.is_empty() {
             return Ok(());
         }
-        let wanted = self.settings.shape;
-        let shape = *self.draft.shape.get_or_insert_with(|| settle(wanted, &candidates));
-        candidates.into_iter().try_for_each(|candidate| self.finish(candidate, shape))
+        let shape = *self.draft.shape.get_or_insert_with(|| settle(settings.shape, &candidates));
+        let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row).collect();
+        let lines = map(candidates, settings.threads, |candidate| self.maker.line(candidate, shape));
+        let lines = rows.into_iter().zip(lines).map(|(row, line)| line.map(|line| (row, line))).collect();
+        self.sound(lines).into_iter().try_for_each(|(row, line)| self.finish(row, line))
     }
 
-    fn read(&mut self, row: u32, bytes: Vec<u8>) -> Option<Candidate> {
-        let candidate = self.parse(row, bytes);
-        candidate.map_err(|flaw| self.drop(flaw)).ok()
+    /// Those without a flaw; the others are counted.
+    fn sound<T>(&mut self, results: Vec<std::result::Result<T, Flaw>>) -> Vec<T> {
+        results.into_iter().filter_map(|result| result.map_err(|flaw| self.drop(flaw)).ok()).collect()
     }
 
-    fn parse(&self, row: u32, bytes: Vec<u8>) -> std::result::Result<Candidate, Flaw> {
-        let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
-        let id = self.id(row, &record);
-        let body = match self.settings.shape {
-            Shape::Raw => Body::Raw { record, bytes },
-            _ => Body::Example(example(record, self.fields(row))?),
-        };
-        Ok(Candidate { row, id, body })
-    }
-
-    fn finish(&mut self, candidate: Candidate, shape: Shape) -> Result<()> {
-        let row = candidate.row;
-        let trimmed = if let Body::Example(read) = &candidate.body { read.trimmed as u64 } else { 0 };
-        let mut secrets = Found::new();
-        let line = match self.line(candidate, shape, &mut secrets) {
-            Ok(line) => line,
-            Err(flaw) => {
-                self.drop(flaw);
-                return Ok(());
-            }
-        };
-        if !self.judge.map_or(Ok(true), |judge| judge(&line)).map_err(Error::Judge)? {
+    fn finish(&mut self, row: u32, line: Line) -> Result<()> {
+        if !self.judge.map_or(Ok(true), |judge| judge(&line.text)).map_err(Error::Judge)? {
             self.drop(Flaw::TooManyTokens);
             return Ok(());
         }
         self.draft.rows.push(row);
-        self.draft.lines.push(line);
-        self.draft.trimmed_rows += u64::from(trimmed > 0);
-        self.draft.trimmed_messages += trimmed;
-        for (family, count) in secrets {
+        self.draft.lines.push(line.text);
+        self.draft.trimmed_rows += u64::from(line.trimmed > 0);
+        self.draft.trimmed_messages += line.trimmed;
+        for (family, count) in line.secrets {
             *self.draft.secrets.entry(family).or_default() += count;
         }
         Ok(())
     }
 
-    fn line(
-        &self,
-        candidate: Candidate,
-        shape: Shape,
-        secrets: &mut Found,
-    ) -> std::result::Result<String, Flaw> {
-        match candidate.body {
-            Body::Raw { record, bytes } => self.raw(record, bytes, secrets),
-            Body::Example(read) => {
-                let mut fields = row(read.example, shape)?;
-                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.id));
-                self.clean(&mut fields, secrets);
-                Ok(Value::Object(fields).to_string())
-            }
-        }
-    }
-
-    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
-    /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
-    fn raw(&self, record: Value, bytes: Vec<u8>, secrets: &mut Found) -> std::result::Result<String, Flaw> {
-        let Value::Object(mut fields) = record else { return Err(Flaw::Unparsable) };
-        self.clean(&mut fields, secrets);
-        let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
-        let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
-        Ok(if secret || text.contains(['\n', '\r']) { Value::Object(fields).to_string() } else { text })
-    }
-
-    fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
-        if !self.settings.allow_secrets {
-            redact(fields, secrets);
-        }
-    }
-
-    /// What every row says of itself; trainers ignore it, and no training text holds any of it.
-    fn stamp(&self, row: u32, id: &str) -> Value {
-        let at = row as usize;
-        json!({
-            "id": id,
-            "group": self.log.group.name(at),
-            "reward": number(self.facts.rewards[at]),
-            "score": number(self.facts.scores[at]),
-            "log_weight": number(self.facts.log_weights[at]),
-            "copies": 1,
-        })
-    }
-
-    fn id(&self, row: u32, record: &Value) -> String {
-        let part = |path| {
-            lookup(record, path)
-                .filter(|part| !part.is_null())
-                .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
-        };
-        let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
-        parts.map_or_else(|| format!("{:032x}", self.log.digests[row as usize]), |parts| parts.join("/"))
-    }
-
-    fn fields(&self, row: u32) -> &crate::format::Fields {
-        &self.log.inputs[self.log.places[row as usize].input as usize].fields
-    }
-
     fn drop(&mut self, flaw: Flaw) {
         *self.draft.dropped.entry(flaw).or_default() += 1;
     }
-}
-
-/// A number as JSON; null where it is not finite.
-fn number(value: f64) -> Value {
-    Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

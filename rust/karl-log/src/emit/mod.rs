@@ -12,6 +12,7 @@ mod deal;
 pub mod directory;
 pub mod draft;
 pub mod example;
+mod make;
 pub mod redact;
 pub mod render;
 mod transcript;

@@ -127,7 +127,7 @@ pub(crate) fn by_line(log: &Log) -> Vec<i64> {
 pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
     let folder = folder();
     let log = read(open(&files(&folder, &[bytes])), &settings(), &Watch::new()).unwrap();
-    draft_of(&log, &by_line(&log), log.len(), emit::Settings { shape, allow_secrets: false })
+    draft_of(&log, &by_line(&log), log.len(), emit::Settings { shape, allow_secrets: false, threads: 2 })
 }
 
 pub(crate) fn exists(path: &Path) -> bool {

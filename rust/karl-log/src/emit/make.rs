@@ -1,0 +1,113 @@
+//! One chosen record's bytes to one row's text.
+
+use serde_json::{Map, Number, Value, json};
+
+use super::example::{Flaw, Read, example};
+use super::redact::{Found, redact, suspect};
+use super::render::{Shape, row};
+use super::{Facts, Settings};
+use crate::format::Fields;
+use crate::log::Log;
+use crate::trusted::{self, lookup};
+
+/// A record on its way to a row.
+pub(super) struct Candidate {
+    pub(super) row: u32,
+    id: String,
+    pub(super) body: Body,
+}
+
+pub(super) enum Body {
+    Raw { record: Value, bytes: Vec<u8> },
+    Example(Read),
+}
+
+/// A row's text, with what was done to it.
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) trimmed: u64,
+    pub(super) secrets: Found,
+}
+
+/// All that a row depends on.
+pub(super) struct Maker<'a> {
+    pub(super) log: &'a Log,
+    pub(super) facts: Facts<'a>,
+    pub(super) settings: Settings,
+}
+
+impl Maker<'_> {
+    /// The record as far as it can be made without knowing the shape of the others.
+    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<Candidate, Flaw> {
+        let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let id = self.id(row, &record);
+        let body = match self.settings.shape {
+            Shape::Raw => Body::Raw { record, bytes },
+            _ => Body::Example(example(record, self.fields(row))?),
+        };
+        Ok(Candidate { row, id, body })
+    }
+
+    /// The row in the shape of its data set.
+    pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
+        let mut secrets = Found::new();
+        let (text, trimmed) = match candidate.body {
+            Body::Raw { record, bytes } => (self.raw(record, bytes, &mut secrets)?, 0),
+            Body::Example(read) => {
+                let mut fields = row(read.example, shape)?;
+                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.id));
+                self.clean(&mut fields, &mut secrets);
+                (Value::Object(fields).to_string(), read.trimmed as u64)
+            }
+        };
+        Ok(Line { text, trimmed, secrets })
+    }
+
+    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
+    /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
+    fn raw(&self, record: Value, bytes: Vec<u8>, secrets: &mut Found) -> Result<String, Flaw> {
+        let Value::Object(mut fields) = record else { return Err(Flaw::Unparsable) };
+        self.clean(&mut fields, secrets);
+        let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
+        let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
+        Ok(if secret || text.contains(['\n', '\r']) { Value::Object(fields).to_string() } else { text })
+    }
+
+    fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
+        if !self.settings.allow_secrets {
+            redact(fields, secrets);
+        }
+    }
+
+    /// What every row says of itself; trainers ignore it, and no training text holds any of it.
+    fn stamp(&self, row: u32, id: &str) -> Value {
+        let at = row as usize;
+        json!({
+            "id": id,
+            "group": self.log.group.name(at),
+            "reward": number(self.facts.rewards[at]),
+            "score": number(self.facts.scores[at]),
+            "log_weight": number(self.facts.log_weights[at]),
+            "copies": 1,
+        })
+    }
+
+    fn id(&self, row: u32, record: &Value) -> String {
+        let part = |path| {
+            lookup(record, path)
+                .filter(|part| !part.is_null())
+                .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+        };
+        let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
+        parts.map_or_else(|| format!("{:032x}", self.log.digests[row as usize]), |parts| parts.join("/"))
+    }
+
+    fn fields(&self, row: u32) -> &Fields {
+        &self.log.inputs[self.log.places[row as usize].input as usize].fields
+    }
+}
+
+/// A number as JSON; null where it is not finite.
+fn number(value: f64) -> Value {
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
