@@ -24,6 +24,7 @@ __all__ = [
     "log_mean_exp",
     "log_sum_exp",
     "read",
+    "redacted",
     "top",
     "uniforms",
     "zscore",
@@ -45,6 +46,7 @@ class InputFacts(TypedDict):
     layout: str
     format: str
     fields: list[tuple[str, str]]
+    keys: list[str]
     size_bytes: int
     modified_seconds: float
     rows_read: int
@@ -102,6 +104,8 @@ class DraftFacts(TypedDict):
     secrets: list[tuple[str, int]]
     splits: list[int]
     merged_into_train: list[int]
+    threshold: float | None
+    over_group_cap: int
 
 @final
 class Log:
@@ -109,6 +113,7 @@ class Log:
     @property
     def components(self) -> int: ...
     def inputs(self) -> list[InputFacts]: ...
+    def skipped(self) -> list[tuple[str, str]]: ...
     def hashes(self, whole: bool) -> list[str]: ...
     def component(self, index: int) -> NDArray[np.float64]: ...
     def keys(self) -> NDArray[np.uint64]: ...
@@ -132,7 +137,6 @@ class Selection:
         min_reward: float | None = None,
         drop_constant_groups: bool,
         dedup: bool,
-        max_per_group: int | None = None,
         partition_by: str,
         ess: float | None = None,
         inverse_temperature: float | None = None,
@@ -140,16 +144,7 @@ class Selection:
         seed: int,
     ) -> Selection: ...
     @property
-    def log(self) -> Log: ...
-    @property
-    def rewards(self) -> NDArray[np.float64]: ...
-    @property
-    def scores(self) -> NDArray[np.float64]: ...
-    @property
-    def log_weights(self) -> NDArray[np.float64]: ...
-    @property
     def available(self) -> int: ...
-    def draw(self, count: int) -> NDArray[np.int64]: ...
     def facts(self) -> SelectionFacts: ...
     def temper(self, inverse_temperatures: list[float]) -> list[Tempered]: ...
     def summary(self, component: int | None = None, rows: list[int] | None = None) -> SummaryFacts: ...
@@ -166,7 +161,8 @@ class Export:
         fewest: int,
         seed: int,
         threads: int,
-        judge: Callable[[str], bool] | None = None,
+        max_per_group: int | None = None,
+        judge: Callable[[str], str | None] | None = None,
     ) -> Export: ...
 
 @final
@@ -187,7 +183,7 @@ class Draft:
     def write(self, target: str, manifest: str, *, force: bool) -> None: ...
 
 def read(
-    files: list[tuple[str, str]],
+    files: list[tuple[str, str, bool]],
     *,
     format: str | None = None,
     id: str | None = None,
@@ -203,6 +199,7 @@ def read(
     progress: Callable[[int, int], None] | None = None,
 ) -> Log: ...
 def formats() -> list[tuple[str, str]]: ...
+def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
 def centre(rewards: NDArray[np.float64], group_ids: NDArray[np.int64]) -> NDArray[np.float64]: ...
 def zscore(

@@ -34,7 +34,15 @@ class LayoutError(KarlError, ValueError):
 
 
 class LogError(KarlError, ValueError):
-    """A file that holds no records, or that changed while it was read."""
+    """A file that holds no records."""
+
+    hint = "name what its records hold (--reward, --messages, ...), or give a glob that leaves the file out"
+
+
+class LogChangedError(LogError):
+    """A file that is no longer what it was when it was scanned."""
+
+    hint = "copy the log before it is sampled, or wait until nothing writes to it but at its end"
 
 
 class FileError(KarlError, OSError):
@@ -55,7 +63,7 @@ class BadRowError(KarlError, ValueError):
     """A row that is no record, where every row has to be one."""
 
     exit_code = 3
-    hint = "without --strict such rows are dropped and counted"
+    hint = "without --strict the run goes on, and counts such rows by reason"
 
 
 class NothingToSampleError(KarlError, ValueError):

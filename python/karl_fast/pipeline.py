@@ -83,15 +83,16 @@ def sample(
     settings.count(0)
     if out is not None:
         _core.check_target(str(out), force=force)
+    how = plan(settings)
     with read(logs, settings, progress=progress) as log:
         selection = select(log)
         if not selection.available:
             raise NothingToSampleError(_why_nothing(log, selection))
         wanted = settings.count(selection.available)
-        draft = _core.Draft.of(selection, wanted, plan(settings))
+        draft = _core.Draft.of(selection, wanted, how)
         refuse_empty(draft)
         manifest = of_draft(log, selection, draft, wanted)
-        manifest |= {"inputs": inputs(log), "run": run(settings, round(time.perf_counter() - start, 3))}
+        manifest |= {"inputs": inputs(log), "run": run(log, round(time.perf_counter() - start, 3))}
         if out is not None:
             write(draft, manifest, out, force=force)
         return Sample(manifest, draft)
@@ -112,9 +113,9 @@ def inspect(
     settings = (settings or Settings()).replace(**choices)
     with read(logs, settings, fingerprint=True, progress=progress) as log:
         selection = select(log)
-        report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(settings)}
-        report["record_bytes"] = spread(log.core.lengths())
-        report["group_rows"] = spread(log.core.group_sizes())
+        report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(log)}
+        report["record_bytes"] = quartet(log.core.lengths())
+        report["group_rows"] = quartet(log.core.group_sizes())
         report["duplicate_trajectories"] = log.core.duplicates()[1]
         return Inspection(report, ladder(selection))
 
@@ -125,6 +126,8 @@ def select(log: Log) -> _core.Selection:
     by_group = settings.partition_by == "group"
     if by_group and len(log) and not log.core.count("group")[0]:
         raise UsageError("partition_by is group, but no record has a group: name its field with --group")
+    if settings.partition_field and len(log) and not log.core.count("partition")[0]:
+        raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field")
     return _core.Selection(
         log.core,
         weights=settings.weights,
@@ -134,7 +137,6 @@ def select(log: Log) -> _core.Selection:
         min_reward=settings.min_reward,
         drop_constant_groups=settings.drop_constant_groups,
         dedup=settings.dedup,
-        max_per_group=settings.max_per_group,
         partition_by="field" if settings.partition_field else settings.partition_by,
         ess=settings.wanted_ess,
         inverse_temperature=settings.inverse_temperature,
@@ -143,7 +145,7 @@ def select(log: Log) -> _core.Selection:
     )
 
 
-def spread(values: list[int] | None) -> dict[str, int]:
+def quartet(values: list[int] | None) -> dict[str, int]:
     """Four numbers with their names; nothing where there is nothing to describe."""
     return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
 
@@ -162,4 +164,9 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
 def _why_nothing(log: Log, selection: _core.Selection) -> str:
     account = accounting(log, selection.facts()["verdicts"])
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
-    return f"no row is left to draw: {account['rows_read']:,} read" + (f", dropped: {reasons}" if reasons else "")
+    keys = ", ".join(key for file in log.inputs[:1] for key in file["keys"])
+    return (
+        f"no row is left to draw: {account['rows_read']:,} read"
+        + (f", dropped: {reasons}" if reasons else "")
+        + (f"; its records hold {keys}" if keys else "")
+    )

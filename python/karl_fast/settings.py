@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from fractions import Fraction
+from typing import Any, Literal, get_args
 
 from karl_fast.errors import UsageError
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
+
+CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
+
+RANGES = (
+    ("k", 1, 1 << 32),
+    ("max_per_group", 1, 1 << 32),
+    ("max_tokens", 2, 1 << 32),
+    ("max_line_bytes", 1, 1 << 32),
+    ("threads", 1, 1 << 16),
+    ("seed", 0, 1 << 64),
+)
 
 DEFAULT_ESS = 0.5
 """The share of the kept rows that the target spreads over, where nothing is said of temperature."""
@@ -66,17 +78,19 @@ class Settings:
         self._check_temperature()
         self._check_budget()
         self._check_score()
-        for name, low in (("max_per_group", 1), ("max_tokens", 2), ("max_line_bytes", 1), ("threads", 1)):
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UsageError(f"{name} is {getattr(self, name)!r}, wanted {', '.join(choices)}")
+        for name, low, high in RANGES:
             value = getattr(self, name)
-            if value is not None and value < low:
-                raise UsageError(f"{name} is {value}, wanted {low} or more")
-        if not 0 <= self.seed < 1 << 64:
-            raise UsageError(f"seed is {self.seed}, wanted a number from 0 to 2^64 - 1")
+            if value is not None and not (isinstance(value, int) and low <= value < high):
+                wanted = f"less than {high}" if isinstance(value, int) and value >= high else f"{low} or more"
+                raise UsageError(f"{name} is {value}, wanted {wanted}")
         if (self.max_tokens is None) != (self.tokenizer is None):
             raise UsageError("max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer")
         if self.shape == "raw" and self.max_tokens is not None:
             raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
-        if not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
+        if len(self.split) != 3 or not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
             shares = ",".join(f"{share:g}" for share in self.split)
             raise UsageError(f"split is {shares}, wanted three shares that add up to 1")
 
@@ -87,6 +101,8 @@ class Settings:
             raise UsageError(f"eps is {self.eps}, wanted a finite number from 0 on")
         if self.min_reward is not None and not math.isfinite(self.min_reward):
             raise UsageError(f"min_reward is {self.min_reward}, wanted a finite number")
+        if self.reward is not None and not (isinstance(self.reward, dict) and self.reward):
+            raise UsageError(f"reward is {self.reward!r}, wanted a weight for each path, like {{'outcome': 1.0}}")
         for path, weight in (self.reward or {}).items():
             if not math.isfinite(weight):
                 raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
@@ -105,8 +121,6 @@ class Settings:
             raise UsageError("k and fraction are two ways to say one thing: give one")
         if self.sampler == "all" and (self.k is not None or self.fraction is not None):
             raise UsageError("the sampler all takes every kept row: it has no use for k or fraction")
-        if self.k is not None and self.k < 1:
-            raise UsageError(f"k is {self.k}, wanted 1 or more")
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise UsageError(f"fraction is {self.fraction}, wanted a share above 0 and up to 1")
 
@@ -130,10 +144,11 @@ class Settings:
         if self.k is not None:
             return self.k
         if self.fraction is not None:
-            return -int(-self.fraction * kept // 1)
+            # As it is written: 0.07 of 100 is 7, though 0.07 as a float is a little more.
+            return math.ceil(Fraction(str(self.fraction)) * kept)
         if self.sampler == "all":
             return kept
-        raise UsageError("say how many rows to draw: k or fraction")
+        raise UsageError("say how many rows to draw: -k N or --fraction F, or take all with --sampler all")
 
     def replace(self, **changes: Any) -> Settings:
         """The same settings with some changed."""

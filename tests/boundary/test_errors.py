@@ -22,6 +22,7 @@ STANDARD = {
     "DTypeError": TypeError,
     "LayoutError": ValueError,
     "LogError": ValueError,
+    "LogChangedError": ValueError,
     "FileError": OSError,
     "BadRowError": ValueError,
     "NothingToSampleError": ValueError,

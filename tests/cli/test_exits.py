@@ -48,7 +48,7 @@ USAGE = {
     "-k 0": "k is 0, wanted 1 or more",
     "-k -3": "k is -3, wanted 1 or more",
     "-k 3 --fraction 0.5": "k and fraction",
-    "": "k or fraction",
+    "": "-k N or --fraction F",
     "--fraction 0": "fraction is 0.0",
     "-k 3 --ess 0": "ess is 0.0",
     "-k 3 --ess 2": "ess is 2.0",
@@ -116,7 +116,10 @@ def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> No
 def test_4_where_every_reward_is_missing(folder: Path) -> None:
     rows.write(folder / "tiny.jsonl", [rows.record(n, "g", None) for n in range(5)])
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, folder=folder)
-    assert refused(done, 4) == "no row is left to draw: 5 read, dropped: missing reward 5"
+    assert (
+        refused(done, 4)
+        == "no row is left to draw: 5 read, dropped: missing reward 5; its records hold id, group, reward, messages"
+    )
     untouched(folder)
 
 

@@ -29,9 +29,11 @@ def test_the_printed_manifest_is_the_written_one(folder: Path) -> None:
 
 
 def test_quiet_says_nothing_but_errors(folder: Path) -> None:
-    for command in (["inspect", "tiny.jsonl"], ["sample", "tiny.jsonl", "-k", 999, "-o", "data"]):
-        done = karl(*command, "-q", folder=folder)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = karl("sample", "tiny.jsonl", "-k", 999, "-o", "data", "-q", folder=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = karl("inspect", "tiny.jsonl", "-q", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("read "), "a report is data"
     assert karl("inspect", "nowhere", "-q", folder=folder).stderr.startswith("error: ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +45,10 @@ def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
     from karl_fast.cli import inspect, sample  # noqa: F401  (they add themselves to the app)
 
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its number.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     for stop in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(stop) is not signal.SIG_IGN:
             signal.signal(stop, _leave)

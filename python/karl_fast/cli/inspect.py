@@ -30,6 +30,6 @@ def command(
     with progress(quiet) as watch:
         found = inspect(logs, settings, progress=watch)
     if json:
-        print(dumps(found.report | {"ladder": found.ladder}))
-    elif not quiet:
+        print(dumps(found.report | {"ladder": found.ladder}, plain=True))
+    else:
         print(inspected(found.report, found.ladder))

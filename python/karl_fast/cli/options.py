@@ -23,7 +23,7 @@ RUN = ("seed", "strict", "max_line_bytes", "threads")
 
 Logs = Annotated[list[str], typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 
 
 def weights(text: str) -> dict[str, float]:
@@ -75,7 +75,7 @@ OPTIONS = {
     "min_reward": _option(float | None, "Drop rows with a smaller reward."),
     "drop_constant_groups": _option(bool, "Drop groups whose rewards are all equal.", "--drop-constant-groups"),
     "max_per_group": _option(int | None, "Draw at most so many rows of a group."),
-    "dedup": _option(bool, "Of identical trajectories in a group, keep one.", "--dedup"),
+    "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one.", "--dedup"),
     "k": _option(int | None, "How many rows to draw, all splits together.", "-k"),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
     "sampler": _option(Sampler, "gumbel: k without replacement. all: every kept row, with its weight."),

@@ -44,9 +44,10 @@ def command(
     with progress(quiet) as watch:
         result = sample(logs, target, settings, force=force, progress=watch)
     if print_rows and not dry_run:
-        sys.stdout.writelines(line + "\n" for line in result.lines())
+        # Bytes: what a terminal is said to read must not change a record.
+        sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
         sys.stdout.flush()
     if json:
-        print(dumps(result.manifest))
+        print(dumps(result.manifest, plain=True))
     elif not quiet:
         sys.stderr.write(sampled(result.manifest, None if dry_run else out) + "\n")

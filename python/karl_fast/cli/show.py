@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.export import FEWEST
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 BAR = "▏▎▍▌▋▊▉█"
 WIDTH = 32
 DOMAINS_SHOWN = 12
+KEYS_SHOWN = 16
 
 
 def clean(text: str) -> str:
@@ -49,6 +52,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _groups(report["groups"]),
         _spread("sizes     rows a group", report["group_rows"]),
         _spread("          bytes a record", report["record_bytes"]),
+        _keys(report["inputs"]),
         _duplicates(report),
         *_domains(report["domains"]),
         *_histogram(report["reward"]["before"]),
@@ -63,7 +67,9 @@ def _input(manifest: Manifest) -> str:
     size = sum(file["size_bytes"] for file in files)
     formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
     name = clean(files[0]["path"]) if len(files) == 1 else f"{len(files)} files"
-    return f"read      {name}: {_bytes(size)}, format {clean(formats)}"
+    skipped = manifest["run"]["skipped"]
+    note = f"; {len(skipped)} files hold no records: {clean(skipped[0]['path'])}, ..." if skipped else ""
+    return f"read      {name}: {_bytes(size)}, format {clean(formats)}{note}"
 
 
 def _accounting(manifest: Manifest) -> str:
@@ -92,7 +98,7 @@ def _target(target: dict[str, Any]) -> str:
     wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
     head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {target['score']} scores"
     ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
-    return f"{head}, {ess}, top row {target['largest_weight_share']:.2%}{_z(target['log_z'])}"
+    return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
 
 
 def _z(log_z: dict[str, Any]) -> str:
@@ -103,7 +109,7 @@ def _z(log_z: dict[str, Any]) -> str:
 
 def _reward_change(reward: dict[str, Any]) -> str:
     before, after = reward["before"], reward["after"]
-    if before["mean"] is None or after["mean"] is None:
+    if not before["count"] or not after["count"]:
         return ""
     return f"reward    mean {before['mean']:.4f} -> {after['mean']:.4f}, std {before['std']:.4f} -> {after['std']:.4f}"
 
@@ -111,7 +117,10 @@ def _reward_change(reward: dict[str, Any]) -> str:
 def _failures(manifest: Manifest) -> Iterable[str]:
     failed = manifest["draw"]["failed"]
     if failed:
-        yield f"replaced  {_counts(failed)}"
+        head = "replaced" if manifest["draw"]["sampler"] == "gumbel" else "left out"
+        yield f"{head}  {_counts(failed)}"
+    if manifest["draw"]["over_group_cap"]:
+        yield f"passed    {manifest['draw']['over_group_cap']:,} rows over, whose groups had their share"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
     if trimmed["rows"]:
         yield f"trimmed   {trimmed['messages']:,} messages after the last assistant turn of {trimmed['rows']:,} rows"
@@ -131,8 +140,6 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     if note:
         yield f"warning: {note}"
     draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
-    if manifest["accounting"]["dropped"].get("over_group_cap"):
-        yield "warning: the target is taken before the cap per group: its ESS and log Z are those of the rows before it"
     if draw["sampler"] == "gumbel" and draw["rows"] > ess:
         yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
@@ -140,13 +147,19 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     for name, rows in manifest["export"]["merged_into_train"].items():
         yield f"warning: {name} would have {rows} rows, too few for a batch: they went to train"
     train = manifest["export"]["splits"]["train"]
-    if train < 4:
+    if train < FEWEST:
         yield f"warning: train has {train} rows: mlx_lm lora needs --batch-size {train} or less"
 
 
 def _spread(head: str, values: dict[str, int]) -> str:
     numbers = ", ".join(f"{name} {value:,}" for name, value in values.items())
     return f"{head}: {numbers}" if values else ""
+
+
+def _keys(files: list[dict[str, Any]]) -> str:
+    keys = list(dict.fromkeys(clean(key) for file in files for key in file["keys"]))
+    more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
+    return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
 
 
 def _duplicates(report: Manifest) -> str:

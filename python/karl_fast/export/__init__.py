@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.errors import NothingToSampleError
+from karl_fast.errors import ArgumentError, NothingToSampleError
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
 
@@ -30,6 +30,7 @@ def plan(settings: Settings) -> _core.Export:
         fewest=FEWEST,
         seed=settings.seed,
         threads=settings.threads,
+        max_per_group=settings.max_per_group,
         judge=judge(settings),
     )
 
@@ -61,6 +62,7 @@ def export(
         OutputExistsError: the directory exists.
         FileError: it cannot be written; nothing is left behind.
         LogError: a file is no longer what it was when it was read.
+        ArgumentError: a row that the log does not have, or that stands twice.
         NothingToSampleError: none of the rows can be written.
     """
     import numpy as np
@@ -68,6 +70,8 @@ def export(
     from karl_fast.export.manifest import given
 
     _core.check_target(str(out), force=force)
+    if len(np.unique(rows)) < len(rows):
+        raise ArgumentError("rows holds a row twice, wanted each once: a data set has no copies yet")
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import FileError, MissingExtraError
+from karl_fast.errors import FileError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from karl_fast.settings import Settings
 
 
-def judge(settings: Settings) -> Callable[[str], bool] | None:
-    """A function that says of a rendered row whether it fits into ``max_tokens``; None where there is no limit.
+def judge(settings: Settings) -> Callable[[str], str | None] | None:
+    """A function that names the flaw of a rendered row that does not fit into ``max_tokens``; None without a limit.
 
     A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit,
     and ``--mask-prompt`` leaves something to learn: a batch with nothing to learn has the loss 0/0, and mlx-lm goes on
@@ -24,11 +25,21 @@ def judge(settings: Settings) -> Callable[[str], bool] | None:
     Raises:
         MissingExtraError: the package transformers is not installed.
         FileError: there is no tokenizer at that path.
+        UsageError: the tokenizer has no chat template, and rows are conversations.
     """
     if settings.max_tokens is None or settings.tokenizer is None:
         return None
     tokenizer, limit = _load(settings.tokenizer), settings.max_tokens
-    return lambda line: _tokens(tokenizer, json.loads(line)) <= limit
+    if settings.shape != "text" and not tokenizer.chat_template:
+        raise UsageError(f"the tokenizer at {settings.tokenizer} has no chat template to count a conversation with")
+
+    def flaw(line: str) -> str | None:
+        try:
+            return "too_many_tokens" if _tokens(tokenizer, json.loads(line)) > limit else None
+        except ValueError:  # jinja2's TemplateError is one: templates raise it for roles that they do not know
+            return "bad_template"
+
+    return flaw
 
 
 def _load(path: str) -> Any:
@@ -37,10 +48,12 @@ def _load(path: str) -> Any:
         from transformers import AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("--tokenizer needs transformers: pip install 'karl-fast[train]'") from error
+    if not Path(path).is_dir():
+        raise FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path)
     try:
-        return AutoTokenizer.from_pretrained(path)
+        return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise FileError(f"cannot load a tokenizer from {path}", None, path) from error
+        raise FileError(f"cannot load a tokenizer from {path}: no tokenizer is in it", None, path) from error
 
 
 def _tokens(tokenizer: Any, row: dict[str, Any]) -> int:

@@ -28,6 +28,12 @@ SCHEMA = 1
 SCOPES_LISTED = 100
 """Up to so many log Z are listed by name; of more, their spread is told."""
 
+READ_AND_WRITTEN = {
+    *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
+    *("seed", "shape", "split", "allow_secrets", "max_tokens", "tokenizer", "max_per_group"),
+}
+"""The settings that count where somebody else chose the rows."""
+
 SPLITS = ("train", "valid", "test")
 
 
@@ -55,6 +61,9 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(
         log, written, wanted
     )
+    manifest["draw"]["threshold"] = _threshold(log, written)
+    # log Z and the ESS are those of all rows that may be drawn; these were among them.
+    manifest["target"]["failed_rows_counted"] = sum(manifest["draw"]["failed"].values())
     manifest["reward"] = _rewards(log, selection, rows)
     manifest["domains"] = _domains(log, rows)
     manifest["export"] = _export(written)
@@ -69,14 +78,14 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "schema": SCHEMA,
         "karl_fast": _core.VERSION,
         "seed": log.settings.seed,
-        "settings": log.settings.to_dict(),
+        "settings": {name: value for name, value in log.settings.to_dict().items() if name in READ_AND_WRITTEN},
         "accounting": accounting(log, [("kept", len(log))]),
         "draw": {"sampler": "given", "law": "chosen by the caller"} | _drawn(log, written, None),
         "domains": _domains(log, written["rows"]),
         "export": _export(written),
         "secrets": dict(written["secrets"]),
         "inputs": inputs(log),
-        "run": run(log.settings),
+        "run": run(log),
     }
 
 
@@ -170,7 +179,9 @@ def _log_z(settings: Settings, log: Log, values: list[float]) -> dict[str, Any]:
     names = log.core.names("group" if settings.partition_by == "group" else "partition")
     if len(values) > SCOPES_LISTED or len(names) != len(values):
         return spread
-    return spread | {"by_name": {name: finite(value) for name, value in zip(names, values, strict=True)}}
+    return spread | {
+        "by_name": {_core.redacted(name): finite(log_z) for name, log_z in zip(names, values, strict=True)}
+    }
 
 
 def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
@@ -183,15 +194,26 @@ def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str,
         "distinct_groups": sum(count > 0 for _, count in names),
         "rows_without_group": without,
         "failed": dict(written["dropped"]),
+        "over_group_cap": written["over_group_cap"],
     }
+
+
+def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
+    """The key of the first row not drawn.
+
+    Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An
+    estimate over drawn rows that divides by it is unbiased. A cap per group breaks it: there is none then.
+    """
+    capped = log.settings.max_per_group is not None or log.settings.sampler != "gumbel"
+    return None if capped else written["threshold"]
 
 
 def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
     before, _ = log.core.count("domain")
     if rows is None:
-        return {name: {"before": count} for name, count in sorted(before)}
+        return {_core.redacted(name): {"before": count} for name, count in sorted(before)}
     after = dict(log.core.count("domain", rows)[0])
-    return {name: {"before": count, "after": after[name]} for name, count in sorted(before)}
+    return {_core.redacted(name): {"before": count, "after": after[name]} for name, count in sorted(before)}
 
 
 def _export(written: _core.DraftFacts) -> dict[str, Any]:
@@ -222,13 +244,14 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     ]
 
 
-def run(settings: Settings, seconds: float | None = None) -> dict[str, Any]:
-    """Where and how, which changes nothing of the above."""
+def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
+    """Where and how, and what was passed over: nothing that changes any of the above."""
     return {
         "seconds": seconds,
-        "threads": settings.threads,
+        "threads": log.settings.threads,
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
+        "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
     }
 
 
@@ -237,6 +260,7 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def dumps(manifest: Manifest) -> str:
-    """The manifest's text."""
-    return json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+def dumps(manifest: Manifest, *, plain: bool = False) -> str:
+    """The manifest's text; ``plain`` spells out whatever is not printable ASCII, for a terminal."""
+    text = json.dumps(manifest, indent=2, ensure_ascii=plain, allow_nan=False)
+    return text.replace("\x7f", "\\u007f")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
+import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +22,12 @@ SUFFIXES = tuple(
 
 
 @contextlib.contextmanager
-def files(logs: Iterable[str | Path]) -> Iterator[list[tuple[str, str]]]:
-    """Pairs of a path and what to call it, for files, folders (searched through), globs and ``-``.
+def files(logs: Iterable[str | Path]) -> Iterator[list[tuple[str, str, bool]]]:
+    """For files, folders, globs and ``-``: each path, what to call it, and whether it may hold no records.
 
-    Standard input and pipes are spooled to a temporary file, because a log is read twice; it is gone afterwards.
+    A folder is searched through; a file in it that holds no records is passed over, and so is a data set that
+    karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read twice; it is
+    gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.
@@ -33,16 +37,20 @@ def files(logs: Iterable[str | Path]) -> Iterator[list[tuple[str, str]]]:
         found = [file for log in logs for file in _expand(str(log))]
         if not found:
             raise UsageError("no log given")
-        yield [(_spool(name, stack) if _is_stream(name) else name, name) for name in found]
+        yield [(_spool(path, stack) if _is_stream(path) else path, _name(path), inside) for path, inside in found]
 
 
-def _expand(log: str) -> list[str]:
-    path = Path(log)
-    if log == "-" or _exists(path):
-        return _inside(path) if path.is_dir() else [log]
+def _name(path: str) -> str:
+    """A path as text: the bytes of a name that is not UTF-8 are spelled out."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _expand(log: str) -> list[tuple[str, bool]]:
+    if log == "-" or _exists(Path(log)):
+        return _inside(log) if Path(log).is_dir() else [(log, False)]
     matches = sorted(glob.glob(log, recursive=True))
     if matches:
-        return [file for match in matches for file in (_inside(Path(match)) if Path(match).is_dir() else [match])]
+        return [file for match in matches for file in _expand(match)]
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
     raise FileError(f"cannot open {log}: no such file or folder", 2, log)
@@ -56,11 +64,24 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _inside(folder: Path) -> list[str]:
-    logs = sorted(str(file) for file in folder.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
+def _inside(folder: str) -> list[tuple[str, bool]]:
+    logs = []
+    for here, folders, names in os.walk(folder):
+        folders.sort()
+        if not is_output(here):
+            logs += [(str(Path(here, name)), True) for name in sorted(names) if name.endswith(SUFFIXES)]
     if not logs:
         raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(SUFFIXES)}")
     return logs
+
+
+def is_output(folder: str) -> bool:
+    """Whether a folder is a data set that karl-fast wrote: its rows are no log."""
+    try:
+        manifest = json.loads(Path(folder, "manifest.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
 
 
 def _is_stream(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
+from karl_fast.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,4 +36,6 @@ def draw(
 
     Reference: Kool, van Hoof, Welling 2019 (arXiv:1903.06059).
     """
+    if k < 0 or not 0 <= seed < 1 << 64:
+        raise ArgumentError(f"k is {k} and seed {seed}, wanted k from 0 on and seed from 0 to 2^64 - 1")
     return _core.top(_core.gumbel_keys(log_weights, seed=seed, keys=keys), k)

@@ -30,20 +30,17 @@ pub enum Verdict {
     BelowMinimum,
     /// All present rewards of its group are equal.
     ConstantGroup,
-    /// Its group has its share of drawn rows without it.
-    OverGroupCap,
 }
 
 impl Verdict {
     /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Kept,
         Self::MissingReward,
         Self::MissingGroup,
         Self::Duplicate,
         Self::BelowMinimum,
         Self::ConstantGroup,
-        Self::OverGroupCap,
     ];
 
     /// The name used in manifests.
@@ -56,15 +53,14 @@ impl Verdict {
             Self::Duplicate => "duplicate",
             Self::BelowMinimum => "below_minimum",
             Self::ConstantGroup => "constant_group",
-            Self::OverGroupCap => "over_group_cap",
         }
     }
 }
 
 /// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
-pub fn tally(verdicts: &[Verdict]) -> [usize; 7] {
-    let mut counts = [0; 7];
+pub fn tally(verdicts: &[Verdict]) -> [usize; 6] {
+    let mut counts = [0; 6];
     for &verdict in verdicts {
         counts[verdict as usize] += 1;
     }
@@ -80,9 +76,6 @@ pub struct Rules {
     pub drop_constant_groups: bool,
     /// Of rows with one content in one group, the first stays.
     pub dedup: bool,
-    /// At most this many rows of a group are drawn. Applied to the draw: see
-    /// [`cap_per_group`](crate::sample::cap_per_group).
-    pub max_per_group: Option<usize>,
 }
 
 impl Rules {

@@ -4,11 +4,8 @@
 //!  rewards, groups ──► score ─────────────┐
 //!      │                                  ▼
 //!      └──► rules ──► verdicts ──► scores of kept rows ──► target ──► log weights
-//!                        ▲                                                │
-//!                        └───── over the cap ◄── cap per group ◄── keys ◄─┘ ◄── seed, keys of the records
-//!                                                    │
-//!                                                    ▼
-//!                                                 ranking
+//!                                                                         │
+//!                              ranking ◄── keys ◄── seed, ids of records ◄┘
 //! ```
 //!
 //! Scores are taken over every record that has a reward, before any rule: whether a rollout was above the mean
@@ -20,7 +17,7 @@ use crate::error::{Error, Result, check_length};
 use crate::filter::{Rules, Verdict, missing_group, missing_reward};
 use crate::group::Groups;
 use crate::rng::Key;
-use crate::sample::{Ranking, Sampler, cap_per_group};
+use crate::sample::{Ranking, Sampler};
 use crate::target::{Target, Temperature, boltzmann};
 
 /// The columns of a log, one element a row, rows in the canonical order of their ids.
@@ -61,7 +58,7 @@ pub struct Selection {
     pub scores: Vec<f64>,
     /// What became of each row. `[B]`
     pub verdicts: Vec<Verdict>,
-    /// The distribution over the rows that passed the rules; rows over the cap per group are in it.
+    /// The distribution over the rows that passed the rules.
     pub target: Target,
     /// The kept rows in the order of the draw.
     pub ranking: Ranking,
@@ -111,13 +108,9 @@ pub struct Selection {
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
     let scores = settings.score.apply(population.rewards, population.groups)?;
-    let mut verdicts = judge(population, settings)?;
+    let verdicts = judge(population, settings)?;
     let target = boltzmann(&kept_scores(&scores, &verdicts), population.scopes, settings.temperature)?;
-    let mut keys = settings.sampler.keys(&target.log_weights, population.keys, settings.seed)?;
-    if let Some(most) = settings.rules.max_per_group {
-        cap_per_group(&mut keys, population.groups, most)?;
-        mark_capped(&mut verdicts, &target.log_weights, &keys);
-    }
+    let keys = settings.sampler.keys(&target.log_weights, population.keys, settings.seed)?;
     Ok(Selection { scores, verdicts, target, ranking: Ranking::new(keys)? })
 }
 
@@ -158,13 +151,4 @@ fn judge(population: &Population, settings: &Settings) -> Result<Vec<Verdict>> {
 fn kept_scores(scores: &[f64], verdicts: &[Verdict]) -> Vec<f64> {
     let kept = |(&score, &verdict)| if verdict == Verdict::Kept { score } else { f64::NAN };
     scores.iter().zip(verdicts).map(kept).collect()
-}
-
-/// A row that has a weight and has lost its key was over the cap.
-fn mark_capped(verdicts: &mut [Verdict], log_weights: &[f64], keys: &[f64]) {
-    for ((verdict, &log_weight), &key) in verdicts.iter_mut().zip(log_weights).zip(keys) {
-        if log_weight > f64::NEG_INFINITY && key == f64::NEG_INFINITY {
-            *verdict = Verdict::OverGroupCap;
-        }
-    }
 }

@@ -4,7 +4,7 @@
 use karl_core::filter::{ConstantCount, constant_groups, missing_group, missing_reward, tally};
 use karl_core::{Groups, Rules, Verdict};
 
-use Verdict::{BelowMinimum, ConstantGroup, Duplicate, Kept, MissingGroup, MissingReward, OverGroupCap};
+use Verdict::{BelowMinimum, ConstantGroup, Duplicate, Kept, MissingGroup, MissingReward};
 
 const NAN: f64 = f64::NAN;
 
@@ -18,10 +18,10 @@ fn marked(rules: Rules, rewards: &[f64], ids: &[i64], prints: &[u128]) -> Vec<Ve
 #[test]
 fn a_row_counts_under_the_first_rule_that_drops_it() {
     // Row 1 is a duplicate, below the minimum and in a constant group; row 2 the last two; row 3 the last one.
-    let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true, max_per_group: None };
+    let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true };
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
     assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, ConstantGroup, MissingReward]);
-    assert_eq!(tally(&verdicts), [0, 1, 0, 1, 2, 1, 0]);
+    assert_eq!(tally(&verdicts), [0, 1, 0, 1, 2, 1]);
 }
 
 #[test]
@@ -95,16 +95,7 @@ fn in_a_log_of_one_reward_top_is_bottom() {
 #[test]
 fn verdicts_have_the_names_of_the_manifest() {
     let names = Verdict::ALL.map(Verdict::name);
-    let wanted = [
-        "kept",
-        "missing_reward",
-        "missing_group",
-        "duplicate",
-        "below_minimum",
-        "constant_group",
-        "over_group_cap",
-    ];
+    let wanted = ["kept", "missing_reward", "missing_group", "duplicate", "below_minimum", "constant_group"];
     assert_eq!(names, wanted);
-    assert_eq!(Verdict::ALL[OverGroupCap as usize], OverGroupCap);
     assert!(Verdict::ALL.iter().enumerate().all(|(index, &verdict)| verdict as usize == index));
 }

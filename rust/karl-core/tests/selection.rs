@@ -9,7 +9,7 @@ use karl_core::{
     Verdict, select,
 };
 
-use Verdict::{Kept, MissingGroup, MissingReward, OverGroupCap};
+use Verdict::{Kept, MissingGroup, MissingReward};
 
 const REWARDS: [f64; 8] = [1.0, 0.0, 0.5, 0.5, f64::NAN, 0.9, 0.2, 0.7];
 const IDS: [i64; 8] = [1, 1, 2, 2, 1, 3, 3, 3];
@@ -40,10 +40,9 @@ fn drawn_from_eight(settings: &Settings) -> Selection {
 
 #[test]
 fn rows_read_are_rows_kept_and_rows_dropped() {
-    let rules =
-        Rules { min_reward: Some(0.1), drop_constant_groups: true, max_per_group: Some(2), dedup: false };
+    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
     let mut selection = drawn_from_eight(&Settings { rules, ..settings() });
-    assert_eq!(tally(&selection.verdicts), [3, 1, 0, 0, 1, 2, 1]);
+    assert_eq!(tally(&selection.verdicts), [4, 1, 0, 0, 1, 2]);
     let mut rows = selection.ranking.take(usize::MAX);
     rows.sort_unstable();
     let kept: Vec<u32> = (0..8).filter(|&row| selection.verdicts[row as usize] == Kept).collect();
@@ -74,13 +73,13 @@ fn scores_see_every_reward_and_the_target_only_kept_rows() {
 
 #[test]
 fn kept_scores_are_those_of_the_target() {
-    let rules = Rules { min_reward: Some(0.6), max_per_group: Some(1), ..Rules::default() };
+    let rules = Rules { min_reward: Some(0.6), ..Rules::default() };
     let selection = drawn_from_eight(&Settings { rules, ..settings() });
     let again =
         boltzmann(&selection.kept_scores(), &Groups::whole(8).unwrap(), settings().temperature).unwrap();
     assert_eq!(again, selection.target);
     let kept = selection.kept_scores().iter().filter(|score| !score.is_nan()).count();
-    assert_eq!(kept, 3, "rows over the cap are in the target");
+    assert_eq!(kept, 3);
 }
 
 #[test]
@@ -120,21 +119,9 @@ fn without_replacement_no_row_comes_twice_and_every_kept_row_comes() {
 }
 
 #[test]
-fn all_gives_kept_rows_in_row_order_and_a_cap_the_first_of_each_group() {
+fn all_gives_kept_rows_in_row_order() {
     let mut all = drawn_from_eight(&Settings { sampler: Sampler::All, ..settings() });
     assert_eq!(all.ranking.take(usize::MAX), [0, 1, 2, 3, 5, 6, 7]);
-    let rules = Rules { max_per_group: Some(1), ..Rules::default() };
-    let mut capped = drawn_from_eight(&Settings { sampler: Sampler::All, rules, ..settings() });
-    assert_eq!(capped.ranking.take(usize::MAX), [0, 2, 5]);
-}
-
-#[test]
-fn a_row_over_the_cap_is_named_and_stays_in_the_target() {
-    let rules = Rules { max_per_group: Some(1), ..Rules::default() };
-    let (free, capped) = (drawn_from_eight(&settings()), drawn_from_eight(&Settings { rules, ..settings() }));
-    assert_eq!(free.target, capped.target);
-    assert_eq!(tally(&capped.verdicts), [3, 1, 0, 0, 0, 0, 4]);
-    assert!(free.verdicts.iter().all(|&verdict| verdict != OverGroupCap));
 }
 
 #[test]

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::io::{self, Read};
 
 use crate::error::{Error, Result};
-use crate::field::{Wanted, scan, skip_space, unescape};
-use crate::format::{Fields, Format, Overrides, by_keys};
+use crate::field::{Path, Wanted, scan, skip_space, unescape};
+use crate::format::{FORMATS, Fields, Format, Overrides, by_keys};
 use crate::source::{Source, is_damage};
 use crate::split::{Extent, Lines, Piece, Window};
 use crate::trusted;
 
-/// How many lines are looked at for one that is a record.
-const LINES_PROBED: usize = 100;
+/// How many records are looked at for one that tells the format.
+const RECORDS_PROBED: usize = 100;
 
 /// The longest key of a document that is looked at, in bytes.
 const KEY_MAX: usize = 1 << 20;
@@ -53,6 +53,8 @@ pub struct Input {
     pub format: &'static Format,
     /// Where its records keep things.
     pub fields: Fields,
+    /// The top-level keys of the record by which the format was told.
+    pub keys: Vec<String>,
 }
 
 /// What the caller already knows.
@@ -77,7 +79,7 @@ pub fn probe(source: Source, wishes: &Wishes) -> Result<Input> {
         looked => looked?,
     };
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
-    Ok(Input { fields: Fields::new(format, &wishes.overrides)?, source, layout, format })
+    Ok(Input { fields: Fields::new(format, &wishes.overrides)?, source, layout, format, keys })
 }
 
 fn look(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
@@ -87,7 +89,7 @@ fn look(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
     match window.peek().map_err(io)? {
         Some(b'[') => {
             window.consume(1);
-            Ok((Layout::Array, first_keys(&mut window, wishes.max_line_bytes).map_err(io)?))
+            Ok((Layout::Array, element_keys(&mut window, wishes.max_line_bytes).map_err(io)?))
         }
         Some(b'{') => object(source, window, wishes),
         _ => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?)),
@@ -125,13 +127,15 @@ fn object(
 fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout, Vec<String>)> {
     let walked =
         walk(source, wishes.max_line_bytes).map_err(|error| Error::io("read", &source.path, error))?;
-    let Some(members) = walked else {
-        return Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
-    };
+    let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
+    let Some(Walk { members, whole }) = walked else { return lines() };
     let fits = |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides)?.fit(keys));
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
-    if fits(&keys)? {
-        return Ok((Layout::Values, keys));
+    match (fits(&keys)?, whole) {
+        (true, true) => return Ok((Layout::Values, keys)),
+        // A first line that is torn inside its record looks like a document that is.
+        (true, false) => return lines(),
+        (false, _) => {}
     }
     let mut holders = Vec::new();
     for (key, inner) in members {
@@ -146,6 +150,7 @@ fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout,
             format!("it is one JSON object with several arrays of records: {}, {key}", others.join(", "))
         }
         (None, _) if one_line => return Ok((Layout::Lines, keys)),
+        (None, _) if !whole => return lines(),
         (None, _) => {
             "it is one JSON object that neither is a record nor holds an array of records".to_owned()
         }
@@ -153,25 +158,33 @@ fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout,
     Err(Error::Layout { path: source.path.clone(), problem })
 }
 
-/// A key, and the keys of the first element where its value is an array.
-type Inside = (String, Vec<String>);
+/// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
+struct Walk {
+    members: Vec<(String, Vec<String>)>,
+    /// Whether the file does not end inside the last of those arrays.
+    whole: bool,
+}
 
-/// Each key of the object that fills the file, with the keys of its first element where its value is an array;
-/// `None` where the file is no such object.
-fn walk(source: &Source, limit: usize) -> io::Result<Option<Vec<Inside>>> {
+/// Walks through the object that fills the file; `None` where the file is no such object.
+fn walk(source: &Source, limit: usize) -> io::Result<Option<Walk>> {
     let mut window = enter(source)?;
     let mut members = Vec::new();
     while let Some(key) = member(&mut window)? {
-        let inner = match window.peek()? {
-            Some(b'[') => array_keys(&mut window, limit)?,
-            _ => pass(&mut window)?.then(Vec::new),
-        };
-        let Some(inner) = inner else { return Ok(None) };
-        members.push((key, inner));
+        if window.peek()? == Some(b'[') {
+            let (inner, whole) = array_keys(&mut window, limit)?;
+            members.push((key, inner));
+            if !whole {
+                return Ok(Some(Walk { members, whole }));
+            }
+        } else if pass(&mut window)? {
+            members.push((key, Vec::new()));
+        } else {
+            return Ok(None);
+        }
     }
     let closed = window.peek()? == Some(b'}');
     window.consume(usize::from(closed));
-    Ok((closed && window.peek()?.is_none()).then_some(members))
+    Ok((closed && window.peek()?.is_none()).then_some(Walk { members, whole: true }))
 }
 
 /// Opens a document and passes over its `{`.
@@ -214,51 +227,86 @@ fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
     }
 }
 
-/// Passes over an array; the keys of its first element if that is an object.
-fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Option<Vec<String>>> {
+/// Passes over an array; the keys of its telling element, and whether the array was whole.
+fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<(Vec<String>, bool)> {
     window.consume(1);
-    let keys = first_keys(window, limit)?;
+    let keys = element_keys(window, limit)?;
     loop {
         match window.peek()? {
-            None => return Ok(None),
+            None => return Ok((keys, false)),
             Some(b',') => window.consume(1),
             Some(b']') => break,
-            Some(_) if !pass(window)? => return Ok(None),
+            Some(_) if !pass(window)? => return Ok((keys, false)),
             Some(_) => {}
         }
     }
     window.consume(1);
-    Ok(Some(keys))
+    Ok((keys, true))
 }
 
-/// The keys of the object that comes next, which stays where it is.
-fn first_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
-    if window.peek()? != Some(b'{') {
-        return Ok(Vec::new());
+/// The keys of the telling one of the next elements: the first that some format claims, or else the first.
+fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
+    let mut telling = Telling::default();
+    for _ in 0..RECORDS_PROBED {
+        while window.peek()? == Some(b',') {
+            window.consume(1);
+        }
+        if window.peek()? != Some(b'{') {
+            break;
+        }
+        let Extent::Kept(length) = window.value(limit)? else { break };
+        let done = telling.look(&window.bytes()[..length]);
+        window.consume(length);
+        if done {
+            break;
+        }
     }
-    match window.value(limit)? {
-        Extent::Kept(length) => Ok(keys_of(&window.bytes()[..length]).unwrap_or_default()),
-        Extent::Torn(_) | Extent::Passed => Ok(Vec::new()),
-    }
+    Ok(telling.keys)
 }
 
-/// The keys of the first line that is a record.
+/// The keys of the telling one of the first lines.
 fn line_keys(source: &Source, limit: usize) -> Result<Vec<String>> {
     let io = |error| Error::io("read", &source.path, error);
     let mut lines = Lines::new(source.reader()?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
-    for _ in 0..LINES_PROBED {
+    let mut telling = Telling::default();
+    for _ in 0..RECORDS_PROBED {
         match lines.next().map_err(io)? {
             None => break,
-            Some(Piece::TooLong { .. } | Piece::Cut { .. }) => {}
-            Some(Piece::Text { bytes, .. }) => {
-                if let Some(keys) = keys_of(&bytes[skip_space(bytes, 0)..]) {
-                    return Ok(keys);
-                }
-            }
+            Some(Piece::Text { bytes, .. }) if telling.look(&bytes[skip_space(bytes, 0)..]) => break,
+            Some(_) => {}
         }
     }
-    Ok(Vec::new())
+    Ok(telling.keys)
+}
+
+/// The record by which a file's format is told.
+#[derive(Default)]
+struct Telling {
+    keys: Vec<String>,
+}
+
+impl Telling {
+    /// Looks at one more record; whether there is no need for another. One odd record in front must not hide what all
+    /// the others are, so the first that a format claims counts more than the first.
+    fn look(&mut self, text: &[u8]) -> bool {
+        let claimed = is_claimed(text);
+        if claimed || self.keys.is_empty() {
+            self.keys = keys_of(text).unwrap_or_default();
+        }
+        claimed && !self.keys.is_empty()
+    }
+}
+
+/// Whether some format's signature is in an object.
+fn is_claimed(text: &[u8]) -> bool {
+    let claims = |format: &&Format| {
+        let paths: Vec<_> = format.signature.iter().filter_map(|key| Path::parse(key).ok()).collect();
+        let mut found = vec![None; paths.len()];
+        let scanned = scan(text, &Wanted::new(&paths), &mut found);
+        !found.is_empty() && scanned.is_ok() && found.iter().all(Option::is_some)
+    };
+    FORMATS.iter().any(claims)
 }
 
 /// The top-level keys of an object; `None` where the text is none.

@@ -5,6 +5,7 @@
 //! ordinal in it; records equal in id and bytes are interchangeable.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use karl_core::rng::Key;
 
@@ -54,6 +55,8 @@ pub struct Log {
     pub inputs: Vec<Input>,
     /// What was found in each.
     pub accounts: Vec<Account>,
+    /// Files that were passed over because they hold no records, and why.
+    pub skipped: Vec<(PathBuf, String)>,
     /// Where each record lies.
     pub places: Vec<Place>,
     /// What each record's randomness is keyed by.
@@ -108,6 +111,7 @@ impl Log {
         Self {
             inputs,
             accounts,
+            skipped: Vec::new(),
             places: rows().map(place).collect(),
             keys: keys(rows().map(|row| all.id[row])),
             digests: rows().map(|row| all.digest[row]).collect(),

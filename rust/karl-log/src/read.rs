@@ -48,8 +48,15 @@ pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<
 /// # Errors
 /// As [`read`].
 pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
-    let probe = |source| watch.advance(0).and_then(|()| probe(source, &settings.wishes));
-    let inputs = sources.into_iter().map(probe).collect::<Result<Vec<_>>>()?;
+    let (mut inputs, mut skipped) = (Vec::new(), Vec::new());
+    for source in sources {
+        watch.advance(0)?;
+        let optional = source.optional;
+        match probe(source, &settings.wishes) {
+            Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
+            probed => inputs.push(probed?),
+        }
+    }
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
@@ -57,7 +64,8 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
         inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input, range.max(1))).collect();
     let chunks = run(&inputs, &tasks, settings, watch)?;
     let sources = tasks.iter().map(|task| task.input);
-    Log::join(inputs, sources.zip(chunks).collect(), settings)
+    let log = Log::join(inputs, sources.zip(chunks).collect(), settings)?;
+    Ok(Log { skipped, ..log })
 }
 
 /// The records of one file that begin in a range of its bytes.

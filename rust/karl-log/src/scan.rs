@@ -33,7 +33,7 @@ pub enum Reason {
     BadCategory,
     /// A reward that is no number.
     RewardNotANumber,
-    /// A reward that is not finite in f64.
+    /// A reward that is not finite, or beyond 1e100 in size.
     RewardInfinite,
     /// A key that stands twice; a reason with `--strict` only.
     DuplicateKey,
@@ -238,6 +238,10 @@ impl Scanner {
 
     /// A hash of the trajectory's bytes as they were written, absent parts told apart from empty ones.
     fn fingerprint(&self, record: &[u8]) -> u128 {
+        // A record whose trajectory is not found equals only itself.
+        if self.trajectory.clone().all(|slot| self.raw(record, Some(slot)).is_none()) {
+            return id128(record);
+        }
         let part = |slot| self.raw(record, Some(slot)).map_or(0, id128).to_le_bytes();
         let parts: Vec<u8> = self.trajectory.clone().flat_map(part).collect();
         id128(&parts)

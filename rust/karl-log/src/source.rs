@@ -56,6 +56,8 @@ pub struct Source {
     pub size: u64,
     /// Last change, in seconds since 1970.
     pub modified_seconds: f64,
+    /// Whether it may be passed over if it holds no records, as a file that was found in a folder may.
+    pub optional: bool,
 }
 
 impl Source {
@@ -80,6 +82,7 @@ impl Source {
             codec: Codec::of(&magic),
             size: facts.len(),
             modified_seconds: modified(&facts),
+            optional: false,
         })
     }
 

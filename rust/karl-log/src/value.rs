@@ -37,11 +37,14 @@ pub enum Reward {
     Missing,
     /// A finite number; `true` is 1 and `false` 0.
     Value(f64),
-    /// `Infinity`, `-Infinity`, or a number beyond the range of f64.
+    /// `Infinity`, `-Infinity`, or a number beyond 1e100 in size.
     Infinite,
     /// Something that is no number; a number in quotes is a string.
     NotANumber,
 }
+
+/// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
+const LARGEST: f64 = 1e100;
 
 /// Reads a reward, to the last bit of f64.
 #[must_use]
@@ -54,7 +57,7 @@ pub fn reward(raw: Option<&[u8]>) -> Reward {
         Some(raw) => match number(raw).and_then(|text| text.parse::<f64>().ok()) {
             None => Reward::NotANumber,
             // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
-            Some(value) if value.is_finite() => Reward::Value(value + 0.0),
+            Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
             Some(_) => Reward::Infinite,
         },
     }

@@ -45,12 +45,15 @@ fn put(target: &Path, force: bool) -> karl_log::Result<()> {
     write(target, &NEW, force, &Watch::new())
 }
 
+/// A manifest that tells an output of ours.
+const OLD: &str = r#"{"schema":1,"karl_fast":"0.0.1"}"#;
+
 /// An older output of ours.
 fn older(folder: &Path) -> PathBuf {
     let target = folder.join("out");
     write(
         &target,
-        &[Part { name: MANIFEST, lines: &["old"] }, Part { name: "x", lines: &[] }],
+        &[Part { name: MANIFEST, lines: &[OLD] }, Part { name: "test.jsonl", lines: &[] }],
         false,
         &Watch::new(),
     )
@@ -187,4 +190,24 @@ fn modes_are_those_that_the_umask_gives() {
     put(&folder.path().join("out"), false).unwrap();
     let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
     assert_eq!((mode("out"), mode("out/train.jsonl")), (mode("plain"), mode("file")));
+}
+
+#[test]
+fn a_folder_with_a_manifest_of_somebody_else_is_never_replaced() {
+    let others: [&[(&str, &str)]; 4] = [
+        &[("manifest.json", r#"{"name":"my web app"}"#)],
+        &[("manifest.json", "no json")],
+        &[("manifest.json", OLD), ("thesis.tex", "ten years of work")],
+        &[("train.jsonl", "{}")],
+    ];
+    for files in others {
+        let folder = folder();
+        let target = folder.path().join("out");
+        fs::create_dir(&target).unwrap();
+        for (name, text) in files {
+            fs::write(target.join(name), text).unwrap();
+        }
+        let error = assert_untouched(folder.path(), || put(&target, true));
+        assert!(matches!(error, Error::Exists { .. }), "{files:?}");
+    }
 }

@@ -62,7 +62,7 @@ fn secrets() -> Vec<(&'static str, String, String, &'static str)> {
 fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
     let folder = logs::folder();
     let log = read(logs::open(&logs::files(&folder, &[record])), &logs::settings(), &Watch::new()).unwrap();
-    logs::draft_of(&log, &[0], 1, Settings { shape, allow_secrets, threads: 1 })
+    logs::draft_of(&log, &[0], 1, Settings { shape, allow_secrets, max_per_group: None, threads: 1 })
 }
 
 fn raw(record: &Value) -> Draft {
@@ -238,10 +238,10 @@ fn a_stopped_draft_says_so() {
     let watch = Watch::new();
     watch.stop();
     let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weights: &[0.0] };
-    let mut ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
-    let settings = Settings { shape: Shape::Chat, allow_secrets: false, threads: 2 };
+    let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
+    let settings = Settings { shape: Shape::Chat, allow_secrets: false, max_per_group: None, threads: 2 };
     assert!(matches!(
-        karl_log::emit::draft(&log, facts, &mut ranking, 1, settings, None, &watch),
+        karl_log::emit::draft(&log, facts, &ranking, 1, settings, None, &watch),
         Err(Error::Interrupted)
     ));
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use karl_core::Ranking;
-use karl_log::emit::directory::{self, MANIFEST, Part};
-use karl_log::emit::{self, Shape};
+use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
+use karl_log::emit::{self, Flaw, Shape};
 use pyo3::prelude::*;
 
 use crate::array::column;
@@ -12,9 +12,6 @@ use crate::enter::enter;
 use crate::error::{UsageError, to_python};
 use crate::log::Log;
 use crate::selection::Selection;
-
-/// The files of a data set, in the order of its splits.
-const FILES: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];
 
 /// The rows of a data set before it is written.
 #[pyclass(frozen, module = "karl_fast._core")]
@@ -36,9 +33,13 @@ pub(crate) struct Export {
 
 #[pymethods]
 impl Export {
-    /// `judge` says whether a rendered row is short enough.
+    /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, judge=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, max_per_group=None, judge=None))]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one keyword a setting; the Python layer holds them in one object"
+    )]
     fn new(
         shape: &str,
         allow_secrets: bool,
@@ -46,13 +47,18 @@ impl Export {
         fewest: usize,
         seed: u64,
         threads: usize,
+        max_per_group: Option<usize>,
         judge: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let unknown = || {
             UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
         };
-        let settings =
-            emit::Settings { shape: Shape::by_name(shape).ok_or_else(unknown)?, allow_secrets, threads };
+        let settings = emit::Settings {
+            shape: Shape::by_name(shape).ok_or_else(unknown)?,
+            allow_secrets,
+            max_per_group,
+            threads,
+        };
         Ok(Self { settings, fractions, fewest, seed, judge })
     }
 }
@@ -68,6 +74,8 @@ struct Facts {
     secrets: Vec<(&'static str, u64)>,
     splits: [usize; 3],
     merged_into_train: [usize; 3],
+    threshold: Option<f64>,
+    over_group_cap: u64,
 }
 
 #[pymethods]
@@ -80,7 +88,7 @@ impl Draft {
             scores: &selection.inner.scores,
             log_weights: &selection.inner.target.log_weights,
         };
-        make(py, &selection.log.get().inner, facts, selection.inner.ranking.clone(), count, export)
+        make(py, &selection.log.get().inner, facts, &selection.inner.ranking, count, export)
     }
 
     /// Rows that were chosen elsewhere, in that order, with a reward, score and log-weight for every row of the log.
@@ -104,7 +112,7 @@ impl Draft {
         };
         let ranking =
             Ranking::given(rows.as_slice()?, log.inner.len()).map_err(|error| to_python(error.into()))?;
-        make(py, &log.inner, facts, ranking, rows.len()?, export)
+        make(py, &log.inner, facts, &ranking, rows.len()?, export)
     }
 
     /// The numbers that a manifest holds.
@@ -119,6 +127,8 @@ impl Draft {
             secrets: draft.secrets.iter().map(|(&family, &count)| (family, count)).collect(),
             splits: [0, 1, 2].map(|split| self.splits[split].len()),
             merged_into_train: self.merged,
+            threshold: draft.threshold,
+            over_group_cap: draft.over_group_cap,
         }
     }
 
@@ -132,7 +142,7 @@ impl Draft {
     fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<()> {
         let lines = [0, 1, 2].map(|split| self.lines(split));
         let files =
-            FILES.into_iter().zip(&lines).filter(|(name, lines)| *name == FILES[0] || !lines.is_empty());
+            SPLITS.into_iter().zip(&lines).filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
         let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
         let manifest = [manifest];
         parts.push(Part { name: MANIFEST, lines: &manifest });
@@ -147,23 +157,30 @@ pub(crate) fn check_target(py: Python<'_>, target: PathBuf, force: bool) -> PyRe
     enter(py, None, |_| directory::check_target(&target, force))
 }
 
+/// A text without what looks like a secret: for names from a log that go into a report.
+#[pyfunction]
+pub(crate) fn redacted(text: &str) -> String {
+    emit::redact::redacted(text)
+}
+
 fn make(
     py: Python<'_>,
     log: &karl_log::Log,
     facts: emit::Facts<'_>,
-    mut ranking: Ranking,
+    ranking: &Ranking,
     count: usize,
     export: &Export,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
     enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
-        let inner = emit::draft(log, facts, &mut ranking, count, export.settings, judge, watch)?;
+        let inner = emit::draft(log, facts, ranking, count, export.settings, judge, watch)?;
         let (splits, merged) = inner.split(log, export.seed, &export.fractions, export.fewest)?;
         Ok::<_, karl_log::Error>(Draft { inner, splits, merged })
     })
 }
 
-fn ask(judge: &Py<PyAny>, line: &str) -> Result<bool, String> {
-    Python::attach(|py| judge.call1(py, (line,))?.extract::<bool>(py)).map_err(|error| error.to_string())
+fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
+    let flaw = Python::attach(|py| judge.call1(py, (line,))?.extract::<Option<String>>(py));
+    Ok(flaw.map_err(|error| error.to_string())?.and_then(|name| Flaw::by_name(&name)))
 }

@@ -10,6 +10,7 @@ import_exception!(karl_fast.errors, ArgumentError);
 import_exception!(karl_fast.errors, DTypeError);
 import_exception!(karl_fast.errors, FileError);
 import_exception!(karl_fast.errors, LayoutError);
+import_exception!(karl_fast.errors, LogChangedError);
 import_exception!(karl_fast.errors, LogError);
 import_exception!(karl_fast.errors, OutputExistsError);
 import_exception!(karl_fast.errors, UsageError);
@@ -21,7 +22,8 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Io { source, path, .. } => {
             FileError::new_err((message, source.raw_os_error(), path.display().to_string()))
         }
-        Error::Layout { .. } | Error::Changed { .. } => LogError::new_err(message),
+        Error::Layout { .. } => LogError::new_err(message),
+        Error::Changed { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),
         Error::Draw(error) => draw(&error, message),

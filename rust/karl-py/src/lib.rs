@@ -15,6 +15,8 @@ mod enter;
 mod error;
 mod log;
 mod numeric;
+mod reward;
+mod rng;
 mod sample;
 mod selection;
 mod target;
@@ -25,13 +27,17 @@ mod _core {
     #[pymodule_export]
     use super::advantage::{centre, leave_one_out, zscore};
     #[pymodule_export]
-    use super::draft::{Draft, Export, check_target};
+    use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
-    use super::numeric::{composite, ess, log_mean_exp, log_sum_exp};
+    use super::numeric::{ess, log_mean_exp, log_sum_exp};
     #[pymodule_export]
-    use super::sample::{gumbel_keys, top, uniforms};
+    use super::reward::composite;
+    #[pymodule_export]
+    use super::rng::uniforms;
+    #[pymodule_export]
+    use super::sample::{gumbel_keys, top};
     #[pymodule_export]
     use super::selection::Selection;
     #[pymodule_export]

@@ -30,6 +30,7 @@ struct InputFacts {
     layout: String,
     format: &'static str,
     fields: Vec<(&'static str, String)>,
+    keys: Vec<String>,
     size_bytes: u64,
     modified_seconds: f64,
     rows_read: u64,
@@ -63,6 +64,7 @@ impl InputFacts {
             layout: input.layout.name(),
             format: input.format.name,
             fields: input.fields.paths(),
+            keys: input.keys.clone(),
             size_bytes: input.source.size,
             modified_seconds: input.source.modified_seconds,
             rows_read: account.read,
@@ -82,7 +84,7 @@ pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
     FORMATS.into_iter().map(|format| (format.name, format.about)).collect()
 }
 
-/// Reads files into columns; `files` are pairs of a path and the name to call it by.
+/// Reads files into columns; `files` are a path, the name to call it by, and whether it may hold no records.
 #[pyfunction]
 #[pyo3(signature = (
     files, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None,
@@ -94,7 +96,7 @@ pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
 )]
 pub(crate) fn read(
     py: Python<'_>,
-    files: Vec<(PathBuf, String)>,
+    files: Vec<(PathBuf, String, bool)>,
     format: Option<&str>,
     id: Option<String>,
     group: Option<String>,
@@ -114,7 +116,9 @@ pub(crate) fn read(
     let wishes = Wishes { format, overrides, max_line_bytes };
     let settings = Settings { wishes, fingerprint, strict, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
-        let open = |(path, name): (PathBuf, String)| Source::open(&path, &name);
+        let open = |(path, name, optional): (PathBuf, String, bool)| {
+            Source::open(&path, &name).map(|source| Source { optional, ..source })
+        };
         let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
         karl_log::read::read(sources, &settings, watch)
     })?;
@@ -130,6 +134,12 @@ impl Log {
     /// What was found in each file.
     fn inputs(&self) -> Vec<InputFacts> {
         self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new).collect()
+    }
+
+    /// Files that were passed over because they hold no records, each with the reason.
+    fn skipped(&self) -> Vec<(String, String)> {
+        let one = |(path, problem): &(PathBuf, String)| (path.display().to_string(), problem.clone());
+        self.inner.skipped.iter().map(one).collect()
     }
 
     /// XXH3-128 of each file, or of its first and last MiB.

@@ -6,7 +6,6 @@ use karl_core::summary::Summary;
 use karl_core::target::{Note, temper};
 use karl_core::{Groups, Population, Sampler, Score, Settings, select};
 use karl_log::category::Category;
-use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::enter::enter;
@@ -80,7 +79,7 @@ impl Selection {
     /// Scores, judges and tempers every record of a log.
     #[new]
     #[pyo3(signature = (
-        log, *, weights, score, ddof, eps, min_reward=None, drop_constant_groups, dedup, max_per_group=None,
+        log, *, weights, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
         partition_by, ess=None, inverse_temperature=None, sampler, seed
     ))]
     #[allow(
@@ -97,7 +96,6 @@ impl Selection {
         min_reward: Option<f64>,
         drop_constant_groups: bool,
         dedup: bool,
-        max_per_group: Option<usize>,
         partition_by: &str,
         ess: Option<f64>,
         inverse_temperature: Option<f64>,
@@ -106,7 +104,7 @@ impl Selection {
     ) -> PyResult<Self> {
         let settings = Settings {
             score: score_by_name(score, ddof, eps)?,
-            rules: Rules { min_reward, drop_constant_groups, dedup, max_per_group },
+            rules: Rules { min_reward, drop_constant_groups, dedup },
             temperature: temperature(ess, inverse_temperature)?,
             sampler: sampler_by_name(sampler)?,
             seed,
@@ -129,36 +127,6 @@ impl Selection {
             Ok::<_, karl_core::Error>((rewards, groups, scopes, inner))
         })?;
         Ok(Self { log, rewards, inner, groups, scopes })
-    }
-
-    /// The log that it selects from.
-    #[getter]
-    fn log(&self, py: Python<'_>) -> Py<Log> {
-        self.log.clone_ref(py)
-    }
-
-    /// The reward of each row. `[B]`
-    #[getter]
-    fn rewards<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        self.rewards.clone().into_pyarray(py)
-    }
-
-    /// What is tempered. `[B]`
-    #[getter]
-    fn scores<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        self.inner.scores.clone().into_pyarray(py)
-    }
-
-    /// The log-weight of each row; minus infinity for a dropped one. `[B]`
-    #[getter]
-    fn log_weights<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        self.inner.target.log_weights.clone().into_pyarray(py)
-    }
-
-    /// The rows that a draw of `count` takes, best key first.
-    fn draw<'py>(&self, py: Python<'py>, count: usize) -> Bound<'py, PyArray1<i64>> {
-        let rows = self.inner.ranking.clone().take(count);
-        rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py)
     }
 
     /// How many rows can be drawn.

@@ -69,6 +69,23 @@ impl Ranking {
         piece
     }
 
+    /// The rows not taken yet, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        self.rest.iter().copied()
+    }
+
+    /// Whether `row` comes before `other`.
+    #[must_use]
+    pub fn precedes(&self, row: u32, other: u32) -> bool {
+        by_key(&self.keys, row, other).is_lt()
+    }
+
+    /// The key of each row. `[B]`
+    #[must_use]
+    pub fn keys(&self) -> &[f64] {
+        &self.keys
+    }
+
     /// The key of the next row; none where no row is left. Cost: linear in the rest.
     ///
     /// After `take(k)` it is the (k + 1)-th key, which [`inclusion`](super::gumbel::inclusion) needs.

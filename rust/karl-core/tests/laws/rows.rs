@@ -54,7 +54,7 @@ proptest! {
         minimum in prop::option::of(-2.0..2.0),
         (drop_constant_groups, dedup) in (any::<bool>(), any::<bool>()),
     ) {
-        let rules = Rules { min_reward: minimum, drop_constant_groups, dedup, max_per_group: None };
+        let rules = Rules { min_reward: minimum, drop_constant_groups, dedup };
         let prints = &prints[..rewards.len()];
         let mut verdicts = vec![Verdict::Kept; rewards.len()];
         missing_reward(&mut verdicts, &rewards).unwrap();

@@ -10,13 +10,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use crate::watch::Watch;
 
+/// The files of the splits.
+pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];
+
 /// The file that marks a directory as an output of ours: only such a one is ever replaced.
 pub const MANIFEST: &str = "manifest.json";
+
+/// All that an output of ours holds.
+const FILES: [&str; 4] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST];
 
 /// How much is written between two looks at the watch.
 const BLOCK: usize = 1 << 20;
@@ -44,15 +51,21 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
     if !facts.is_dir() {
         return refuse("it exists and is no directory");
     }
-    let mut entries = fs::read_dir(target).map_err(|error| Error::io("list", target, error))?;
-    if entries.next().is_none() {
-        return Ok(());
+    let list = |error| Error::io("list", target, error);
+    let entries = fs::read_dir(target).map_err(list)?.collect::<io::Result<Vec<_>>>().map_err(list)?;
+    let ours =
+        entries.iter().all(|entry| entry.file_name().to_str().is_some_and(|name| FILES.contains(&name)));
+    match (entries.is_empty(), ours && is_manifest(&target.join(MANIFEST)), force) {
+        (true, ..) | (_, true, true) => Ok(()),
+        (_, true, false) => refuse("it exists"),
+        (_, false, _) => refuse("it exists and holds something else than a data set of karl-fast"),
     }
-    match (target.join(MANIFEST).is_file(), force) {
-        (true, true) => Ok(()),
-        (true, false) => refuse("it exists"),
-        (false, _) => refuse("it exists and holds no data set of karl-fast"),
-    }
+}
+
+/// Whether a file is a manifest of ours.
+fn is_manifest(path: &Path) -> bool {
+    let manifest = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    manifest.is_some_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some())
 }
 
 /// Writes all parts, or nothing.

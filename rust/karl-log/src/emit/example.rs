@@ -27,6 +27,8 @@ pub enum Flaw {
     OtherShape,
     /// Longer than the caller's limit of tokens.
     TooManyTokens,
+    /// The chat template of the caller's tokenizer refuses it.
+    BadTemplate,
 }
 
 impl Flaw {
@@ -41,7 +43,14 @@ impl Flaw {
             Self::NoAssistantTurn => "no_assistant_turn",
             Self::OtherShape => "other_shape",
             Self::TooManyTokens => "too_many_tokens",
+            Self::BadTemplate => "bad_template",
         }
+    }
+
+    /// The flaw of that name, of those that only a caller can find.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::TooManyTokens, Self::BadTemplate].into_iter().find(|flaw| flaw.name() == name)
     }
 }
 
@@ -127,7 +136,7 @@ fn chat(mut messages: Vec<Value>, tools: Option<Value>) -> Result<Read, Flaw> {
 
 /// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
 fn content(message: &mut Map<String, Value>) -> Result<(), Flaw> {
-    let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+    let calls = tool_calls(message)?;
     match message.get("content") {
         Some(Value::String(_)) => Ok(()),
         None | Some(Value::Null) if calls => Ok(()),
@@ -137,6 +146,15 @@ fn content(message: &mut Map<String, Value>) -> Result<(), Flaw> {
             message.insert("content".to_owned(), Value::String(text.ok_or(Flaw::BadMessage)?));
             Ok(())
         }
+        Some(_) => Err(Flaw::BadMessage),
+    }
+}
+
+/// Whether a message calls tools.
+fn tool_calls(message: &Map<String, Value>) -> Result<bool, Flaw> {
+    match message.get("tool_calls") {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Array(calls)) if calls.iter().all(Value::is_object) => Ok(!calls.is_empty()),
         Some(_) => Err(Flaw::BadMessage),
     }
 }

@@ -55,8 +55,11 @@ impl Maker<'_> {
             Body::Raw { record, bytes } => (self.raw(record, bytes, &mut secrets)?, 0),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
-                fields.insert("karl_fast".to_owned(), self.stamp(candidate.row, &candidate.id));
                 self.clean(&mut fields, &mut secrets);
+                let mut stamp = self.stamp(candidate.row, &candidate.id);
+                // A secret in an id is no secret of the training text: replaced, not counted.
+                self.clean(&mut stamp, &mut Found::new());
+                fields.insert("karl_fast".to_owned(), Value::Object(stamp));
                 (Value::Object(fields).to_string(), read.trimmed as u64)
             }
         };
@@ -80,16 +83,17 @@ impl Maker<'_> {
     }
 
     /// What every row says of itself; trainers ignore it, and no training text holds any of it.
-    fn stamp(&self, row: u32, id: &str) -> Value {
+    fn stamp(&self, row: u32, id: &str) -> Map<String, Value> {
         let at = row as usize;
-        json!({
-            "id": id,
-            "group": self.log.group.name(at),
-            "reward": number(self.facts.rewards[at]),
-            "score": number(self.facts.scores[at]),
-            "log_weight": number(self.facts.log_weights[at]),
-            "copies": 1,
-        })
+        let stamp = [
+            ("id", json!(id)),
+            ("group", json!(self.log.group.name(at))),
+            ("reward", number(self.facts.rewards[at])),
+            ("score", number(self.facts.scores[at])),
+            ("log_weight", number(self.facts.log_weights[at])),
+            ("copies", json!(1)),
+        ];
+        stamp.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     fn id(&self, row: u32, record: &Value) -> String {

@@ -86,7 +86,8 @@ pub type Found = BTreeMap<&'static str, u64>;
 
 /// Replaces every secret in a row by `[REDACTED:family]` and counts it. Doing it twice changes nothing more.
 pub(crate) fn redact(row: &mut Map<String, Value>, found: &mut Found) {
-    for (_, value) in row.iter_mut() {
+    for (key, value) in row.iter_mut() {
+        named(key, value, found);
         visit(value, found);
     }
     if row.keys().any(|key| suspect(key)) {
@@ -98,6 +99,22 @@ pub(crate) fn redact(row: &mut Map<String, Value>, found: &mut Found) {
             }
             row.insert(clean, value);
         }
+    }
+}
+
+/// A text that comes from a log without its secrets: for reports.
+#[must_use]
+pub fn redacted(text: &str) -> String {
+    replace(text, &mut Found::new()).unwrap_or_else(|| text.to_owned())
+}
+
+/// A value that is a secret by the name of its key: together they read as an assignment.
+fn named(key: &str, value: &mut Value, found: &mut Found) {
+    let Value::String(text) = value else { return };
+    let head = format!("{key}=");
+    let clean = replace(&(head.clone() + text), found);
+    if let Some(clean) = clean.as_deref().and_then(|clean| clean.strip_prefix(&head)) {
+        clean.clone_into(text);
     }
 }
 

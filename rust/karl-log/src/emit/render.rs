@@ -62,7 +62,7 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
         (Shape::Chat, Example::Chat { messages, tools }) => return Ok(chat(messages, tools)),
         (Shape::Chat, Example::Completion { prompt, completion }) => json!({"messages": [
             {"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]}),
-        (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages),
+        (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages)?,
         (Shape::PromptCompletion, Example::Completion { prompt, completion }) => {
             json!({"prompt": prompt, "completion": completion})
         }
@@ -88,12 +88,15 @@ fn chat(messages: Vec<Value>, tools: Option<Value>) -> Map<String, Value> {
 
 /// The last assistant turn is the completion. A lone user message before it is the prompt as it is; more than that
 /// is a transcript that ends where the assistant is to speak.
-fn split(messages: &[Value]) -> Value {
+fn split(messages: &[Value]) -> Result<Value, Flaw> {
     let (last, before) =
         messages.split_last().map_or((&Value::Null, messages), |(last, before)| (last, before));
     let prompt = match before {
         [only] if only["role"] == "user" => body(only),
         _ => transcript(before) + "\n\nassistant: ",
     };
-    json!({"prompt": prompt, "completion": body(last)})
+    match body(last) {
+        completion if completion.is_empty() => Err(Flaw::NoAssistantTurn),
+        completion => Ok(json!({"prompt": prompt, "completion": completion})),
+    }
 }

@@ -112,8 +112,8 @@ pub(crate) fn judged(
 ) -> Draft {
     let numbers = vec![0.5; log.len()];
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weights: &numbers };
-    let mut ranking = Ranking::given(rows, log.len()).unwrap();
-    emit::draft(log, facts, &mut ranking, count, settings, judge, &Watch::new()).unwrap()
+    let ranking = Ranking::given(rows, log.len()).unwrap();
+    emit::draft(log, facts, &ranking, count, settings, judge, &Watch::new()).unwrap()
 }
 
 /// The rows of a log of one file in the order of the file.
@@ -127,7 +127,12 @@ pub(crate) fn by_line(log: &Log) -> Vec<i64> {
 pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
     let folder = folder();
     let log = read(open(&files(&folder, &[bytes])), &settings(), &Watch::new()).unwrap();
-    draft_of(&log, &by_line(&log), log.len(), emit::Settings { shape, allow_secrets: false, threads: 2 })
+    draft_of(
+        &log,
+        &by_line(&log),
+        log.len(),
+        emit::Settings { shape, allow_secrets: false, max_per_group: None, threads: 2 },
+    )
 }
 
 pub(crate) fn exists(path: &Path) -> bool {

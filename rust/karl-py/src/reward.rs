@@ -1,0 +1,22 @@
+//! Binding of `karl_core::reward`.
+
+use karl_core::reward;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::array::column;
+use crate::enter::enter;
+
+/// The weighted sum of reward components; missing where a component is missing.
+#[pyfunction]
+pub(crate) fn composite<'py>(
+    py: Python<'py>,
+    components: Vec<Bound<'py, PyAny>>,
+    weights: Vec<f64>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let borrow = |component: &Bound<'py, PyAny>| column::<f64>("component", component);
+    let columns = components.iter().map(borrow).collect::<PyResult<Vec<PyReadonlyArray1<'_, f64>>>>()?;
+    let slices = columns.iter().map(|column| Ok(column.as_slice()?)).collect::<PyResult<Vec<&[f64]>>>()?;
+    let out = enter(py, None, |_| reward::composite(&slices, &weights))?;
+    Ok(out.into_pyarray(py))
+}

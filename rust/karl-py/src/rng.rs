@@ -1,0 +1,35 @@
+//! Binding of `karl_core::rng`.
+
+use karl_core::rng::{Purpose, uniform};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+use crate::array::keys;
+use crate::enter::enter;
+use crate::error::ArgumentError;
+
+/// One uniform of (seed, key, purpose) a row.
+#[pyfunction]
+#[pyo3(signature = (rows, *, seed, purpose, keys=None))]
+pub(crate) fn uniforms<'py>(
+    py: Python<'py>,
+    rows: usize,
+    seed: u64,
+    purpose: &str,
+    keys: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let purpose = by_name(purpose)?;
+    let keys = self::keys(keys, rows)?;
+    let draw = || keys.iter().map(|&key| uniform(seed, key, purpose)).collect::<Vec<f64>>();
+    let out = enter(py, None, |_| Ok::<_, karl_core::Error>(draw()))?;
+    Ok(out.into_pyarray(py))
+}
+
+fn by_name(name: &str) -> PyResult<Purpose> {
+    match name {
+        "draw" => Ok(Purpose::Draw),
+        "order" => Ok(Purpose::Order),
+        "split" => Ok(Purpose::Split),
+        _ => Err(ArgumentError::new_err(format!("purpose is {name:?}, wanted draw, order or split"))),
+    }
+}

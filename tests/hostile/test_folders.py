@@ -1,0 +1,65 @@
+"""What lies in a folder beside the logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import karl_fast
+from karl_fast import errors
+from tests import rows
+
+
+def test_a_file_without_records_is_passed_over_in_a_folder_and_named(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(20))
+    (tmp_path / "config.json").write_text(json.dumps({"lr": 1e-5, "name": "run"}, indent=1))
+    report = karl_fast.inspect(tmp_path).report
+    assert report["accounting"]["rows_read"] == 20
+    assert [skipped["path"] for skipped in report["run"]["skipped"]] == [str(tmp_path / "config.json")]
+
+
+def test_the_same_file_given_by_name_is_an_error(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"lr": 1e-5, "name": "run"}, indent=1))
+    with pytest.raises(errors.LogError, match="neither is a record nor holds"):
+        karl_fast.inspect(config)
+
+
+def test_a_data_set_of_ours_is_no_log(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(40))
+    karl_fast.sample(tmp_path, tmp_path / "data", k=20, shape="raw")
+    assert karl_fast.inspect(tmp_path).report["accounting"]["rows_read"] == 40
+
+
+def test_a_file_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
+    name = (bytes(tmp_path) + b"/log\xff.jsonl").decode("utf-8", "surrogateescape")
+    try:
+        Path(name).write_text(rows.dumps(rows.records(10)))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    report = karl_fast.inspect(tmp_path).report
+    assert report["inputs"][0]["path"].endswith("log\\xff.jsonl")
+
+
+def test_one_odd_record_in_front_does_not_hide_the_format(tmp_path: Path) -> None:
+    def result(task: int, trial: int) -> dict[str, object]:
+        turns = rows.record(task)["messages"]
+        return {"task_id": task, "trial": trial, "reward": 1.0, "traj": turns}
+
+    odd = {key: value for key, value in result(99, 0).items() if key != "trial"}
+    for made in ([odd, *(result(task, 0) for task in range(9))], [*(result(task, 0) for task in range(9)), odd]):
+        for text in (rows.dumps(made), json.dumps(made)):
+            log = tmp_path / "log.json"
+            log.write_text(text)
+            assert karl_fast.inspect(log).report["inputs"][0]["format"] == "tau-bench"
+
+
+def test_the_records_before_the_tear_in_an_object_that_holds_an_array_are_kept(tmp_path: Path) -> None:
+    for indent in (None, 1):
+        text = json.dumps({"run": 7, "results": rows.records(50)}, indent=indent)
+        log = tmp_path / "log.json"
+        log.write_text(text[:-30])
+        account = karl_fast.inspect(log).report["accounting"]
+        assert (account["rows_kept"], account["dropped"]) == (49, {"torn": 1})
