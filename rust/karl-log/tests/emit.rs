@@ -318,3 +318,17 @@ fn a_draw_with_a_cap_is_the_sequential_draw() {
     assert_eq!(draft.rows.iter().map(|&row| i64::from(row)).collect::<Vec<_>>(), first_two_of_each[..5]);
     assert_eq!(draft.dropped[&Flaw::NoTrajectory], 15, "those that stand before the fifth row");
 }
+
+#[test]
+fn rows_of_one_file_have_the_same_keys() {
+    let chat =
+        r#""messages":[{"role":"user","content":"\"karl_fast\":{"},{"role":"assistant","content":"a"}]"#;
+    let (_folder, log) =
+        kept(&format!("{{\"id\":0,{chat},\"tools\":[{{\"name\":\"t\"}}]}}\n{{\"id\":1,{chat}}}\n"));
+    let draft = draft_of(&log, &by_line(&log), 2, CHAT);
+    let rows: Vec<Value> = draft.lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let keys = |row: &Value| row.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&rows[0]), ["messages", "tools", "karl_fast"]);
+    assert_eq!(keys(&rows[1]), keys(&rows[0]));
+    assert_eq!((&rows[1]["tools"], &rows[1]["messages"]), (&Value::Null, &rows[0]["messages"]));
+}

@@ -189,17 +189,20 @@ impl<'a> Work<'a> {
             let before = ranking.rows().filter(|&row| passed(row) && !self.flaws.contains_key(&row)).count();
             draft.over_group_cap = (before + usize::from(last.is_some())).saturating_sub(rows.len()) as u64;
         }
-        for (row, line) in rows.into_iter().filter_map(|row| Some((row, self.made.remove(&row)?))) {
-            draft.add(row, line);
+        let lines: Vec<(u32, Line)> =
+            rows.into_iter().filter_map(|row| Some((row, self.made.remove(&row)?))).collect();
+        let tools = lines.iter().any(|(_, line)| line.tools);
+        for (row, line) in lines {
+            draft.add(row, line, tools);
         }
         draft
     }
 }
 
 impl Draft {
-    fn add(&mut self, row: u32, line: Line) {
+    fn add(&mut self, row: u32, line: Line, tools: bool) {
         self.rows.push(row);
-        self.lines.push(line.text);
+        self.lines.push(if tools && !line.tools { Line::without_tools(&line.text) } else { line.text });
         self.trimmed_rows += u64::from(line.trimmed > 0);
         self.trimmed_messages += line.trimmed;
         for (family, count) in line.secrets {

@@ -27,7 +27,23 @@ pub(super) struct Line {
     pub(super) text: String,
     pub(super) trimmed: u64,
     pub(super) secrets: Found,
+    /// Whether the row knows its tools.
+    pub(super) tools: bool,
 }
+
+impl Line {
+    /// The row with null for its tools, which says the same as none: rows of one file have the same keys.
+    pub(super) fn without_tools(text: &str) -> String {
+        // Quotes inside a JSON string are escaped, so the last such key is the row's own.
+        match text.rfind(STAMP) {
+            Some(at) => format!("{}\"tools\":null,{}", &text[..at], &text[at..]),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// How a row's last field begins.
+const STAMP: &str = "\"karl_fast\":{";
 
 /// All that a row depends on.
 pub(super) struct Maker<'a> {
@@ -51,8 +67,8 @@ impl Maker<'_> {
     /// The row in the shape of its data set.
     pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
         let mut secrets = Found::new();
-        let (text, trimmed) = match candidate.body {
-            Body::Raw { record, bytes } => (self.raw(record, bytes, &mut secrets)?, 0),
+        let (text, trimmed, tools) = match candidate.body {
+            Body::Raw { record, bytes } => (self.raw(record, bytes, &mut secrets)?, 0, false),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
                 self.clean(&mut fields, &mut secrets);
@@ -60,10 +76,11 @@ impl Maker<'_> {
                 // A secret in an id is no secret of the training text: replaced, not counted.
                 self.clean(&mut stamp, &mut Found::new());
                 fields.insert("karl_fast".to_owned(), Value::Object(stamp));
-                (Value::Object(fields).to_string(), read.trimmed as u64)
+                let tools = fields.contains_key("tools");
+                (Value::Object(fields).to_string(), read.trimmed as u64, tools)
             }
         };
-        Ok(Line { text, trimmed, secrets })
+        Ok(Line { text, trimmed, secrets, tools })
     }
 
     /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a

@@ -1,20 +1,17 @@
 //! Finds out how a file holds its records, and which tool wrote them, by looking at its beginning.
 
-use std::borrow::Cow;
+mod telling;
+mod walk;
+
 use std::io::{self, Read};
 
+use telling::{element_keys, keys_of, line_keys};
+use walk::{Walk, enter, member, pass, walk};
+
 use crate::error::{Error, Result};
-use crate::field::{Path, Wanted, scan, skip_space, unescape};
-use crate::format::{FORMATS, Fields, Format, Overrides, by_keys};
+use crate::format::{Fields, Format, Overrides, by_keys};
 use crate::source::{Source, is_damage};
-use crate::split::{Extent, Lines, Piece, Window};
-use crate::trusted;
-
-/// How many records are looked at for one that tells the format.
-const RECORDS_PROBED: usize = 100;
-
-/// The longest key of a document that is looked at, in bytes.
-const KEY_MAX: usize = 1 << 20;
+use crate::split::{Extent, Window};
 
 /// How a file holds its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,164 +153,6 @@ fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout,
         }
     };
     Err(Error::Layout { path: source.path.clone(), problem })
-}
-
-/// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
-struct Walk {
-    members: Vec<(String, Vec<String>)>,
-    /// Whether the file does not end inside the last of those arrays.
-    whole: bool,
-}
-
-/// Walks through the object that fills the file; `None` where the file is no such object.
-fn walk(source: &Source, limit: usize) -> io::Result<Option<Walk>> {
-    let mut window = enter(source)?;
-    let mut members = Vec::new();
-    while let Some(key) = member(&mut window)? {
-        if window.peek()? == Some(b'[') {
-            let (inner, whole) = array_keys(&mut window, limit)?;
-            members.push((key, inner));
-            if !whole {
-                return Ok(Some(Walk { members, whole }));
-            }
-        } else if pass(&mut window)? {
-            members.push((key, Vec::new()));
-        } else {
-            return Ok(None);
-        }
-    }
-    let closed = window.peek()? == Some(b'}');
-    window.consume(usize::from(closed));
-    Ok((closed && window.peek()?.is_none()).then_some(Walk { members, whole: true }))
-}
-
-/// Opens a document and passes over its `{`.
-fn enter(source: &Source) -> io::Result<Window<Box<dyn Read + Send>>> {
-    let mut window = Window::new(source.stream()?, 0);
-    window.skip_mark()?;
-    window.peek()?;
-    window.consume(1);
-    Ok(window)
-}
-
-/// The next key of an object, with its colon passed; `None` where there is none.
-fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<String>> {
-    if window.peek()? == Some(b',') {
-        window.consume(1);
-    }
-    if window.peek()? != Some(b'"') {
-        return Ok(None);
-    }
-    let Extent::Kept(length) = window.value(KEY_MAX)? else { return Ok(None) };
-    let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
-    window.consume(length);
-    if window.peek()? != Some(b':') {
-        return Ok(None);
-    }
-    window.consume(1);
-    window.peek()?;
-    Ok(key)
-}
-
-/// Passes over one value; whether it was whole.
-fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
-    match window.value(0)? {
-        Extent::Passed => Ok(true),
-        Extent::Kept(length) => {
-            window.consume(length);
-            Ok(length > 0)
-        }
-        Extent::Torn(_) => Ok(false),
-    }
-}
-
-/// Passes over an array; the keys of its telling element, and whether the array was whole.
-fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<(Vec<String>, bool)> {
-    window.consume(1);
-    let keys = element_keys(window, limit)?;
-    loop {
-        match window.peek()? {
-            None => return Ok((keys, false)),
-            Some(b',') => window.consume(1),
-            Some(b']') => break,
-            Some(_) if !pass(window)? => return Ok((keys, false)),
-            Some(_) => {}
-        }
-    }
-    window.consume(1);
-    Ok((keys, true))
-}
-
-/// The keys of the telling one of the next elements: the first that some format claims, or else the first.
-fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
-    let mut telling = Telling::default();
-    for _ in 0..RECORDS_PROBED {
-        while window.peek()? == Some(b',') {
-            window.consume(1);
-        }
-        if window.peek()? != Some(b'{') {
-            break;
-        }
-        let Extent::Kept(length) = window.value(limit)? else { break };
-        let done = telling.look(&window.bytes()[..length]);
-        window.consume(length);
-        if done {
-            break;
-        }
-    }
-    Ok(telling.keys)
-}
-
-/// The keys of the telling one of the first lines.
-fn line_keys(source: &Source, limit: usize) -> Result<Vec<String>> {
-    let io = |error| Error::io("read", &source.path, error);
-    let mut lines = Lines::new(source.reader()?, 0, u64::MAX, limit);
-    lines.skip_mark().map_err(io)?;
-    let mut telling = Telling::default();
-    for _ in 0..RECORDS_PROBED {
-        match lines.next().map_err(io)? {
-            None => break,
-            Some(Piece::Text { bytes, .. }) if telling.look(&bytes[skip_space(bytes, 0)..]) => break,
-            Some(_) => {}
-        }
-    }
-    Ok(telling.keys)
-}
-
-/// The record by which a file's format is told.
-#[derive(Default)]
-struct Telling {
-    keys: Vec<String>,
-}
-
-impl Telling {
-    /// Looks at one more record; whether there is no need for another. One odd record in front must not hide what all
-    /// the others are, so the first that a format claims counts more than the first.
-    fn look(&mut self, text: &[u8]) -> bool {
-        let claimed = is_claimed(text);
-        if claimed || self.keys.is_empty() {
-            self.keys = keys_of(text).unwrap_or_default();
-        }
-        claimed && !self.keys.is_empty()
-    }
-}
-
-/// Whether some format's signature is in an object.
-fn is_claimed(text: &[u8]) -> bool {
-    let claims = |format: &&Format| {
-        let paths: Vec<_> = format.signature.iter().filter_map(|key| Path::parse(key).ok()).collect();
-        let mut found = vec![None; paths.len()];
-        let scanned = scan(text, &Wanted::new(&paths), &mut found);
-        !found.is_empty() && scanned.is_ok() && found.iter().all(Option::is_some)
-    };
-    FORMATS.iter().any(claims)
-}
-
-/// The top-level keys of an object; `None` where the text is none.
-fn keys_of(text: &[u8]) -> Option<Vec<String>> {
-    let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
-    let record = trusted::parse(&text[..end]).ok()?;
-    Some(record.as_object()?.keys().cloned().collect())
 }
 
 /// A reader that stands before the first record of a document.

@@ -1,0 +1,85 @@
+//! Which tool wrote a file, told by the keys of its first records.
+
+use std::io::{self, Read};
+
+use crate::error::{Error, Result};
+use crate::field::{Path, Wanted, scan, skip_space};
+use crate::format::{FORMATS, Format};
+use crate::source::Source;
+use crate::split::{Extent, Lines, Piece, Window};
+use crate::trusted;
+
+/// How many records are looked at for one that tells the format.
+const RECORDS_PROBED: usize = 100;
+
+/// The keys of the telling one of the next elements: the first that some format claims, or else the first.
+pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
+    let mut telling = Telling::default();
+    for _ in 0..RECORDS_PROBED {
+        while window.peek()? == Some(b',') {
+            window.consume(1);
+        }
+        if window.peek()? != Some(b'{') {
+            break;
+        }
+        let Extent::Kept(length) = window.value(limit)? else { break };
+        let done = telling.look(&window.bytes()[..length]);
+        window.consume(length);
+        if done {
+            break;
+        }
+    }
+    Ok(telling.keys)
+}
+
+/// The keys of the telling one of the first lines.
+pub(super) fn line_keys(source: &Source, limit: usize) -> Result<Vec<String>> {
+    let io = |error| Error::io("read", &source.path, error);
+    let mut lines = Lines::new(source.reader()?, 0, u64::MAX, limit);
+    lines.skip_mark().map_err(io)?;
+    let mut telling = Telling::default();
+    for _ in 0..RECORDS_PROBED {
+        match lines.next().map_err(io)? {
+            None => break,
+            Some(Piece::Text { bytes, .. }) if telling.look(&bytes[skip_space(bytes, 0)..]) => break,
+            Some(_) => {}
+        }
+    }
+    Ok(telling.keys)
+}
+
+/// The record by which a file's format is told.
+#[derive(Default)]
+struct Telling {
+    keys: Vec<String>,
+}
+
+impl Telling {
+    /// Looks at one more record; whether there is no need for another. One odd record in front must not hide what all
+    /// the others are, so the first that a format claims counts more than the first.
+    fn look(&mut self, text: &[u8]) -> bool {
+        let claimed = is_claimed(text);
+        if claimed || self.keys.is_empty() {
+            self.keys = keys_of(text).unwrap_or_default();
+        }
+        claimed && !self.keys.is_empty()
+    }
+}
+
+/// Whether some format's signature is in an object.
+fn is_claimed(text: &[u8]) -> bool {
+    let claims = |format: &&Format| {
+        let paths: Vec<_> = format.signature.iter().filter_map(|key| Path::parse(key).ok()).collect();
+        let mut found = vec![None; paths.len()];
+        let scanned = scan(text, &Wanted::new(&paths), &mut found);
+        !found.is_empty() && scanned.is_ok() && found.iter().all(Option::is_some)
+    };
+    FORMATS.iter().any(claims)
+}
+
+/// The top-level keys of an object; `None` where the text is none.
+pub(super) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
+    let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
+    let record = trusted::parse(&text[..end]).ok()?;
+    Some(record.as_object()?.keys().cloned().collect())
+}

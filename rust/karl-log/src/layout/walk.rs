@@ -1,0 +1,98 @@
+//! A walk through a document that is one object, without keeping more of it than its keys.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use super::telling::element_keys;
+use crate::field::unescape;
+use crate::source::Source;
+use crate::split::{Extent, Window};
+
+/// The longest key of a document that is looked at, in bytes.
+const KEY_MAX: usize = 1 << 20;
+
+/// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
+pub(super) struct Walk {
+    pub(super) members: Vec<(String, Vec<String>)>,
+    /// Whether the file does not end inside the last of those arrays.
+    pub(super) whole: bool,
+}
+
+/// Walks through the object that fills the file; `None` where the file is no such object.
+pub(super) fn walk(source: &Source, limit: usize) -> io::Result<Option<Walk>> {
+    let mut window = enter(source)?;
+    let mut members = Vec::new();
+    while let Some(key) = member(&mut window)? {
+        if window.peek()? == Some(b'[') {
+            let (inner, whole) = array_keys(&mut window, limit)?;
+            members.push((key, inner));
+            if !whole {
+                return Ok(Some(Walk { members, whole }));
+            }
+        } else if pass(&mut window)? {
+            members.push((key, Vec::new()));
+        } else {
+            return Ok(None);
+        }
+    }
+    let closed = window.peek()? == Some(b'}');
+    window.consume(usize::from(closed));
+    Ok((closed && window.peek()?.is_none()).then_some(Walk { members, whole: true }))
+}
+
+/// Opens a document and passes over its `{`.
+pub(super) fn enter(source: &Source) -> io::Result<Window<Box<dyn Read + Send>>> {
+    let mut window = Window::new(source.stream()?, 0);
+    window.skip_mark()?;
+    window.peek()?;
+    window.consume(1);
+    Ok(window)
+}
+
+/// The next key of an object, with its colon passed; `None` where there is none.
+pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<String>> {
+    if window.peek()? == Some(b',') {
+        window.consume(1);
+    }
+    if window.peek()? != Some(b'"') {
+        return Ok(None);
+    }
+    let Extent::Kept(length) = window.value(KEY_MAX)? else { return Ok(None) };
+    let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
+    window.consume(length);
+    if window.peek()? != Some(b':') {
+        return Ok(None);
+    }
+    window.consume(1);
+    window.peek()?;
+    Ok(key)
+}
+
+/// Passes over one value; whether it was whole.
+pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
+    match window.value(0)? {
+        Extent::Passed => Ok(true),
+        Extent::Kept(length) => {
+            window.consume(length);
+            Ok(length > 0)
+        }
+        Extent::Torn(_) => Ok(false),
+    }
+}
+
+/// Passes over an array; the keys of its telling element, and whether the array was whole.
+fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<(Vec<String>, bool)> {
+    window.consume(1);
+    let keys = element_keys(window, limit)?;
+    loop {
+        match window.peek()? {
+            None => return Ok((keys, false)),
+            Some(b',') => window.consume(1),
+            Some(b']') => break,
+            Some(_) if !pass(window)? => return Ok((keys, false)),
+            Some(_) => {}
+        }
+    }
+    window.consume(1);
+    Ok((keys, true))
+}
