@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
+KEYS_SHOWN = 16
+"""How many keys of a record an error lists."""
+
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
 
@@ -164,7 +167,7 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
 def _why_nothing(log: Log, selection: _core.Selection) -> str:
     account = accounting(log, selection.facts()["verdicts"])
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
-    keys = ", ".join(key for file in log.inputs[:1] for key in file["keys"])
+    keys = ", ".join(key for file in log.inputs[:1] for key in file["keys"][:KEYS_SHOWN])
     return (
         f"no row is left to draw: {account['rows_read']:,} read"
         + (f", dropped: {reasons}" if reasons else "")

@@ -45,6 +45,15 @@ def test_a_secret_in_a_name_reaches_neither_rows_nor_manifest_nor_terminal(tmp_p
         assert KEY not in done.stdout + done.stderr
 
 
+def test_names_that_become_one_without_their_secrets_keep_their_counts(tmp_path: Path) -> None:
+    keys = [KEY, KEY[:-1] + "F"]
+    made = [rows.record(n, domain=keys[n % 2]) for n in range(10)]
+    domains = karl_fast.inspect(rows.write(tmp_path / "log.jsonl", made)).report["domains"]
+    assert len(domains) == 2
+    assert [count["before"] for count in domains.values()] == [5, 5]
+    assert all("REDACTED" in name for name in domains)
+
+
 def test_json_for_a_terminal_is_plain_ascii(tmp_path: Path) -> None:
     made = [rows.record(n, domain="\x9b31m\u202e\x7f\x1b[2J") for n in range(8)]
     rows.write(tmp_path / "log.jsonl", made)

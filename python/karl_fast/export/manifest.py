@@ -179,9 +179,7 @@ def _log_z(settings: Settings, log: Log, values: list[float]) -> dict[str, Any]:
     names = log.core.names("group" if settings.partition_by == "group" else "partition")
     if len(values) > SCOPES_LISTED or len(names) != len(values):
         return spread
-    return spread | {
-        "by_name": {_core.redacted(name): finite(log_z) for name, log_z in zip(names, values, strict=True)}
-    }
+    return spread | {"by_name": _named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
 
 
 def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
@@ -211,9 +209,20 @@ def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
 def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
     before, _ = log.core.count("domain")
     if rows is None:
-        return {_core.redacted(name): {"before": count} for name, count in sorted(before)}
+        return _named((name, {"before": count}) for name, count in sorted(before))
     after = dict(log.core.count("domain", rows)[0])
-    return {_core.redacted(name): {"before": count, "after": after[name]} for name, count in sorted(before)}
+    return _named((name, {"before": count, "after": after[name]}) for name, count in sorted(before))
+
+
+def _named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Values by names from the log, without the secrets in them; names that become one are told apart by a +."""
+    named: dict[str, Any] = {}
+    for name, value in values:
+        clean = _core.redacted(name)
+        while clean in named:
+            clean += "+"
+        named[clean] = value
+    return named
 
 
 def _export(written: _core.DraftFacts) -> dict[str, Any]:
