@@ -16,17 +16,16 @@
 //!
 //! ```
 //! use karl_core::group::Groups;
-//! use karl_core::rng::Key;
+//! use karl_core::keys::Keys;
 //! use karl_core::sample::{Ranking, Sampler};
 //! use karl_core::target::{Temperature, boltzmann};
 //!
 //! let rewards = [0.2, 0.9, 0.9, 0.4, 0.1, 0.7];
-//! let keys: Vec<Key> = (0..6).map(Key::of_index).collect();
 //!
 //! let target = boltzmann(&rewards, &Groups::whole(6)?, Temperature::Ess(0.5))?;
 //! assert!((target.reached_ess - 3.0).abs() < 1e-9);
 //!
-//! let mut ranking = Ranking::new(Sampler::Gumbel.keys(&target.log_weights, &keys, 7)?)?;
+//! let mut ranking = Ranking::new(Sampler::Gumbel.keys(&target.log_weights, &Keys::of_indices(6), 7)?)?;
 //! let drawn = ranking.take(2);
 //! assert_eq!(drawn.len(), 2);
 //! # Ok::<(), karl_core::Error>(())
@@ -38,6 +37,7 @@ pub mod advantage;
 pub mod error;
 pub mod filter;
 pub mod group;
+pub mod keys;
 pub mod numeric;
 pub mod order;
 pub mod reward;
@@ -51,6 +51,7 @@ pub use advantage::Score;
 pub use error::{Error, Result};
 pub use filter::{Rules, Verdict};
 pub use group::Groups;
+pub use keys::Keys;
 pub use rng::{Key, Purpose};
 pub use sample::{Ranking, Sampler};
 pub use selection::{Population, Selection, Settings, select};

@@ -1,6 +1,7 @@
 //! Where a drawn row goes: its place in the file, and its split. Both follow from (seed, key) alone.
 
 use crate::error::{Error, Result, check_finite, check_not_negative};
+use crate::keys::Keys;
 use crate::rng::{Key, Purpose, uniform};
 
 /// How far the fractions of a split may be from 1 in sum: 0.7 + 0.2 + 0.1 is not 1 in floats.
@@ -13,16 +14,18 @@ const SLACK: f64 = 1e-9;
 ///
 /// # Errors
 /// [`Error::Length`] for a row that has no key.
-pub fn write_order(rows: &[u32], keys: &[Key], seed: u64) -> Result<Vec<u32>> {
+pub fn write_order(rows: &[u32], keys: &Keys, seed: u64) -> Result<Vec<u32>> {
     let mut placed = rows.iter().map(|&row| place(row, keys, seed)).collect::<Result<Vec<_>>>()?;
     placed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     Ok(placed.into_iter().map(|(_, row)| row).collect())
 }
 
-fn place(row: u32, keys: &[Key], seed: u64) -> Result<(f64, u32)> {
-    let wanted = row as usize + 1;
-    let key = keys.get(row as usize).ok_or(Error::Length { what: "keys", got: keys.len(), wanted })?;
-    Ok((uniform(seed, *key, Purpose::Order), row))
+fn place(row: u32, keys: &Keys, seed: u64) -> Result<(f64, u32)> {
+    let at = row as usize;
+    if at >= keys.len() {
+        return Err(Error::Length { what: "keys", got: keys.len(), wanted: at + 1 });
+    }
+    Ok((uniform(seed, keys.get(at), Purpose::Order), row))
 }
 
 /// The split (train, valid, test) that `key` falls into: 0, 1 or 2.

@@ -16,7 +16,7 @@ use crate::advantage::Score;
 use crate::error::{Error, Result, check_length};
 use crate::filter::{Rules, Verdict, missing_group, missing_reward};
 use crate::group::Groups;
-use crate::rng::Key;
+use crate::keys::Keys;
 use crate::sample::{Ranking, Sampler};
 use crate::target::{Target, Temperature, boltzmann};
 
@@ -24,7 +24,7 @@ use crate::target::{Target, Temperature, boltzmann};
 #[derive(Clone, Copy, Debug)]
 pub struct Population<'a> {
     /// What each record is to the random numbers. `[B]`
-    pub keys: &'a [Key],
+    pub keys: &'a Keys,
     /// NaN where the reward is missing. `[B]`
     pub rewards: &'a [f64],
     /// The prompt each row is a rollout of.
@@ -73,15 +73,14 @@ pub struct Selection {
 /// use karl_core::advantage::Score;
 /// use karl_core::filter::Rules;
 /// use karl_core::group::Groups;
-/// use karl_core::rng::Key;
+/// use karl_core::keys::Keys;
 /// use karl_core::sample::Sampler;
 /// use karl_core::selection::{Population, Settings, select};
 /// use karl_core::target::Temperature;
 ///
-/// let keys: Vec<Key> = (0..4).map(Key::of_index).collect();
 /// let groups = Groups::from_ids(&[1, 1, 2, 2])?;
 /// let population = Population {
-///     keys: &keys,
+///     keys: &Keys::of_indices(4),
 ///     rewards: &[1.0, 0.0, 1.0, f64::NAN],
 ///     groups: &groups,
 ///     scopes: &Groups::whole(4)?,

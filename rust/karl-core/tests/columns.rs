@@ -6,7 +6,7 @@ use karl_core::order::{split_of, write_order};
 use karl_core::reward::composite;
 use karl_core::rng::{id128, uniform};
 use karl_core::summary::range;
-use karl_core::{Key, Purpose, Summary};
+use karl_core::{Key, Keys, Purpose, Summary};
 
 #[test]
 fn a_summary_has_the_numbers_of_the_present_values() {
@@ -64,8 +64,8 @@ fn a_sum_keeps_what_a_plain_sum_loses() {
     assert_eq!(terms.iter().sum::<f64>(), 0.0);
 }
 
-fn keys() -> Vec<Key> {
-    (0..1_000).map(Key::of_index).collect()
+fn keys() -> Keys {
+    Keys::of_indices(1_000)
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn rows_are_written_in_the_order_of_their_second_number() {
 fn splits_have_their_shares_and_an_empty_split_gets_nothing() {
     let counts = |fractions: [f64; 3]| {
         let mut counts = [0; 3];
-        for key in keys() {
+        for key in keys().iter() {
             counts[split_of(7, key, &fractions)] += 1;
         }
         counts
@@ -112,7 +112,8 @@ fn rollouts_of_one_group_fall_on_one_side() {
 fn splits_do_not_follow_the_draw() {
     // A threshold on one purpose says nothing about the other: about half of the small draws are in train.
     let half = [0.5, 0.5, 0.0];
-    let small = keys().into_iter().filter(|&key| uniform(7, key, Purpose::Draw) < 0.5);
+    let keys = keys();
+    let small = keys.iter().filter(|&key| uniform(7, key, Purpose::Draw) < 0.5);
     let train = small.clone().filter(|&key| split_of(7, key, &half) == 0).count() as f64;
     let of = small.count() as f64;
     assert!((train - of / 2.0).abs() < 4.0 * (of / 4.0).sqrt());

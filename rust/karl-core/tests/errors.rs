@@ -10,7 +10,7 @@ use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
 use karl_core::target::temper;
 use karl_core::{
-    Error, Groups, Key, Population, Ranking, Result, Rules, Sampler, Score, Settings, Summary, Temperature,
+    Error, Groups, Keys, Population, Ranking, Result, Rules, Sampler, Score, Settings, Summary, Temperature,
     Verdict, boltzmann, select,
 };
 
@@ -124,7 +124,7 @@ fn logs_that_are_no_logs_of_weights_are_refused() {
         assert_eq!(not_finite(log_mean_exp(&logs)).1, 1);
         assert_eq!(not_finite(ess(&logs)), ("log weight", 1, value.to_bits()));
         for sampler in [Sampler::Gumbel, Sampler::All] {
-            assert_eq!(not_finite(sampler.keys(&logs, &[Key::default(); 2], 7)).0, "log weight");
+            assert_eq!(not_finite(sampler.keys(&logs, &Keys::of_indices(2), 7)).0, "log weight");
         }
     }
     assert_eq!(log_mean_exp(&[]), Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 }));
@@ -179,8 +179,8 @@ fn columns_that_differ_in_rows_are_refused() {
         centre(&[1.0], &two).err(),
         boltzmann(&[1.0], &two, Temperature::Inverse(1.0)).err(),
         temper(&[1.0, 1.0], &two, &[1.0], &[1.0]).err(),
-        gumbel::keys(&[0.0], &[], 7).err(),
-        Sampler::All.keys(&[0.0], &[], 7).err(),
+        gumbel::keys(&[0.0], &Keys::of_indices(0), 7).err(),
+        Sampler::All.keys(&[0.0], &Keys::of_indices(0), 7).err(),
         cap_per_group(&mut [0.0], &two, 1).err(),
         missing_reward(&mut one.clone(), &[1.0, 2.0]).err(),
         missing_group(&mut one.clone(), &two).err(),
@@ -189,7 +189,7 @@ fn columns_that_differ_in_rows_are_refused() {
         below_minimum(&mut one.clone(), &[1.0, 2.0], 0.0).err(),
         constant_groups(&[1.0], &two).err(),
         Rules::default().mark(&mut one.clone(), &[1.0, 2.0], &two, None).err(),
-        write_order(&[1], &[Key::default()], 7).err(),
+        write_order(&[1], &Keys::of_indices(1), 7).err(),
     ];
     for (index, error) in refused.into_iter().enumerate() {
         assert!(matches!(error, Some(Error::Length { .. })), "{index}: {error:?}");
@@ -198,7 +198,7 @@ fn columns_that_differ_in_rows_are_refused() {
 
 #[test]
 fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
-    let (keys, two, three) = ([Key::default(); 2], whole(2), whole(3));
+    let (keys, two, three) = (Keys::of_indices(2), whole(2), whole(3));
     let good =
         Population { keys: &keys, rewards: &[0.0, 1.0], groups: &two, scopes: &two, fingerprints: None };
     let mut settings = Settings {
@@ -210,7 +210,7 @@ fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
     };
     assert!(select(&good, &settings).is_ok());
     let length = |what, got| Err(Error::Length { what, got, wanted: 2 });
-    assert_eq!(select(&Population { keys: &keys[..1], ..good }, &settings), length("keys", 1));
+    assert_eq!(select(&Population { keys: &Keys::of_indices(1), ..good }, &settings), length("keys", 1));
     assert_eq!(select(&Population { groups: &three, ..good }, &settings), length("groups", 3));
     assert_eq!(select(&Population { scopes: &three, ..good }, &settings), length("scopes", 3));
     settings.rules.dedup = true;

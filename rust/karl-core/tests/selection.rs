@@ -5,7 +5,7 @@ use karl_core::filter::tally;
 use karl_core::sample::gumbel;
 use karl_core::target::boltzmann;
 use karl_core::{
-    Error, Groups, Key, Population, Ranking, Rules, Sampler, Score, Selection, Settings, Temperature,
+    Error, Groups, Keys, Population, Ranking, Rules, Sampler, Score, Selection, Settings, Temperature,
     Verdict, select,
 };
 
@@ -14,8 +14,8 @@ use Verdict::{Kept, MissingGroup, MissingReward};
 const REWARDS: [f64; 8] = [1.0, 0.0, 0.5, 0.5, f64::NAN, 0.9, 0.2, 0.7];
 const IDS: [i64; 8] = [1, 1, 2, 2, 1, 3, 3, 3];
 
-fn keys(rows: usize) -> Vec<Key> {
-    (0..rows).map(Key::of_index).collect()
+fn keys(rows: usize) -> Keys {
+    Keys::of_indices(rows)
 }
 
 fn settings() -> Settings {
@@ -92,7 +92,7 @@ fn a_ranking_that_is_given_comes_in_its_order_and_a_row_once() {
 fn a_draw_does_not_depend_on_the_order_of_rows() {
     let rewards: Vec<f64> = (0..500).map(|row| f64::from(row * 37 % 48) / 48.0).collect();
     let backward: Vec<f64> = rewards.iter().rev().copied().collect();
-    let turned: Vec<Key> = keys(500).into_iter().rev().collect();
+    let turned = Keys::given(keys(500).iter().rev().collect());
     let whole = Groups::whole(500).unwrap();
     let population =
         Population { keys: &turned, rewards: &backward, groups: &whole, scopes: &whole, fingerprints: None };

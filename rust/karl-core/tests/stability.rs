@@ -8,7 +8,7 @@ use karl_core::order::{split_of, write_order};
 use karl_core::rng::{gumbel, id128, uniform};
 use karl_core::sample::gumbel::keys;
 use karl_core::{
-    Groups, Key, Population, Purpose, Rules, Sampler, Score, Selection, Settings, Temperature, select,
+    Groups, Key, Keys, Population, Purpose, Rules, Sampler, Score, Selection, Settings, Temperature, select,
 };
 
 use Purpose::{Draw, Order, Split};
@@ -66,15 +66,14 @@ fn gumbel_numbers_have_the_bits_of_libm() {
 
 #[test]
 fn keys_have_the_same_bits() {
-    let rows: Vec<Key> = (0..4).map(Key::of_index).collect();
-    let keys = keys(&[0.0, -0.5, -3.0, f64::NEG_INFINITY], &rows, 7).unwrap();
+    let keys = keys(&[0.0, -0.5, -3.0, f64::NEG_INFINITY], &Keys::of_indices(4), 7).unwrap();
     assert_eq!(keys.into_iter().map(f64::to_bits).collect::<Vec<_>>(), KEYS);
 }
 
 const ROWS: usize = 100;
 
-fn rows() -> Vec<Key> {
-    (0..ROWS).map(Key::of_index).collect()
+fn rows() -> Keys {
+    Keys::of_indices(ROWS)
 }
 
 fn drawn(score: Score, temperature: Temperature) -> Selection {
@@ -113,7 +112,6 @@ fn the_temperature_found_has_the_same_bits() {
 fn the_order_of_writing_and_the_splits_are_these() {
     let written = write_order(&RAW, &rows(), 7).unwrap();
     assert_eq!(written, WRITTEN);
-    let splits: Vec<usize> =
-        rows().into_iter().take(20).map(|key| split_of(7, key, &[0.6, 0.3, 0.1])).collect();
+    let splits: Vec<usize> = rows().iter().take(20).map(|key| split_of(7, key, &[0.6, 0.3, 0.1])).collect();
     assert_eq!(splits, SPLITS);
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use karl_core::rng::Key;
+use karl_core::Keys;
 
 use crate::category::Category;
 use crate::error::Result;
@@ -60,7 +60,7 @@ pub struct Log {
     /// Where each record lies.
     pub places: Vec<Place>,
     /// What each record's randomness is keyed by.
-    pub keys: Vec<Key>,
+    pub keys: Keys,
     /// XXH3-128 of each record's bytes.
     pub digests: Vec<u128>,
     /// One column a component of the reward; NaN where it is missing.
@@ -113,7 +113,7 @@ impl Log {
             accounts,
             skipped: Vec::new(),
             places: rows().map(place).collect(),
-            keys: keys(rows().map(|row| all.id[row])),
+            keys: Keys::sorted(rows().map(|row| all.id[row]).collect()),
             digests: rows().map(|row| all.digest[row]).collect(),
             components: all.components.iter().map(|column| rows().map(|row| column[row]).collect()).collect(),
             group: all.group.reorder(&order),
@@ -165,16 +165,6 @@ fn check_rows(rows: usize) -> Result<()> {
     let wanted = u32::MAX as usize;
     let refused = karl_core::Error::Length { what: "log", got: rows, wanted };
     if rows > wanted { Err(refused.into()) } else { Ok(()) }
-}
-
-/// Ids in order to keys: the ordinal counts the records of one id.
-fn keys(ids: impl Iterator<Item = u128>) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::new();
-    for id in ids {
-        let ordinal = keys.last().filter(|last| last.id == id).map_or(0, |last| last.ordinal + 1);
-        keys.push(Key { id, ordinal });
-    }
-    keys
 }
 
 impl Account {

@@ -1,6 +1,6 @@
 //! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is copied or cast in silence.
 
-use karl_core::{Groups, Key};
+use karl_core::{Groups, Key, Keys};
 use numpy::{
     Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -50,9 +50,9 @@ pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> 
 }
 
 /// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.
-pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Vec<Key>> {
+pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Keys> {
     let Some(object) = object else {
-        return Ok((0..rows).map(Key::of_index).collect());
+        return Ok(Keys::of_indices(rows));
     };
     check::<u64>("keys", object, 2)?;
     let table: PyReadonlyArray2<'_, u64> = object.extract()?;
@@ -64,5 +64,5 @@ pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<V
         return Err(LayoutError::new_err(format!("keys has {} columns, wanted 3", table.shape()[1])));
     }
     let (rows, _) = table.as_slice().map_err(|_| misaligned("keys"))?.as_chunks::<3>();
-    Ok(rows.iter().copied().map(Key::from_words).collect())
+    Ok(Keys::given(rows.iter().copied().map(Key::from_words).collect()))
 }

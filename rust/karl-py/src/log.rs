@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use karl_core::Key;
 use karl_log::category::Category;
 use karl_log::emit::redact::redacted;
 use karl_log::format::{FORMATS, Overrides, by_name};
@@ -168,7 +169,7 @@ impl Log {
 
     /// The key of each record's randomness: low and high half of its id, and its ordinal. `[B, 3]`
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u64>>> {
-        let flat: Vec<u64> = self.inner.keys.iter().flat_map(|key| key.words()).collect();
+        let flat: Vec<u64> = self.inner.keys.iter().flat_map(Key::words).collect();
         flat.into_pyarray(py).reshape([self.inner.len(), 3])
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn uniforms<'py>(
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let purpose = by_name(purpose)?;
     let keys = self::keys(keys, rows)?;
-    let draw = || keys.iter().map(|&key| uniform(seed, key, purpose)).collect::<Vec<f64>>();
+    let draw = || keys.iter().map(|key| uniform(seed, key, purpose)).collect::<Vec<f64>>();
     let out = enter(py, None, |_| Ok::<_, karl_core::Error>(draw()))?;
     Ok(out.into_pyarray(py))
 }

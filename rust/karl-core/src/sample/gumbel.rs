@@ -16,6 +16,7 @@
 
 use super::check;
 use crate::error::Result;
+use crate::keys::Keys;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
@@ -27,11 +28,11 @@ use crate::rng::{Key, Purpose, gumbel, uniform};
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where log weights and keys differ in rows;
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity.
-pub fn keys(log_weights: &[f64], keys: &[Key], seed: u64) -> Result<Vec<f64>> {
+pub fn keys(log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
     check(log_weights, keys)?;
     // No branch for weight zero: minus infinity plus a finite number stays what it is.
-    let draw = |(&log, &key): (&f64, &Key)| log + gumbel(uniform(seed, key, Purpose::Draw));
-    Ok(log_weights.iter().zip(keys).map(draw).collect())
+    let draw = |(&log, key): (&f64, Key)| log + gumbel(uniform(seed, key, Purpose::Draw));
+    Ok(log_weights.iter().zip(keys.iter()).map(draw).collect())
 }
 
 /// The probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.

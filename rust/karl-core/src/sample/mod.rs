@@ -14,7 +14,7 @@ mod ranking;
 pub use ranking::{Ranking, cap_per_group};
 
 use crate::error::{Result, check_length, check_logs};
-use crate::rng::Key;
+use crate::keys::Keys;
 
 /// The axis: by which law rows are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Sampler {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) where log weights and keys differ in rows;
     /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity.
-    pub fn keys(self, log_weights: &[f64], keys: &[Key], seed: u64) -> Result<Vec<f64>> {
+    pub fn keys(self, log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
         match self {
             Self::Gumbel => gumbel::keys(log_weights, keys, seed),
             Self::All => equal_keys(log_weights, keys),
@@ -51,12 +51,12 @@ impl Sampler {
 }
 
 /// Equal keys for rows that have a weight: ties stand in row order.
-fn equal_keys(log_weights: &[f64], keys: &[Key]) -> Result<Vec<f64>> {
+fn equal_keys(log_weights: &[f64], keys: &Keys) -> Result<Vec<f64>> {
     check(log_weights, keys)?;
     Ok(log_weights.iter().map(|&log| if log > f64::NEG_INFINITY { 0.0 } else { log }).collect())
 }
 
-fn check(log_weights: &[f64], keys: &[Key]) -> Result<()> {
+fn check(log_weights: &[f64], keys: &Keys) -> Result<()> {
     check_length("keys", keys.len(), log_weights.len())?;
     check_logs("log weight", log_weights)
 }

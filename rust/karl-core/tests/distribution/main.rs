@@ -12,7 +12,7 @@ mod statistics;
 mod uniforms;
 
 use karl_core::sample::gumbel::{inclusion, keys};
-use karl_core::{Groups, Key, Ranking, Temperature, boltzmann};
+use karl_core::{Groups, Keys, Ranking, Temperature, boltzmann};
 use statistics::{deviation, fit};
 
 /// The chance of a false alarm over all chi-square tests of this file.
@@ -35,8 +35,8 @@ fn assert_rejected(tail: f64, what: &str) {
     assert!(tail < REJECTED, "{what}: tail probability {tail:e}");
 }
 
-fn index_keys(rows: usize) -> Vec<Key> {
-    (0..rows).map(Key::of_index).collect()
+fn index_keys(rows: usize) -> Keys {
+    Keys::of_indices(rows)
 }
 
 fn logs(weights: &[f64]) -> Vec<f64> {

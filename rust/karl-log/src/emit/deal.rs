@@ -46,5 +46,7 @@ impl Draft {
 
 /// All rollouts of one group fall into one split; a record without a group stands for itself.
 fn group_key(log: &Log, row: usize) -> Key {
-    log.group.name(row).map_or(log.keys[row], |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
+    log.group
+        .name(row)
+        .map_or_else(|| log.keys.get(row), |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
 }
