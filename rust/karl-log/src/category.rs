@@ -1,44 +1,214 @@
 //! A column of names as small codes: group, domain, partition.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use hashbrown::HashTable;
+use twox_hash::XxHash3_128;
+
+use crate::parallel::map;
 
 /// No name: the record has none.
 pub const NONE: u32 = u32::MAX;
 
+/// Distinct names by number: one text with the end of each, at a fraction of the memory of as many strings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The name of that number.
+    #[must_use]
+    pub fn get(&self, code: u32) -> Option<&str> {
+        let code = code as usize;
+        let start = if code == 0 { 0 } else { *self.ends.get(code - 1)? };
+        self.text.get(start..*self.ends.get(code)?)
+    }
+
+    /// All names in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..).map_while(|code| self.get(code))
+    }
+
+    fn append(&mut self, other: &Self) {
+        let start = self.text.len();
+        self.text.push_str(&other.text);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+    }
+
+    /// Adds a name; its number.
+    fn push(&mut self, name: &str) -> u32 {
+        self.text.push_str(name);
+        self.ends.push(self.text.len());
+        u32::try_from(self.ends.len() - 1).unwrap_or(NONE)
+    }
+}
+
+/// Names with the way from a name to its number, which is needed only while they are read.
+///
+/// A name is known by 96 bits of its XXH3-128, so that a look-up in a table of millions waits for memory once and not
+/// for the text too; that two of ten million names share them has a chance of 10^-15. The seed differs from process
+/// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, so that
+/// sets can be merged part by part.
+#[derive(Debug)]
+pub(crate) struct Known {
+    parts: Vec<Part>,
+    seed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    names: Names,
+    codes: HashTable<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    low: u64,
+    high: u32,
+    code: u32,
+}
+
+const PARTS: u32 = 16;
+
+impl Known {
+    /// None yet. Sets that are to be merged must have one seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), seed }
+    }
+
+    /// A seed that nobody can know before.
+    pub(crate) fn seed() -> u64 {
+        RandomState::new().build_hasher().finish()
+    }
+
+    /// The number of a name, a new one where it was not seen before; [`NONE`] for no name.
+    pub(crate) fn code(&mut self, name: Option<&str>) -> u32 {
+        let Some(name) = name else { return NONE };
+        let entry = Entry::new(name, self.seed);
+        let part = entry.high % PARTS;
+        self.parts[part as usize].code(name, entry) * PARTS + part
+    }
+
+    /// Several sets of names as one, and for each set the way from its numbers to the new ones.
+    pub(crate) fn merge(sets: Vec<Self>, threads: usize) -> (Names, Vec<Way>) {
+        let seed = sets.first().map_or(0, |set| set.seed);
+        let mut ways: Vec<Way> = sets.iter().map(|_| Way(Vec::new())).collect();
+        let mut parts: Vec<Vec<Part>> = (0..PARTS).map(|_| Vec::new()).collect();
+        for set in sets {
+            parts.iter_mut().zip(set.parts).for_each(|(all, part)| all.push(part));
+        }
+        let mut all = Names::default();
+        for (names, found) in map(parts, threads, |parts| Part::merge(parts, seed)) {
+            let start = u32::try_from(all.len()).unwrap_or(NONE);
+            for (way, mut codes) in ways.iter_mut().zip(found) {
+                codes.iter_mut().for_each(|code| *code += start);
+                way.0.push(codes);
+            }
+            all.append(&names);
+        }
+        (all, ways)
+    }
+}
+
+impl Entry {
+    fn new(name: &str, seed: u64) -> Self {
+        let hash = XxHash3_128::oneshot_with_seed(seed, name.as_bytes()).to_le_bytes();
+        let low = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
+        let high = u32::from_le_bytes(std::array::from_fn(|at| hash[8 + at]));
+        Self { low, high, code: NONE }
+    }
+}
+
+impl Part {
+    fn code(&mut self, name: &str, entry: Entry) -> u32 {
+        let same = |other: &Entry| (other.low, other.high) == (entry.low, entry.high);
+        if let Some(found) = self.codes.find(entry.low, same) {
+            return found.code;
+        }
+        let code = self.names.push(name);
+        self.codes.insert_unique(entry.low, Entry { code, ..entry }, |entry| entry.low);
+        code
+    }
+
+    fn merge(parts: Vec<Self>, seed: u64) -> (Names, Vec<Vec<u32>>) {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        let mut ways = vec![(0..).take(all.names.len()).collect()];
+        ways.extend(parts.map(|part| {
+            part.names.iter().map(|name| all.code(name, Entry::new(name, seed))).collect::<Vec<u32>>()
+        }));
+        (all.names, ways)
+    }
+}
+
+/// From the numbers of one set of names to the numbers of several sets as one.
+pub(crate) struct Way(Vec<Vec<u32>>);
+
+impl Way {
+    /// The new number; [`NONE`] stays.
+    pub(crate) fn code(&self, code: u32) -> u32 {
+        let found = self.0.get((code % PARTS) as usize).and_then(|part| part.get((code / PARTS) as usize));
+        found.copied().unwrap_or(NONE)
+    }
+}
+
+/// Some names side by side, not distinct.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    pub(crate) fn push(&mut self, name: &str) {
+        self.text.push_str(name);
+        self.ends.push(self.text.len());
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &str {
+        &self.text[at.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[at]]
+    }
+}
+
 /// Names in order of first use, and one code a row.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Category {
     codes: Vec<u32>,
-    names: Vec<Box<str>>,
-    known: HashMap<Box<str>, u32>,
+    names: Names,
 }
 
 impl Category {
-    /// Adds a row.
-    pub(crate) fn push(&mut self, name: Option<&str>) {
-        let code = name.map_or(NONE, |name| self.code(name));
-        self.codes.push(code);
-    }
-
-    /// Adds another column's rows, whose names may have other codes.
-    pub(crate) fn append(&mut self, other: &Self) {
-        let here: Vec<u32> = other.names.iter().map(|name| self.code(name)).collect();
-        self.codes.extend(other.codes.iter().map(|&code| here.get(code as usize).copied().unwrap_or(NONE)));
-    }
-
-    /// The same column with its rows in another order, and names numbered by first use in that order.
-    pub(crate) fn reorder(&self, order: &[u32]) -> Self {
-        let mut out = Self::default();
-        let mut fresh = vec![NONE; self.names.len()];
-        for &row in order {
-            let old = self.codes[row as usize];
-            if let Some(slot) = fresh.get_mut(old as usize).filter(|slot| **slot == NONE) {
-                *slot = u32::try_from(out.names.len()).unwrap_or(NONE);
-                out.names.push(self.names[old as usize].clone());
+    /// A column whose names are to be numbered anew, by first use.
+    pub(crate) fn new(mut codes: Vec<u32>, names: &Names) -> Self {
+        let mut used = Names::default();
+        let mut fresh = vec![NONE; names.len()];
+        for code in &mut codes {
+            let Some(slot) = fresh.get_mut(*code as usize) else { continue };
+            if *slot == NONE {
+                *slot = names.get(*code).map_or(NONE, |name| used.push(name));
             }
-            out.codes.push(fresh.get(old as usize).copied().unwrap_or(NONE));
+            *code = *slot;
         }
-        out
+        Self { codes, names: used }
     }
 
     /// One code a row; [`NONE`] where the record has no name.
@@ -49,15 +219,14 @@ impl Category {
 
     /// The names by code.
     #[must_use]
-    pub fn names(&self) -> &[Box<str>] {
+    pub fn names(&self) -> &Names {
         &self.names
     }
 
     /// The name of a row.
     #[must_use]
     pub fn name(&self, row: usize) -> Option<&str> {
-        let code = *self.codes.get(row)?;
-        self.names.get(code as usize).map(AsRef::as_ref)
+        self.names.get(*self.codes.get(row)?)
     }
 
     /// How many rows have each name, by code, and how many have none; of all rows, or of some.
@@ -73,15 +242,5 @@ impl Category {
             }
         }
         (counts, none)
-    }
-
-    fn code(&mut self, name: &str) -> u32 {
-        if let Some(&code) = self.known.get(name) {
-            return code;
-        }
-        let code = u32::try_from(self.names.len()).unwrap_or(NONE);
-        self.names.push(name.into());
-        self.known.insert(name.into(), code);
-        code
     }
 }

@@ -1,11 +1,14 @@
 //! The second pass: the bytes of the chosen records, and only theirs.
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
 use karl_core::rng::id128;
 
 use crate::error::{Error, Result};
-use crate::log::{Log, Place};
+use crate::log::Log;
+use crate::rows::Place;
+use crate::scan::upper;
 use crate::source::{Codec, Source, is_damage};
 use crate::watch::Watch;
 
@@ -15,13 +18,12 @@ use crate::watch::Watch;
 /// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
 /// scanned, [`Error::Draw`] for a row that the log does not have, [`Error::Interrupted`].
 pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
-    check(rows, log.len())?;
+    let places = rows.iter().enumerate().map(|(at, &row)| place(log, at, row)).collect::<Result<Vec<_>>>()?;
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    let place = |at: usize| log.places[rows[at] as usize];
-    order.sort_unstable_by_key(|&at| (place(at).input, place(at).offset));
+    order.sort_unstable_by_key(|&at| (places[at].input, places[at].offset));
     let mut records = vec![Vec::new(); rows.len()];
-    for of_one_file in order.chunk_by(|&a, &b| place(a).input == place(b).input) {
-        let source = &log.inputs[place(of_one_file[0]).input as usize].source;
+    for of_one_file in order.chunk_by(|&a, &b| places[a].input == places[b].input) {
+        let source = &log.inputs[places[of_one_file[0]].input].source;
         let mut reader = Reader::open(source)?;
         let mut last = None;
         for &at in of_one_file {
@@ -31,9 +33,9 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
                 records[at] = copy;
                 continue;
             }
-            let place = place(at);
+            let place = places[at];
             let record = reader.record(place).map_err(|error| failure(source, place, error))?;
-            if id128(&record) != log.digests[rows[at] as usize] {
+            if upper(id128(&record)) != log.digests[rows[at] as usize] {
                 return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
             }
             watch.advance(u64::from(place.length))?;
@@ -43,11 +45,9 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
     Ok(records)
 }
 
-fn check(rows: &[u32], count: usize) -> Result<()> {
-    match rows.iter().position(|&row| row as usize >= count) {
-        None => Ok(()),
-        Some(index) => Err(karl_core::Error::Row { index, row: i64::from(rows[index]), count }.into()),
-    }
+fn place(log: &Log, index: usize, row: u32) -> Result<Place> {
+    let refused = || karl_core::Error::Row { index, row: i64::from(row), count: log.len() };
+    Ok(log.place(row).ok_or_else(refused)?)
 }
 
 fn failure(source: &Source, place: Place, error: io::Error) -> Error {
@@ -57,7 +57,7 @@ fn failure(source: &Source, place: Place, error: io::Error) -> Error {
     Error::io("read", &source.path, error)
 }
 
-/// A file read at rising offsets: by seeking where it is plain, by unpacking again where it is packed.
+/// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.
 enum Reader {
     Plain(std::fs::File),
     Packed { stream: Box<dyn Read + Send>, at: u64 },
@@ -75,8 +75,7 @@ impl Reader {
         let mut record = vec![0; place.length as usize];
         match self {
             Self::Plain(file) => {
-                file.seek(SeekFrom::Start(place.offset))?;
-                file.read_exact(&mut record)?;
+                file.read_exact_at(&mut record, place.offset)?;
             }
             Self::Packed { stream, at } => {
                 io::copy(&mut stream.take(place.offset - *at), &mut io::sink())?;

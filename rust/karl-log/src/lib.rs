@@ -21,6 +21,7 @@ pub mod log;
 pub mod manifest;
 mod parallel;
 pub mod read;
+mod rows;
 pub mod scan;
 pub mod source;
 pub mod split;
@@ -30,4 +31,5 @@ pub mod watch;
 
 pub use error::{Error, Result};
 pub use log::Log;
+pub use rows::Place;
 pub use watch::Watch;

@@ -11,12 +11,10 @@ use karl_core::Keys;
 
 use crate::category::Category;
 use crate::error::Result;
+use crate::format::Fields;
 use crate::layout::Input;
-use crate::read::Settings;
-use crate::scan::{Bad, Chunk, Reason};
-
-/// How many places of bad rows are kept for each file; all are counted.
-const PLACES_KEPT: usize = 20;
+use crate::rows::{Columns, Place, Spot};
+use crate::scan::{Bad, PLACES_KEPT, Reason, Tally};
 
 /// What was found in one file.
 #[derive(Clone, Debug, Default)]
@@ -37,17 +35,6 @@ pub struct Account {
     pub without_id: u64,
 }
 
-/// Where a record lies.
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Which file.
-    pub input: u32,
-    /// First byte in the unpacked file.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u32,
-}
-
 /// All records of all files.
 #[derive(Debug)]
 pub struct Log {
@@ -57,12 +44,12 @@ pub struct Log {
     pub accounts: Vec<Account>,
     /// Files that were passed over because they hold no records, and why.
     pub skipped: Vec<(PathBuf, String)>,
-    /// Where each record lies.
-    pub places: Vec<Place>,
+    spots: Vec<Spot>,
+    lengths: Vec<u32>,
     /// What each record's randomness is keyed by.
     pub keys: Keys,
-    /// XXH3-128 of each record's bytes.
-    pub digests: Vec<u128>,
+    /// The upper half of XXH3-128 of each record's bytes.
+    pub digests: Vec<u64>,
     /// One column a component of the reward; NaN where it is missing.
     pub components: Vec<Vec<f64>>,
     /// The task or prompt.
@@ -76,51 +63,49 @@ pub struct Log {
 }
 
 impl Log {
-    /// Joins chunks, given with the file each is of, in the order of files and ranges.
+    /// A log of files, of what was found beside rows in each of their ranges, in order, and of the rows.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for more rows than a `u32` can number.
-    pub(crate) fn join(inputs: Vec<Input>, chunks: Vec<(usize, Chunk)>, settings: &Settings) -> Result<Self> {
-        let width = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
-        let mut all = Chunk { components: vec![Vec::new(); width], ..Chunk::default() };
-        let mut sources = Vec::new();
+    pub(crate) fn new(
+        inputs: Vec<Input>,
+        tallies: impl Iterator<Item = (usize, Tally)>,
+        columns: Columns,
+        fingerprint: bool,
+    ) -> Result<Self> {
+        check_rows(columns.ids.len())?;
         let mut accounts = vec![Account::default(); inputs.len()];
         let mut lines = vec![0; inputs.len()];
-        for (input, chunk) in chunks {
-            accounts[input].add(&chunk, lines[input]);
-            lines[input] += chunk.lines;
-            sources.resize(sources.len() + chunk.id.len(), u32::try_from(input).unwrap_or(u32::MAX));
-            all.append(chunk);
+        for (input, tally) in tallies {
+            accounts[input].add(&tally, lines[input]);
+            lines[input] += tally.lines;
         }
-        check_rows(all.id.len())?;
-        Ok(Self::sorted(inputs, accounts, &all, &sources, settings.fingerprint))
-    }
-
-    fn sorted(
-        inputs: Vec<Input>,
-        accounts: Vec<Account>,
-        all: &Chunk,
-        sources: &[u32],
-        fingerprint: bool,
-    ) -> Self {
-        let mut order: Vec<u32> = (0..u32::try_from(all.id.len()).unwrap_or(u32::MAX)).collect();
-        order.sort_unstable_by_key(|&row| (all.id[row as usize], all.digest[row as usize]));
-        let rows = || order.iter().map(|&row| row as usize);
-        let place =
-            |row: usize| Place { input: sources[row], offset: all.offset[row], length: all.length[row] };
-        Self {
+        Ok(Self {
             inputs,
             accounts,
             skipped: Vec::new(),
-            places: rows().map(place).collect(),
-            keys: Keys::sorted(rows().map(|row| all.id[row]).collect()),
-            digests: rows().map(|row| all.digest[row]).collect(),
-            components: all.components.iter().map(|column| rows().map(|row| column[row]).collect()).collect(),
-            group: all.group.reorder(&order),
-            domain: all.domain.reorder(&order),
-            partition: all.partition.reorder(&order),
-            fingerprints: fingerprint.then(|| rows().map(|row| all.fingerprint[row]).collect()),
-        }
+            spots: columns.spots,
+            lengths: columns.lengths,
+            keys: Keys::sorted(columns.ids),
+            digests: columns.digests,
+            components: columns.components,
+            group: columns.group,
+            domain: columns.domain,
+            partition: columns.partition,
+            fingerprints: fingerprint.then_some(columns.fingerprints),
+        })
+    }
+
+    /// Where a record lies; none for a row that the log does not have.
+    #[must_use]
+    pub fn place(&self, row: u32) -> Option<Place> {
+        let row = row as usize;
+        Some(self.spots.get(row)?.place(*self.lengths.get(row)?))
+    }
+
+    /// Where a row's record keeps things; the row has to be one of the log.
+    pub(crate) fn fields(&self, row: u32) -> &Fields {
+        &self.inputs[self.spots[row as usize].input()].fields
     }
 
     /// How many records there are.
@@ -133,7 +118,7 @@ impl Log {
     /// theirs with an earlier one of their group.
     #[must_use]
     pub fn duplicates(&self) -> (u64, Option<u64>) {
-        let ids = self.keys.iter().filter(|key| key.ordinal > 0).count() as u64;
+        let ids = (0..self.keys.len()).filter(|&row| self.keys.get(row).ordinal > 0).count() as u64;
         let trajectories = self.fingerprints.as_ref().map(|fingerprints| {
             let distinct: HashSet<_> = self.group.codes().iter().zip(fingerprints).collect();
             (fingerprints.len() - distinct.len()) as u64
@@ -144,7 +129,7 @@ impl Log {
     /// The lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest rank).
     #[must_use]
     pub fn lengths(&self) -> Option<[u64; 4]> {
-        spread(self.places.iter().map(|place| u64::from(place.length)).collect())
+        spread(self.lengths.iter().copied().map(u64::from).collect())
     }
 
     /// The sizes of groups in rows, in the same four numbers.
@@ -168,32 +153,18 @@ fn check_rows(rows: usize) -> Result<()> {
 }
 
 impl Account {
-    fn add(&mut self, chunk: &Chunk, lines_before: u64) {
-        self.read += (chunk.id.len() + chunk.bad.len()) as u64;
-        for bad in &chunk.bad {
-            *self.bad.entry(bad.reason).or_default() += 1;
+    fn add(&mut self, tally: &Tally, lines_before: u64) {
+        self.read += tally.rows + tally.bad.values().sum::<u64>();
+        for (&reason, &count) in &tally.bad {
+            *self.bad.entry(reason).or_default() += count;
         }
         let room = PLACES_KEPT - self.places.len();
         self.places
-            .extend(chunk.bad.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
-        self.blank += chunk.blank;
-        self.welded += chunk.welded;
-        self.duplicate_keys += chunk.duplicate_keys;
-        self.without_id += chunk.without_id;
-    }
-}
-
-impl Chunk {
-    fn append(&mut self, other: Self) {
-        self.offset.extend(other.offset);
-        self.length.extend(other.length);
-        self.id.extend(other.id);
-        self.digest.extend(other.digest);
-        self.components.iter_mut().zip(other.components).for_each(|(all, more)| all.extend(more));
-        self.group.append(&other.group);
-        self.domain.append(&other.domain);
-        self.partition.append(&other.partition);
-        self.fingerprint.extend(other.fingerprint);
+            .extend(tally.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
+        self.blank += tally.blank;
+        self.welded += tally.welded;
+        self.duplicate_keys += tally.duplicate_keys;
+        self.without_id += tally.without_id;
     }
 }
 

@@ -1,19 +1,21 @@
 //! Reads many files with many threads into one log, the same whatever their number.
 //!
 //! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every other
-//! file is one range. Threads take ranges from a shared counter, and the chunks are joined in the order of files
-//! and ranges, so nothing depends on which thread was faster; [`crate::log`] then puts the rows in an order that
-//! does not depend on the files either.
+//! file is one range. Threads take ranges from a shared counter; what they find beside rows is joined in the order of
+//! files and ranges, and the rows in an order that depends on the records alone ([`crate::rows`]), so nothing depends
+//! on which thread was faster.
 
 use std::io::{self, Read};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
-use crate::scan::{Bad, Chunk, Reason, Scanner};
+use crate::rows::{Rows, Width, columns};
+use crate::scan::{Reason, Scanner, Tally};
 use crate::source::{Codec, Source, is_damage};
 use crate::split::{Elements, Lines, Piece, Until};
 use crate::watch::Watch;
@@ -62,10 +64,22 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     }
     let tasks: Vec<Task> =
         inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input, range.max(1))).collect();
-    let chunks = run(&inputs, &tasks, settings, watch)?;
-    let sources = tasks.iter().map(|task| task.input);
-    let log = Log::join(inputs, sources.zip(chunks).collect(), settings)?;
-    Ok(Log { skipped, ..log })
+    let width = width(settings);
+    let (rows, tallies) = run(&inputs, &tasks, settings, width, watch)?;
+    let tallies = tasks.iter().map(|task| task.input).zip(tallies);
+    let mut log = Log::new(inputs, tallies, columns(rows, width, settings.threads), settings.fingerprint)?;
+    log.skipped = skipped;
+    Ok(log)
+}
+
+/// The columns that a log read so has.
+fn width(settings: &Settings) -> Width {
+    let wanted = &settings.wishes.overrides;
+    Width {
+        components: wanted.reward.as_ref().map_or(1, Vec::len),
+        partition: wanted.partition.is_some(),
+        fingerprint: settings.fingerprint,
+    }
 }
 
 /// The records of one file that begin in a range of its bytes.
@@ -86,88 +100,92 @@ fn ranges(input: usize, file: &Input, length: u64) -> Vec<Task> {
     (0..count).map(range).collect()
 }
 
-fn run(inputs: &[Input], tasks: &[Task], settings: &Settings, watch: &Watch) -> Result<Vec<Chunk>> {
+/// The rows that each thread has read, and what was found beside them in each task.
+fn run(
+    inputs: &[Input],
+    tasks: &[Task],
+    settings: &Settings,
+    width: Width,
+    watch: &Watch,
+) -> Result<(Vec<Rows>, Vec<Tally>)> {
     let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Chunk>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let seed = Known::seed();
     let work = || {
+        let mut rows = Rows::new(width, seed);
         while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < tasks.len()) {
-            let chunk = chunk(&inputs[tasks[at].input], tasks[at], settings, watch);
-            if chunk.is_err() {
+            let tally = one(&inputs[tasks[at].input], tasks[at], settings, &mut rows, watch);
+            if tally.is_err() {
                 next.store(tasks.len(), Relaxed);
             }
-            *done[at].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(chunk);
+            *done[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(tally);
         }
+        rows.name();
+        rows
     };
-    thread::scope(|scope| {
-        for _ in 1..settings.threads.min(tasks.len()) {
-            scope.spawn(work);
+    let rows = thread::scope(|scope| {
+        let workers: Vec<_> = (1..settings.threads.min(tasks.len())).map(|_| scope.spawn(work)).collect();
+        let mut rows = vec![work()];
+        for worker in workers {
+            rows.push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        work();
+        rows
     });
     // A range left undone comes after one that failed: the failure is met first.
-    let results =
-        done.into_iter().map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner));
-    let mut chunks = Vec::with_capacity(tasks.len());
-    let mut failure = None;
-    for result in results {
-        match result {
-            Some(Ok(chunk)) => chunks.push(chunk),
-            Some(Err(error)) => failure = failure.or(Some(error)),
-            None => {}
-        }
-    }
-    failure.map_or(Ok(chunks), Err)
+    let results = done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
 }
 
-fn chunk(input: &Input, task: Task, settings: &Settings, watch: &Watch) -> Result<Chunk> {
-    let mut scanner = Scanner::new(&input.fields, settings.fingerprint, settings.strict);
-    let mut chunk = scanner.chunk();
+fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows, watch: &Watch) -> Result<Tally> {
+    let mut scanner = Scanner::new(task.input, &input.fields, settings.fingerprint, settings.strict);
+    let mut tally = Tally::default();
     let limit = settings.wishes.max_line_bytes;
+    let mut clock = Clock { watch, bytes: 0 };
     let read = match input.layout {
         Layout::Lines => lines(input, task, limit).and_then(|mut lines| {
             while let Some(piece) = lines.next().map_err(Fail::Read)? {
-                take(&piece, &mut scanner, &mut chunk, watch)?;
+                scanner.piece(&piece, rows, &mut tally);
+                clock.tick(&piece)?;
             }
             Ok(())
         }),
         _ => elements(input, limit).and_then(|mut elements| {
             while let Some(piece) = elements.next().map_err(Fail::Read)? {
-                take(&piece, &mut scanner, &mut chunk, watch)?;
+                scanner.piece(&piece, rows, &mut tally);
+                clock.tick(&piece)?;
             }
             Ok(())
         }),
     };
+    watch.advance(clock.bytes)?;
     match read {
         Err(Fail::Read(error)) if input.source.codec != Codec::Plain && is_damage(&error) => {
-            chunk.bad.push(Bad {
-                reason: Reason::DamagedStream,
-                line: chunk.lines + 1,
-                offset: reached(&chunk),
-            });
+            tally.lines += 1;
+            tally.bad(tally.reached, Reason::DamagedStream);
         }
         Err(Fail::Read(error)) => return Err(Error::io("read", &input.source.path, error)),
         Err(Fail::Other(error)) => return Err(error),
         Ok(()) => {}
     }
-    Ok(chunk)
+    Ok(tally)
 }
 
-/// How far a chunk's rows come in its file.
-fn reached(chunk: &Chunk) -> u64 {
-    let record =
-        chunk.offset.last().zip(chunk.length.last()).map_or(0, |(at, length)| at + u64::from(*length));
-    record.max(chunk.bad.last().map_or(0, |bad| bad.offset))
+/// Looks at the watch now and then: threads that all write to it for every record would wait for each other.
+struct Clock<'a> {
+    watch: &'a Watch,
+    bytes: u64,
 }
 
-fn take(
-    piece: &Piece<'_>,
-    scanner: &mut Scanner,
-    chunk: &mut Chunk,
-    watch: &Watch,
-) -> std::result::Result<(), Fail> {
-    let bytes = if let Piece::Text { bytes, .. } = piece { bytes.len() as u64 } else { 0 };
-    scanner.piece(piece, chunk);
-    watch.advance(bytes + 1).map_err(Fail::Other)
+impl Clock<'_> {
+    const EVERY: u64 = 1 << 18;
+
+    fn tick(&mut self, piece: &Piece<'_>) -> std::result::Result<(), Fail> {
+        self.bytes += 1 + if let Piece::Text { bytes, .. } = piece { bytes.len() as u64 } else { 0 };
+        if self.bytes >= Self::EVERY {
+            self.watch.advance(std::mem::take(&mut self.bytes)).map_err(Fail::Other)?;
+        }
+        Ok(())
+    }
 }
 
 enum Fail {

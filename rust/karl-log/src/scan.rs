@@ -1,16 +1,20 @@
 //! One record's text to one row of columns, or to a reason why not.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use karl_core::rng::id128;
 
-use crate::category::Category;
 use crate::field::{Fault, Path, Wanted, scan, skip_space};
 use crate::format::Fields;
+use crate::rows::{Found, Rows, Spot};
 use crate::split::Piece;
 use crate::trusted;
 use crate::value::{Name, Reward, name, reward};
+
+/// How many places of bad rows are kept for each file; all are counted.
+pub(crate) const PLACES_KEPT: usize = 20;
 
 /// Why a row that was read is no record. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,30 +74,28 @@ pub struct Bad {
     pub offset: u64,
 }
 
-/// Rows with the values that were wanted, in the order they were read.
+/// What was found in a file, or in a range of it, beside its rows.
 #[derive(Debug, Default)]
-pub(crate) struct Chunk {
-    pub(crate) offset: Vec<u64>,
-    pub(crate) length: Vec<u32>,
-    pub(crate) id: Vec<u128>,
-    pub(crate) digest: Vec<u128>,
-    /// One column a component of the reward; NaN where it is missing.
-    pub(crate) components: Vec<Vec<f64>>,
-    pub(crate) group: Category,
-    pub(crate) domain: Category,
-    pub(crate) partition: Category,
-    pub(crate) fingerprint: Vec<u128>,
-    pub(crate) bad: Vec<Bad>,
+pub(crate) struct Tally {
+    /// Rows that are records.
+    pub(crate) rows: u64,
+    /// Rows that are none, by reason.
+    pub(crate) bad: BTreeMap<Reason, u64>,
+    /// The first of them.
+    pub(crate) places: Vec<Bad>,
     pub(crate) lines: u64,
     pub(crate) blank: u64,
     pub(crate) welded: u64,
     pub(crate) duplicate_keys: u64,
     pub(crate) without_id: u64,
+    /// How far the last row comes, or where the last that is none begins.
+    pub(crate) reached: u64,
 }
 
 /// Which slot of the scan holds what.
 #[derive(Debug)]
 pub(crate) struct Scanner {
+    input: usize,
     wanted: Wanted,
     id: Range<usize>,
     group: Option<usize>,
@@ -104,11 +106,13 @@ pub(crate) struct Scanner {
     strict: bool,
     values: Vec<Option<Range<usize>>>,
     name: String,
+    rewards: Vec<f64>,
 }
 
 impl Scanner {
-    /// Prepares to scan records that keep things in `fields`; `fingerprint` asks for a hash of each trajectory.
-    pub(crate) fn new(fields: &Fields, fingerprint: bool, strict: bool) -> Self {
+    /// Prepares to scan the records of a file, which keep things in `fields`; `fingerprint` asks for a hash of each
+    /// trajectory.
+    pub(crate) fn new(input: usize, fields: &Fields, fingerprint: bool, strict: bool) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         let mut add = |more: &mut dyn Iterator<Item = &Path>| {
             let start = paths.len();
@@ -125,58 +129,73 @@ impl Scanner {
         let (group, domain, partition) = (one(group), one(domain), one(partition));
         let wanted = Wanted::new(&paths);
         let values = vec![None; wanted.slots()];
-        Self { wanted, id, group, reward, domain, partition, trajectory, strict, values, name: String::new() }
+        Self {
+            input,
+            wanted,
+            id,
+            group,
+            reward,
+            domain,
+            partition,
+            trajectory,
+            strict,
+            values,
+            name: String::new(),
+            rewards: Vec::new(),
+        }
     }
 
-    /// An empty chunk with a column for each component.
-    pub(crate) fn chunk(&self) -> Chunk {
-        Chunk { components: vec![Vec::new(); self.reward.len()], ..Chunk::default() }
-    }
-
-    /// Adds one piece of a file to a chunk: a record, several that were welded together, or none.
-    pub(crate) fn piece(&mut self, piece: &Piece<'_>, chunk: &mut Chunk) {
-        chunk.lines += 1;
+    /// Takes one piece of a file: a record, several that were welded together, or none.
+    pub(crate) fn piece(&mut self, piece: &Piece<'_>, rows: &mut Rows, tally: &mut Tally) {
+        tally.lines += 1;
         let (offset, bytes, ended) = match *piece {
-            Piece::TooLong { offset } => return chunk.bad(offset, Reason::TooLong),
-            Piece::Cut { offset } => return chunk.bad(offset, Reason::Torn),
+            Piece::TooLong { offset } => return tally.bad(offset, Reason::TooLong),
+            Piece::Cut { offset } => return tally.bad(offset, Reason::Torn),
             Piece::Text { offset, bytes, ended } => (offset, bytes, ended),
         };
         let mut at = skip_space(bytes, 0);
         if at == bytes.len() {
-            chunk.blank += 1;
+            tally.blank += 1;
             return;
         }
         let mut records = 0;
         while at < bytes.len() {
             let place = offset + at as u64;
-            match self.record(&bytes[at..], place, chunk) {
+            match self.record(&bytes[at..], place, rows, tally) {
                 Ok(end) => at = skip_space(bytes, at + end),
                 Err(fault) => {
-                    chunk.bad(place, reason(fault, ended));
+                    tally.bad(place, reason(fault, ended));
                     break;
                 }
             }
             records += 1;
         }
-        chunk.welded += u64::from(records > 1);
+        tally.welded += u64::from(records > 1);
     }
 
-    /// Adds the record at the start of `bytes`; its length.
-    fn record(&mut self, bytes: &[u8], offset: u64, chunk: &mut Chunk) -> Result<usize, Fault> {
+    /// Takes the record at the start of `bytes`; its length.
+    fn record(&mut self, bytes: &[u8], offset: u64, rows: &mut Rows, tally: &mut Tally) -> Result<usize, Fault> {
         let mut values = std::mem::take(&mut self.values);
         let scanned = scan(bytes, &self.wanted, &mut values);
         self.values = values;
         let scanned = scanned?;
         let record = &bytes[..scanned.end];
-        chunk.duplicate_keys += u64::from(scanned.duplicate);
-        if let Err(reason) = self.row(record, offset, scanned.duplicate, chunk) {
-            chunk.bad(offset, reason);
+        tally.duplicate_keys += u64::from(scanned.duplicate);
+        match self.row(record, offset, scanned.duplicate, rows) {
+            Ok(named) => {
+                tally.rows += 1;
+                tally.without_id += u64::from(!named);
+                tally.reached = offset + scanned.end as u64;
+            }
+            Err(reason) => tally.bad(offset, reason),
         }
         Ok(scanned.end)
     }
 
-    fn row(&mut self, record: &[u8], offset: u64, duplicate: bool, chunk: &mut Chunk) -> Result<(), Reason> {
+    /// Adds a row; whether it has an id of its own.
+    fn row(&mut self, record: &[u8], offset: u64, duplicate: bool, rows: &mut Rows) -> Result<bool, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
+        let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
             trusted::parse(record).map_err(|_| Reason::Malformed)?;
             if duplicate {
@@ -185,24 +204,23 @@ impl Scanner {
         }
         let digest = id128(record);
         let named = self.id(record)?;
-        let rewards = self.rewards(record)?;
+        self.rewards(record)?;
         let text = |slot: Option<usize>, reason| text(self.raw(record, slot), reason);
         let group = text(self.group, Reason::BadGroup)?;
         let domain = text(self.domain, Reason::BadCategory)?;
         let partition = text(self.partition, Reason::BadCategory)?;
-        chunk.offset.push(offset);
-        chunk.length.push(length);
-        chunk.without_id += u64::from(!named);
-        chunk.id.push(if named { id128(self.name.as_bytes()) } else { digest });
-        chunk.digest.push(digest);
-        chunk.group.push(group.as_deref());
-        chunk.domain.push(domain.as_deref());
-        chunk.partition.push(partition.as_deref());
-        chunk.components.iter_mut().zip(rewards).for_each(|(column, reward)| column.push(reward));
-        if !self.trajectory.is_empty() {
-            chunk.fingerprint.push(self.fingerprint(record));
-        }
-        Ok(())
+        rows.push(&Found {
+            id: if named { id128(self.name.as_bytes()) } else { digest },
+            digest: upper(digest),
+            spot,
+            length,
+            rewards: &self.rewards,
+            group: group.as_deref(),
+            domain: domain.as_deref(),
+            partition: partition.as_deref(),
+            fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(record)),
+        });
+        Ok(named)
     }
 
     fn raw<'r>(&self, record: &'r [u8], slot: Option<usize>) -> Option<&'r [u8]> {
@@ -226,14 +244,18 @@ impl Scanner {
         Ok(true)
     }
 
-    fn rewards(&self, record: &[u8]) -> Result<Vec<f64>, Reason> {
-        let one = |slot| match reward(self.raw(record, Some(slot))) {
-            Reward::Missing => Ok(f64::NAN),
-            Reward::Value(value) => Ok(value),
-            Reward::Infinite => Err(Reason::RewardInfinite),
-            Reward::NotANumber => Err(Reason::RewardNotANumber),
-        };
-        self.reward.clone().map(one).collect()
+    /// Leaves the components of the reward in `self.rewards`.
+    fn rewards(&mut self, record: &[u8]) -> Result<(), Reason> {
+        self.rewards.clear();
+        for slot in self.reward.clone() {
+            self.rewards.push(match reward(self.raw(record, Some(slot))) {
+                Reward::Missing => f64::NAN,
+                Reward::Value(value) => value,
+                Reward::Infinite => return Err(Reason::RewardInfinite),
+                Reward::NotANumber => return Err(Reason::RewardNotANumber),
+            });
+        }
+        Ok(())
     }
 
     /// A hash of the trajectory's bytes as they were written, absent parts told apart from empty ones.
@@ -248,9 +270,18 @@ impl Scanner {
     }
 }
 
-impl Chunk {
-    fn bad(&mut self, offset: u64, reason: Reason) {
-        self.bad.push(Bad { reason, line: self.lines, offset });
+/// The half of a digest that is kept: enough to order records of one id, and to see that one has changed.
+pub(crate) fn upper(digest: u128) -> u64 {
+    u64::try_from(digest >> 64).unwrap_or(u64::MAX)
+}
+
+impl Tally {
+    pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
+        *self.bad.entry(reason).or_default() += 1;
+        self.reached = self.reached.max(offset);
+        if self.places.len() < PLACES_KEPT {
+            self.places.push(Bad { reason, line: self.lines, offset });
+        }
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::field::unescape;
 
 /// A record's name for itself or its group.
@@ -22,8 +20,8 @@ pub enum Name<'a> {
 pub fn name(raw: Option<&[u8]>) -> Name<'_> {
     let Some(raw) = raw else { return Name::Missing };
     match raw {
-        b"null" => Name::Missing,
         [b'"', ..] => unescape(raw).map_or(Name::Bad, Name::Text),
+        b"null" => Name::Missing,
         b"true" => Name::Text(Cow::Borrowed("true")),
         b"false" => Name::Text(Cow::Borrowed("false")),
         _ => number(raw).map_or(Name::Bad, |text| Name::Text(Cow::Borrowed(text))),
@@ -49,24 +47,41 @@ const LARGEST: f64 = 1e100;
 /// Reads a reward, to the last bit of f64.
 #[must_use]
 pub fn reward(raw: Option<&[u8]>) -> Reward {
+    let Some(raw) = raw else { return Reward::Missing };
     match raw {
-        None | Some(b"null" | b"NaN") => Reward::Missing,
-        Some(b"true") => Reward::Value(1.0),
-        Some(b"false") => Reward::Value(0.0),
-        Some(b"Infinity" | b"-Infinity") => Reward::Infinite,
-        Some(raw) => match number(raw).and_then(|text| text.parse::<f64>().ok()) {
+        [b'-' | b'0'..=b'9', ..] if raw != b"-Infinity" => match number(raw).and_then(|text| text.parse::<f64>().ok()) {
             None => Reward::NotANumber,
             // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
             Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
             Some(_) => Reward::Infinite,
         },
+        b"null" | b"NaN" => Reward::Missing,
+        b"true" => Reward::Value(1.0),
+        b"false" => Reward::Value(0.0),
+        b"Infinity" | b"-Infinity" => Reward::Infinite,
+        _ => Reward::NotANumber,
     }
 }
 
-/// The text of a JSON number, judged by `serde_json`.
+/// The text of a JSON number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, and nothing else.
 fn number(raw: &[u8]) -> Option<&str> {
-    let numeric = raw.first().is_some_and(|first| *first == b'-' || first.is_ascii_digit());
-    numeric.then(|| serde_json::from_slice::<&RawValue>(raw).ok())?.map(RawValue::get)
+    let digits = |raw: &[u8]| raw.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = raw.strip_prefix(b"-").unwrap_or(raw);
+    let whole = digits(rest);
+    let mut rest = &rest[whole..];
+    if whole == 0 || (whole > 1 && raw[raw.len() - rest.len() - whole] == b'0') {
+        return None;
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        rest = &fraction[digits(fraction).max(1).min(fraction.len())..];
+        digits(fraction).checked_sub(1)?;
+    }
+    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
+        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        digits(exponent).checked_sub(1)?;
+        rest = &exponent[digits(exponent)..];
+    }
+    rest.is_empty().then(|| std::str::from_utf8(raw).ok())?
 }
 
 #[cfg(test)]

@@ -221,5 +221,5 @@ impl Log {
 }
 
 fn names(category: &Category) -> Vec<String> {
-    category.names().iter().map(ToString::to_string).collect()
+    category.names().iter().map(str::to_owned).collect()
 }

@@ -63,7 +63,7 @@ pub(crate) fn log_in_ranges(bytes: impl AsRef<[u8]>, range: u64, threads: usize)
 
 /// Everything about the rows that must not depend on how they lay in files.
 pub(crate) fn columns(log: &Log) -> impl PartialEq + std::fmt::Debug + use<> {
-    let category = |column: &karl_log::category::Category| (column.codes().to_vec(), column.names().to_vec());
+    let category = |column: &karl_log::category::Category| (column.codes().to_vec(), column.names().clone());
     let bits = |column: &Vec<f64>| column.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     (
         (log.keys.clone(), log.digests.clone()),
@@ -119,7 +119,7 @@ pub(crate) fn judged(
 /// The rows of a log of one file in the order of the file.
 pub(crate) fn by_line(log: &Log) -> Vec<i64> {
     let mut rows: Vec<i64> = (0..i64::try_from(log.len()).unwrap()).collect();
-    rows.sort_by_key(|&row| log.places[usize::try_from(row).unwrap()].offset);
+    rows.sort_by_key(|&row| log.place(u32::try_from(row).unwrap()).unwrap().offset);
     rows
 }
 

@@ -1,0 +1,168 @@
+//! The rows of all threads as columns, sorted bin by bin.
+
+use super::{Bin, Row, Rows, Spot, Width};
+use crate::category::{Category, Known, Way};
+use crate::parallel::map;
+
+/// All rows as columns, sorted by (id, digest).
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) ids: Vec<u128>,
+    pub(crate) digests: Vec<u64>,
+    pub(crate) spots: Vec<Spot>,
+    pub(crate) lengths: Vec<u32>,
+    pub(crate) components: Vec<Vec<f64>>,
+    pub(crate) group: Category,
+    pub(crate) domain: Category,
+    pub(crate) partition: Category,
+    pub(crate) fingerprints: Vec<u128>,
+}
+
+/// Joins the rows of all threads.
+pub(crate) fn columns(mut threads_rows: Vec<Rows>, width: Width, threads: usize) -> Columns {
+    let mut names = |of: fn(&mut Rows) -> &mut Known| {
+        let sets = threads_rows.iter_mut().map(|rows| std::mem::replace(of(rows), Known::new(0)));
+        Known::merge(sets.collect(), threads)
+    };
+    let (groups, domains, partitions) =
+        (names(|rows| &mut rows.groups), names(|rows| &mut rows.domains), names(|rows| &mut rows.partitions));
+    let renumber = |(at, mut rows): (usize, Rows)| {
+        rows.bins.iter_mut().for_each(|bin| bin.renumber([&groups.1[at], &domains.1[at], &partitions.1[at]]));
+        rows.bins
+    };
+    let bins = join(map(threads_rows.into_iter().enumerate().collect(), threads, renumber));
+    let mut codes = Codes::default();
+    let mut all = Columns::default();
+    let mut rest = Slots::new(&mut all, &mut codes, bins.iter().map(|bin| bin.rows.len()).sum(), width);
+    let work: Vec<_> = bins.into_iter().map(|bin| (rest.split_off(bin.rows.len()), bin)).collect();
+    map(work, threads, |(slots, bin)| slots.fill(&bin));
+    all.group = Category::new(codes.group, &groups.0);
+    all.domain = Category::new(codes.domain, &domains.0);
+    all.partition = Category::new(codes.partition, &partitions.0);
+    all
+}
+
+/// The bins of all threads, bin by bin.
+fn join(threads_bins: Vec<Vec<Bin>>) -> Vec<Bin> {
+    let mut threads_bins = threads_bins.into_iter();
+    let mut all = threads_bins.next().unwrap_or_default();
+    for bins in threads_bins {
+        all.iter_mut().zip(bins).for_each(|(bin, more)| bin.append(more));
+    }
+    all
+}
+
+impl Bin {
+    fn append(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        let more = other.extras;
+        self.extras.components.iter_mut().zip(more.components).for_each(|(all, more)| all.extend(more));
+        self.extras.domain.extend(more.domain);
+        self.extras.partition.extend(more.partition);
+        self.extras.fingerprint.extend(more.fingerprint);
+    }
+
+    /// From one thread's numbers for names to the numbers of all.
+    fn renumber(&mut self, [groups, domains, partitions]: [&Way; 3]) {
+        self.rows.iter_mut().for_each(|row| row.group = groups.code(row.group));
+        self.extras.domain.iter_mut().for_each(|code| *code = domains.code(*code));
+        self.extras.partition.iter_mut().for_each(|code| *code = partitions.code(*code));
+    }
+
+    /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other.
+    fn order(rows: &[Row]) -> Vec<(u64, u32)> {
+        let key = |at: u32| {
+            let row = &rows[at as usize];
+            (row.id, row.digest)
+        };
+        // The upper half of an id tells nearly all apart, without a look at the row.
+        let half = |row: &Row| u64::try_from(row.id >> 64).unwrap_or(u64::MAX);
+        let mut order: Vec<_> = rows.iter().map(half).zip(0..).collect();
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
+        order
+    }
+}
+
+#[derive(Default)]
+struct Codes {
+    group: Vec<u32>,
+    domain: Vec<u32>,
+    partition: Vec<u32>,
+}
+
+/// A stretch of every column, to be filled.
+struct Slots<'a> {
+    ids: &'a mut [u128],
+    digests: &'a mut [u64],
+    spots: &'a mut [Spot],
+    lengths: &'a mut [u32],
+    components: Vec<&'a mut [f64]>,
+    group: &'a mut [u32],
+    domain: &'a mut [u32],
+    partition: &'a mut [u32],
+    fingerprints: &'a mut [u128],
+}
+
+impl<'a> Slots<'a> {
+    fn new(all: &'a mut Columns, codes: &'a mut Codes, rows: usize, width: Width) -> Self {
+        all.ids = vec![0; rows];
+        all.digests = vec![0; rows];
+        all.spots = vec![Spot::default(); rows];
+        all.lengths = vec![0; rows];
+        all.components = vec![vec![0.0; rows]; width.components];
+        all.fingerprints = vec![0; if width.fingerprint { rows } else { 0 }];
+        codes.group = vec![0; rows];
+        codes.domain = vec![0; rows];
+        codes.partition = vec![0; if width.partition { rows } else { 0 }];
+        Self {
+            ids: &mut all.ids,
+            digests: &mut all.digests,
+            spots: &mut all.spots,
+            lengths: &mut all.lengths,
+            components: all.components.iter_mut().map(Vec::as_mut_slice).collect(),
+            group: &mut codes.group,
+            domain: &mut codes.domain,
+            partition: &mut codes.partition,
+            fingerprints: &mut all.fingerprints,
+        }
+    }
+
+    /// The first so many rows of each column; none of a column that the log does not have.
+    fn split_off(&mut self, rows: usize) -> Self {
+        fn off<'a, T>(column: &mut &'a mut [T], rows: usize) -> &'a mut [T] {
+            column.split_off_mut(..rows).unwrap_or_default()
+        }
+        Self {
+            ids: off(&mut self.ids, rows),
+            digests: off(&mut self.digests, rows),
+            spots: off(&mut self.spots, rows),
+            lengths: off(&mut self.lengths, rows),
+            components: self.components.iter_mut().map(|column| off(column, rows)).collect(),
+            group: off(&mut self.group, rows),
+            domain: off(&mut self.domain, rows),
+            partition: off(&mut self.partition, rows),
+            fingerprints: off(&mut self.fingerprints, rows),
+        }
+    }
+
+    fn fill(self, Bin { rows, extras }: &Bin) {
+        let order = Bin::order(rows);
+        gather(self.ids, &order, |at| rows[at].id);
+        gather(self.digests, &order, |at| rows[at].digest);
+        gather(self.spots, &order, |at| rows[at].spot);
+        gather(self.lengths, &order, |at| rows[at].length);
+        gather(self.group, &order, |at| rows[at].group);
+        let mut components = self.components.into_iter();
+        components.next().into_iter().for_each(|column| gather(column, &order, |at| rows[at].reward));
+        components.zip(&extras.components).for_each(|(column, from)| gather(column, &order, |at| from[at]));
+        gather(self.domain, &order, |at| extras.domain[at]);
+        gather(self.partition, &order, |at| extras.partition[at]);
+        gather(self.fingerprints, &order, |at| extras.fingerprint[at]);
+    }
+}
+
+fn gather<T>(column: &mut [T], order: &[(u64, u32)], value: impl Fn(usize) -> T) {
+    for (slot, &(_, at)) in column.iter_mut().zip(order) {
+        *slot = value(at as usize);
+    }
+}
