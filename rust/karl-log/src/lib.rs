@@ -10,6 +10,7 @@
 //! The fast scan ([`field`]) stands beside the trusted one ([`trusted`]), which judges whatever is written. This
 //! crate knows no Python and does no arithmetic on rewards.
 
+mod ahead;
 pub mod category;
 pub mod emit;
 pub mod error;

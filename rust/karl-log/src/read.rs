@@ -59,6 +59,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
             probed => inputs.push(probed?),
         }
     }
+    inputs.iter_mut().for_each(|input| input.source.ahead = settings.threads > 1);
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }

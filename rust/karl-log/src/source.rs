@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
+use crate::ahead::Ahead;
 use crate::error::{Error, Result};
 
 /// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
@@ -56,6 +57,8 @@ pub struct Source {
     pub size: u64,
     /// Last change, in seconds since 1970.
     pub modified_seconds: f64,
+    /// Whether packed bytes are unpacked in a thread of their own.
+    pub ahead: bool,
     /// Whether it may be passed over if it holds no records, as a file that was found in a folder may.
     pub optional: bool,
 }
@@ -82,6 +85,7 @@ impl Source {
             codec: Codec::of(&magic),
             size: facts.len(),
             modified_seconds: modified(&facts),
+            ahead: false,
             optional: false,
         })
     }
@@ -97,11 +101,12 @@ impl Source {
     /// As [`Source::reader`], with the system's own error.
     pub(crate) fn stream(&self) -> io::Result<Box<dyn Read + Send>> {
         let file = File::open(&self.path)?;
-        Ok(match self.codec {
-            Codec::Plain => Box::new(file),
+        let unpacked: Box<dyn Read + Send> = match self.codec {
+            Codec::Plain => return Ok(Box::new(file)),
             Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, file))),
             Codec::Zstd => Box::new(zstd(file)?),
-        })
+        };
+        Ok(if self.ahead { Box::new(Ahead::new(unpacked)) } else { unpacked })
     }
 
     /// A plain file's bytes from `offset` on.

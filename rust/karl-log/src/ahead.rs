@@ -1,0 +1,137 @@
+//! A reader that works ahead: unpacking goes on in a thread of its own while what it gave is looked at.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// How much is handed over at a time: large enough that threads seldom wait for each other, small enough for a cache.
+const BLOCK: usize = 1 << 18;
+
+/// How many blocks the reader may be ahead.
+const AHEAD: usize = 3;
+
+/// The bytes of another reader, read by a thread that ends with them, with an error, or with this.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    full: Receiver<io::Result<Vec<u8>>>,
+    empty: SyncSender<Vec<u8>>,
+    block: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl Ahead {
+    pub(crate) fn new(reader: impl Read + Send + 'static) -> Self {
+        let (fill, full) = sync_channel(AHEAD);
+        let (empty, used) = sync_channel(AHEAD + 2);
+        thread::spawn(move || work(reader, &fill, &used));
+        Self { full, empty, block: Vec::new(), at: 0, ended: false }
+    }
+
+    /// Waits for the next block, and gives the last one back.
+    fn turn(&mut self) -> io::Result<()> {
+        let next = self.full.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+        self.ended = next.as_ref().map_or(true, Vec::is_empty);
+        // Nobody may be there to take it: the reader has come to its end.
+        let _unused = self.empty.try_send(std::mem::replace(&mut self.block, next?));
+        self.at = 0;
+        Ok(())
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.len() && !self.ended {
+            self.turn()?;
+        }
+        let count = self.block[self.at..].as_ref().read(out)?;
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Reads on until there is nothing more, or nobody who wants it. An empty block says that the end was reached; a
+/// failure comes after the bytes before it.
+fn work(mut reader: impl Read, full: &SyncSender<io::Result<Vec<u8>>>, used: &Receiver<Vec<u8>>) {
+    loop {
+        let mut block = used.try_recv().unwrap_or_default();
+        block.clear();
+        let read = (&mut reader).take(BLOCK as u64).read_to_end(&mut block);
+        let empty = block.is_empty();
+        let more = (empty && read.is_err()) || full.send(Ok(block)).is_ok();
+        match read {
+            Ok(_) if more && !empty => {}
+            Ok(_) => return,
+            Err(error) => return drop(full.send(Err(error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives bytes in small pieces, and then fails or ends.
+    struct Source(usize, Option<io::ErrorKind>);
+
+    impl Read for Source {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.min(out.len()).min(1000);
+            if let (0, Some(kind)) = (count, self.1) {
+                return Err(kind.into());
+            }
+            for byte in &mut out[..count] {
+                *byte = u8::try_from(self.0 % 251).unwrap();
+                self.0 -= 1;
+            }
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn what_comes_is_what_was_read_and_then_its_failure() {
+        for length in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK + 7] {
+            let mut wanted = Vec::new();
+            Source(length, None).read_to_end(&mut wanted).unwrap();
+            let mut got = Vec::new();
+            assert_eq!(Ahead::new(Source(length, None)).read_to_end(&mut got).unwrap(), length);
+            assert!(got == wanted, "{length}");
+
+            let mut got = Vec::new();
+            let failed = Ahead::new(Source(length, Some(io::ErrorKind::InvalidData))).read_to_end(&mut got);
+            assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert!(got == wanted, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_left_alone_ends() {
+        struct Told(SyncSender<()>);
+        impl Read for Told {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                Ok(out.len())
+            }
+        }
+        impl Drop for Told {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let (told, ended) = sync_channel(1);
+        let mut ahead = Ahead::new(Told(told));
+        ahead.read_exact(&mut [0; 10]).unwrap();
+        drop(ahead);
+        ended.recv().unwrap();
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_no_end_of_file() {
+        struct Panics;
+        impl Read for Panics {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                panic!("meant")
+            }
+        }
+        assert!(Ahead::new(Panics).read(&mut [0; 10]).is_err());
+    }
+}
