@@ -22,9 +22,9 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     pub(crate) fn new(reader: impl Read + Send + 'static) -> Self {
-        let (fill, full) = sync_channel(AHEAD);
+        let (give, full) = sync_channel(AHEAD);
         let (empty, used) = sync_channel(AHEAD + 2);
-        thread::spawn(move || work(reader, &fill, &used));
+        thread::spawn(move || work(reader, &give, &used));
         Self { full, empty, block: Vec::new(), at: 0, ended: false }
     }
 
@@ -52,17 +52,17 @@ impl Read for Ahead {
 
 /// Reads on until there is nothing more, or nobody who wants it. An empty block says that the end was reached; a
 /// failure comes after the bytes before it.
-fn work(mut reader: impl Read, full: &SyncSender<io::Result<Vec<u8>>>, used: &Receiver<Vec<u8>>) {
+fn work(mut reader: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, used: &Receiver<Vec<u8>>) {
     loop {
         let mut block = used.try_recv().unwrap_or_default();
         block.clear();
         let read = (&mut reader).take(BLOCK as u64).read_to_end(&mut block);
         let empty = block.is_empty();
-        let more = (empty && read.is_err()) || full.send(Ok(block)).is_ok();
+        let more = (empty && read.is_err()) || give.send(Ok(block)).is_ok();
         match read {
             Ok(_) if more && !empty => {}
             Ok(_) => return,
-            Err(error) => return drop(full.send(Err(error))),
+            Err(error) => return drop(give.send(Err(error))),
         }
     }
 }

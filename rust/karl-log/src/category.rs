@@ -1,5 +1,6 @@
 //! A column of names as small codes: group, domain, partition.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hashbrown::HashTable;
@@ -63,7 +64,7 @@ impl Names {
 /// for the text too; that two of ten million names share them has a chance of 10^-15. The seed differs from process
 /// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, so that
 /// sets can be merged part by part.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Known {
     parts: Vec<Part>,
     seed: u64,
@@ -115,7 +116,9 @@ impl Known {
         for (names, found) in map(parts, threads, |parts| Part::merge(parts, seed)) {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
             for (way, mut codes) in ways.iter_mut().zip(found) {
-                codes.iter_mut().for_each(|code| *code += start);
+                for code in &mut codes {
+                    *code += start;
+                }
                 way.0.push(codes);
             }
             all.append(&names);
@@ -166,7 +169,7 @@ impl Way {
     }
 }
 
-/// Some names side by side, not distinct.
+/// Some names, not distinct.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     text: String,
@@ -179,26 +182,29 @@ impl Batch {
         self.ends.push(self.text.len());
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().filter_map(move |&end| self.text.get(std::mem::replace(&mut start, end)..end))
+    }
+
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
-    }
-
-    pub(crate) fn get(&self, at: usize) -> &str {
-        &self.text[at.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[at]]
     }
 }
 
 /// Names in order of first use, and one code a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Category {
+    /// Empty where no row has a name.
     codes: Vec<u32>,
+    rows: usize,
     names: Names,
 }
 
 impl Category {
-    /// A column whose names are to be numbered anew, by first use.
-    pub(crate) fn new(mut codes: Vec<u32>, names: &Names) -> Self {
+    /// A column of so many rows whose names are to be numbered anew, by first use; no codes for a column without any.
+    pub(crate) fn new(mut codes: Vec<u32>, rows: usize, names: &Names) -> Self {
         let mut used = Names::default();
         let mut fresh = vec![NONE; names.len()];
         for code in &mut codes {
@@ -208,13 +214,17 @@ impl Category {
             }
             *code = *slot;
         }
-        Self { codes, names: used }
+        Self { codes, rows, names: used }
     }
 
     /// One code a row; [`NONE`] where the record has no name.
     #[must_use]
-    pub fn codes(&self) -> &[u32] {
-        &self.codes
+    pub fn codes(&self) -> Cow<'_, [u32]> {
+        if self.codes.len() == self.rows {
+            Cow::Borrowed(&self.codes)
+        } else {
+            Cow::Owned(vec![NONE; self.rows])
+        }
     }
 
     /// The names by code.
@@ -234,12 +244,12 @@ impl Category {
     pub fn count(&self, rows: Option<&[u32]>) -> (Vec<u64>, u64) {
         let mut counts = vec![0; self.names.len()];
         let mut none = 0;
-        let mut add = |code: u32| *counts.get_mut(code as usize).unwrap_or(&mut none) += 1;
+        let mut add = |code: Option<&u32>| {
+            *code.and_then(|&code| counts.get_mut(code as usize)).unwrap_or(&mut none) += 1;
+        };
         match rows {
-            None => self.codes.iter().copied().for_each(&mut add),
-            Some(rows) => {
-                rows.iter().filter_map(|&row| self.codes.get(row as usize)).copied().for_each(&mut add);
-            }
+            None => (0..self.rows).for_each(|row| add(self.codes.get(row))),
+            Some(rows) => rows.iter().for_each(|&row| add(self.codes.get(row as usize))),
         }
         (counts, none)
     }

@@ -120,7 +120,8 @@ impl Log {
     pub fn duplicates(&self) -> (u64, Option<u64>) {
         let ids = (0..self.keys.len()).filter(|&row| self.keys.get(row).ordinal > 0).count() as u64;
         let trajectories = self.fingerprints.as_ref().map(|fingerprints| {
-            let distinct: HashSet<_> = self.group.codes().iter().zip(fingerprints).collect();
+            let codes = self.group.codes();
+            let distinct: HashSet<_> = codes.iter().zip(fingerprints).collect();
             (fingerprints.len() - distinct.len()) as u64
         });
         (ids, trajectories)

@@ -14,7 +14,7 @@ use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
-use crate::rows::{Rows, Width, columns};
+use crate::rows::{Rows, columns};
 use crate::scan::{Reason, Scanner, Tally};
 use crate::source::{Codec, Source, is_damage};
 use crate::split::{Elements, Lines, Piece, Until};
@@ -59,28 +59,21 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
             probed => inputs.push(probed?),
         }
     }
-    inputs.iter_mut().for_each(|input| input.source.ahead = settings.threads > 1);
+    for input in &mut inputs {
+        input.source.ahead = settings.threads > 1;
+    }
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
     let tasks: Vec<Task> =
         inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input, range.max(1))).collect();
-    let width = width(settings);
-    let (rows, tallies) = run(&inputs, &tasks, settings, width, watch)?;
+    let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
+    let (rows, tallies) = run(&inputs, &tasks, settings, components, watch)?;
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
-    let mut log = Log::new(inputs, tallies, columns(rows, width, settings.threads), settings.fingerprint)?;
+    let columns = columns(rows, components, settings.threads);
+    let mut log = Log::new(inputs, tallies, columns, settings.fingerprint)?;
     log.skipped = skipped;
     Ok(log)
-}
-
-/// The columns that a log read so has.
-fn width(settings: &Settings) -> Width {
-    let wanted = &settings.wishes.overrides;
-    Width {
-        components: wanted.reward.as_ref().map_or(1, Vec::len),
-        partition: wanted.partition.is_some(),
-        fingerprint: settings.fingerprint,
-    }
 }
 
 /// The records of one file that begin in a range of its bytes.
@@ -106,14 +99,14 @@ fn run(
     inputs: &[Input],
     tasks: &[Task],
     settings: &Settings,
-    width: Width,
+    components: usize,
     watch: &Watch,
 ) -> Result<(Vec<Rows>, Vec<Tally>)> {
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let seed = Known::seed();
     let work = || {
-        let mut rows = Rows::new(width, seed);
+        let mut rows = Rows::new(components, seed);
         while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < tasks.len()) {
             let tally = one(&inputs[tasks[at].input], tasks[at], settings, &mut rows, watch);
             if tally.is_err() {
@@ -133,7 +126,8 @@ fn run(
         rows
     });
     // A range left undone comes after one that failed: the failure is met first.
-    let results = done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let results =
+        done.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
     Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
 }
 

@@ -174,7 +174,13 @@ impl Scanner {
     }
 
     /// Takes the record at the start of `bytes`; its length.
-    fn record(&mut self, bytes: &[u8], offset: u64, rows: &mut Rows, tally: &mut Tally) -> Result<usize, Fault> {
+    fn record(
+        &mut self,
+        bytes: &[u8],
+        offset: u64,
+        rows: &mut Rows,
+        tally: &mut Tally,
+    ) -> Result<usize, Fault> {
         let mut values = std::mem::take(&mut self.values);
         let scanned = scan(bytes, &self.wanted, &mut values);
         self.values = values;
@@ -203,14 +209,14 @@ impl Scanner {
             }
         }
         let digest = id128(record);
-        let named = self.id(record)?;
+        let id = self.id(record)?;
         self.rewards(record)?;
         let text = |slot: Option<usize>, reason| text(self.raw(record, slot), reason);
         let group = text(self.group, Reason::BadGroup)?;
         let domain = text(self.domain, Reason::BadCategory)?;
         let partition = text(self.partition, Reason::BadCategory)?;
         rows.push(&Found {
-            id: if named { id128(self.name.as_bytes()) } else { digest },
+            id: id.unwrap_or(digest),
             digest: upper(digest),
             spot,
             length,
@@ -220,20 +226,24 @@ impl Scanner {
             partition: partition.as_deref(),
             fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(record)),
         });
-        Ok(named)
+        Ok(id.is_some())
     }
 
     fn raw<'r>(&self, record: &'r [u8], slot: Option<usize>) -> Option<&'r [u8]> {
         record.get(self.values.get(slot?)?.clone()?)
     }
 
-    /// Leaves the id's text in `self.name`; whether the record has all of its parts.
-    fn id(&mut self, record: &[u8]) -> Result<bool, Reason> {
+    /// The hash of the id's text; none where the record lacks a part of it.
+    fn id(&mut self, record: &[u8]) -> Result<Option<u128>, Reason> {
+        if self.id.len() == 1 {
+            let name = text(self.raw(record, Some(self.id.start)), Reason::BadId)?;
+            return Ok(name.map(|name| id128(name.as_bytes())));
+        }
         let mut whole = std::mem::take(&mut self.name);
         whole.clear();
         for slot in self.id.clone() {
             let Some(part) = text(self.raw(record, Some(slot)), Reason::BadId)? else {
-                return Ok(false);
+                return Ok(None);
             };
             if slot > self.id.start {
                 whole.push('/');
@@ -241,7 +251,7 @@ impl Scanner {
             whole.push_str(&part);
         }
         self.name = whole;
-        Ok(true)
+        Ok(Some(id128(self.name.as_bytes())))
     }
 
     /// Leaves the components of the reward in `self.rewards`.

@@ -49,12 +49,14 @@ const LARGEST: f64 = 1e100;
 pub fn reward(raw: Option<&[u8]>) -> Reward {
     let Some(raw) = raw else { return Reward::Missing };
     match raw {
-        [b'-' | b'0'..=b'9', ..] if raw != b"-Infinity" => match number(raw).and_then(|text| text.parse::<f64>().ok()) {
-            None => Reward::NotANumber,
-            // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
-            Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
-            Some(_) => Reward::Infinite,
-        },
+        [b'-' | b'0'..=b'9', ..] if raw != b"-Infinity" => {
+            match number(raw).and_then(|text| text.parse::<f64>().ok()) {
+                None => Reward::NotANumber,
+                // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
+                Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
+                Some(_) => Reward::Infinite,
+            }
+        }
         b"null" | b"NaN" => Reward::Missing,
         b"true" => Reward::Value(1.0),
         b"false" => Reward::Value(0.0),
@@ -77,7 +79,8 @@ fn number(raw: &[u8]) -> Option<&str> {
         digits(fraction).checked_sub(1)?;
     }
     if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent = exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
         digits(exponent).checked_sub(1)?;
         rest = &exponent[digits(exponent)..];
     }

@@ -14,9 +14,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use memchr::memchr;
-
 use crate::error::{Error, Result};
+use skip::string;
 pub(crate) use skip::{skip_space, skip_string, skip_value};
 
 /// A dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.
@@ -215,11 +214,12 @@ impl Cursor<'_> {
             return Err(Fault::Malformed(self.at));
         }
         let start = self.at;
-        self.at = skip_string(self.bytes, start)?;
-        let key = &self.bytes[start + 1..self.at - 1];
-        Ok(match memchr(b'\\', key) {
-            None => node.child(key),
-            Some(_) => unescape(&self.bytes[start..self.at]).and_then(|key| node.child(key.as_bytes())),
+        let (end, escaped) = string(self.bytes, start)?;
+        self.at = end;
+        Ok(if escaped {
+            unescape(&self.bytes[start..end]).and_then(|key| node.child(key.as_bytes()))
+        } else {
+            node.child(&self.bytes[start + 1..end - 1])
         })
     }
 
@@ -242,6 +242,10 @@ impl Cursor<'_> {
 pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1))?;
     // No way out of the loop: names are short, and this way it is a handful of instructions.
-    let odd = inner.iter().fold(false, |odd, &byte| odd | (byte < 0x20) | (byte == b'\\'));
-    if odd { serde_json::from_slice(quoted).ok().map(Cow::Owned) } else { std::str::from_utf8(inner).ok().map(Cow::Borrowed) }
+    let odd = inner.iter().fold(false, |odd, byte| odd | matches!(byte, ..0x20 | b'\\'));
+    if odd {
+        serde_json::from_slice(quoted).ok().map(Cow::Owned)
+    } else {
+        std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+    }
 }

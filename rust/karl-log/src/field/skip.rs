@@ -32,22 +32,39 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Step<usize> {
 }
 
 fn skip_scalar(bytes: &[u8], at: usize) -> Step<usize> {
-    let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
-    match bytes[at..].iter().position(ends) {
+    match bytes[at..].iter().position(|&byte| ENDS_SCALAR[usize::from(byte)]) {
         None => Err(Fault::Truncated),
         Some(0) => Err(Fault::Malformed(at)),
         Some(length) => Ok(at + length),
     }
 }
 
+/// Which bytes end a number or a word.
+const ENDS_SCALAR: [bool; 256] = {
+    let mut ends = [false; 256];
+    let (mut at, bytes) = (0, b",}] \t\n\r");
+    while at < bytes.len() {
+        ends[bytes[at] as usize] = true;
+        at += 1;
+    }
+    ends
+};
+
 /// The position after the string whose opening quote is at `at`.
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Step<usize> {
+    string(bytes, at).map(|(end, _)| end)
+}
+
+/// The same, and whether there is an escape in the string.
+pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
     let mut from = at + 1;
+    let mut escaped = false;
     while let Some(found) = quote_or_backslash(bytes.get(from..).unwrap_or_default()) {
         from += found + 1;
         if bytes[from - 1] == b'"' {
-            return Ok(from);
+            return Ok((from, escaped));
         }
+        escaped = true;
         from += 1;
     }
     Err(Fault::Truncated)
@@ -153,7 +170,9 @@ impl Bits {
         let mut bits = Self { quote: 0, backslash: 0, open: 0, close: 0 };
         for (number, part) in parts.iter().enumerate() {
             let part = u8x16::new(*part);
-            let is = |part: u8x16, byte: u8| u64::from(part.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * number);
+            let is = |part: u8x16, byte: u8| {
+                u64::from(part.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * number)
+            };
             // Square brackets differ from curly ones in this bit alone, and no other byte becomes one by it.
             let curly = part | u8x16::splat(0x20);
             bits.quote |= is(part, b'"');

@@ -1,9 +1,9 @@
 //! Rows on their way from a file to columns, in the order that depends on the records alone.
 //!
-//! Each reading thread deals its rows into bins by the first byte of their id. Ids are hashes, so the bins are
-//! even, and the order of all rows is the order of the bins and within each the order of (id, digest): every bin is
-//! sorted alone, in cache, by whichever thread is free. A bin is freed as its rows reach their columns, so that
-//! the log is never in memory twice.
+//! Each reading thread deals its rows into bins by the first bits of their id. Ids are hashes, so the bins are even,
+//! and the order of all rows is the order of the bins and within each that of (id, digest): every bin is sorted alone
+//! ([`sorted`]), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
+//! in memory twice; few and large bins are given back to the system, where many small ones would not be.
 
 mod sorted;
 
@@ -11,9 +11,10 @@ pub(crate) use sorted::{Columns, columns};
 
 use crate::category::{Batch, Known, NONE};
 
-const BINS: usize = 256;
+/// How many bits of an id tell its bin.
+const BIN_BITS: u32 = 5;
 
-/// How many bits of a place are the offset: 16 TiB a file, and a million files.
+/// How many bits of a spot are the offset: 16 TiB a file, and a million files.
 const OFFSET_BITS: u32 = 44;
 
 /// Where a record lies.
@@ -59,7 +60,7 @@ pub(crate) struct Row {
     pub(crate) group: u32,
 }
 
-/// Columns that are empty in most logs.
+/// Columns that are empty in many logs.
 #[derive(Debug, Default)]
 struct Extras {
     /// The components of the reward after the first.
@@ -75,24 +76,14 @@ struct Bin {
     extras: Extras,
 }
 
-/// Which columns a log has.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Width {
-    /// Components of the reward.
-    pub(crate) components: usize,
-    pub(crate) partition: bool,
-    pub(crate) fingerprint: bool,
-}
-
 /// The rows that one thread has read.
 #[derive(Debug)]
 pub(crate) struct Rows {
     bins: Vec<Bin>,
-    groups: Known,
     unnamed: Unnamed,
+    groups: Known,
     domains: Known,
     partitions: Known,
-    width: Width,
 }
 
 /// One record, as the scan found it.
@@ -111,12 +102,13 @@ pub(crate) struct Found<'a> {
 }
 
 impl Rows {
-    /// None yet. Threads that read one log have to be given one seed.
-    pub(crate) fn new(width: Width, seed: u64) -> Self {
-        let extras = || Extras { components: vec![Vec::new(); width.components - 1], ..Extras::default() };
-        let bins = (0..BINS).map(|_| Bin { rows: Vec::new(), extras: extras() }).collect();
+    /// None yet, with so many components of the reward. Threads that read one log have to be given one seed.
+    pub(crate) fn new(components: usize, seed: u64) -> Self {
+        let extras =
+            || Extras { components: vec![Vec::new(); components.saturating_sub(1)], ..Extras::default() };
+        let bins = (0..1 << BIN_BITS).map(|_| Bin { rows: Vec::new(), extras: extras() }).collect();
         let known = || Known::new(seed);
-        Self { bins, groups: known(), unnamed: Unnamed::default(), domains: known(), partitions: known(), width }
+        Self { bins, unnamed: Unnamed::default(), groups: known(), domains: known(), partitions: known() }
     }
 
     pub(crate) fn push(&mut self, found: &Found<'_>) {
@@ -126,15 +118,12 @@ impl Rows {
         if let Some(group) = found.group {
             self.unnamed.push(group, (bin, rows.len()));
         }
-        rows.push(Row { id, digest, spot, reward: found.rewards[0], length, group: NONE });
-        for (column, &reward) in extras.components.iter_mut().zip(&found.rewards[1..]) {
-            column.push(reward);
-        }
-        extras.domain.push(self.domains.code(found.domain));
-        if self.width.partition {
-            extras.partition.push(self.partitions.code(found.partition));
-        }
+        let (reward, more) = found.rewards.split_first().unwrap_or((&f64::NAN, &[]));
+        extras.components.iter_mut().zip(more).for_each(|(column, &reward)| column.push(reward));
+        add(&mut extras.domain, rows.len(), self.domains.code(found.domain));
+        add(&mut extras.partition, rows.len(), self.partitions.code(found.partition));
         extras.fingerprint.extend(found.fingerprint);
+        rows.push(Row { id, digest, spot, reward: *reward, length, group: NONE });
         if self.unnamed.rows.len() == Unnamed::MOST {
             self.name();
         }
@@ -143,8 +132,8 @@ impl Rows {
     /// Gives their groups to the rows that wait for them; to be called once more after the last row.
     pub(crate) fn name(&mut self) {
         let Self { bins, groups, unnamed, .. } = self;
-        for (at, &(bin, row)) in unnamed.rows.iter().enumerate() {
-            bins[bin].rows[row].group = groups.code(Some(unnamed.names.get(at)));
+        for (&(bin, row), name) in unnamed.rows.iter().zip(unnamed.names.iter()) {
+            bins[bin].rows[row].group = groups.code(Some(name));
         }
         unnamed.names.clear();
         unnamed.rows.clear();
@@ -168,7 +157,15 @@ impl Unnamed {
     }
 }
 
-/// The first byte of an id.
+/// Adds a row's code after those of so many rows; a column begins with its first name, so that one without any is empty.
+fn add(column: &mut Vec<u32>, before: usize, code: u32) {
+    if code != NONE || !column.is_empty() {
+        column.resize(before, NONE);
+        column.push(code);
+    }
+}
+
+/// The bin of an id.
 fn bin(id: u128) -> usize {
-    usize::from(id.to_be_bytes()[0])
+    usize::try_from(id >> (u128::BITS - BIN_BITS)).unwrap_or(0)
 }

@@ -1,10 +1,10 @@
-//! The rows of all threads as columns, sorted bin by bin.
+//! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::{Bin, Row, Rows, Spot, Width};
-use crate::category::{Category, Known, Way};
+use super::{Bin, Row, Rows, Spot};
+use crate::category::{Category, Known, NONE, Way};
 use crate::parallel::map;
 
-/// All rows as columns, sorted by (id, digest).
+/// All rows as columns.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) ids: Vec<u128>,
@@ -19,26 +19,28 @@ pub(crate) struct Columns {
 }
 
 /// Joins the rows of all threads.
-pub(crate) fn columns(mut threads_rows: Vec<Rows>, width: Width, threads: usize) -> Columns {
+pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -> Columns {
     let mut names = |of: fn(&mut Rows) -> &mut Known| {
-        let sets = threads_rows.iter_mut().map(|rows| std::mem::replace(of(rows), Known::new(0)));
-        Known::merge(sets.collect(), threads)
+        Known::merge(parts.iter_mut().map(|rows| std::mem::take(of(rows))).collect(), threads)
     };
-    let (groups, domains, partitions) =
-        (names(|rows| &mut rows.groups), names(|rows| &mut rows.domains), names(|rows| &mut rows.partitions));
+    let (groups, group_ways) = names(|rows| &mut rows.groups);
+    let (domains, domain_ways) = names(|rows| &mut rows.domains);
+    let (partitions, partition_ways) = names(|rows| &mut rows.partitions);
     let renumber = |(at, mut rows): (usize, Rows)| {
-        rows.bins.iter_mut().for_each(|bin| bin.renumber([&groups.1[at], &domains.1[at], &partitions.1[at]]));
+        let ways = [&group_ways[at], &domain_ways[at], &partition_ways[at]];
+        rows.bins.iter_mut().for_each(|bin| bin.renumber(ways));
         rows.bins
     };
-    let bins = join(map(threads_rows.into_iter().enumerate().collect(), threads, renumber));
+    let bins = join(map(parts.into_iter().enumerate().collect(), threads, renumber));
     let mut codes = Codes::default();
     let mut all = Columns::default();
-    let mut rest = Slots::new(&mut all, &mut codes, bins.iter().map(|bin| bin.rows.len()).sum(), width);
+    let count = bins.iter().map(|bin| bin.rows.len()).sum();
+    let mut rest = Slots::new(&mut all, &mut codes, &bins, count, components);
     let work: Vec<_> = bins.into_iter().map(|bin| (rest.split_off(bin.rows.len()), bin)).collect();
     map(work, threads, |(slots, bin)| slots.fill(&bin));
-    all.group = Category::new(codes.group, &groups.0);
-    all.domain = Category::new(codes.domain, &domains.0);
-    all.partition = Category::new(codes.partition, &partitions.0);
+    all.group = Category::new(codes.group, count, &groups);
+    all.domain = Category::new(codes.domain, count, &domains);
+    all.partition = Category::new(codes.partition, count, &partitions);
     all
 }
 
@@ -54,12 +56,16 @@ fn join(threads_bins: Vec<Vec<Bin>>) -> Vec<Bin> {
 
 impl Bin {
     fn append(&mut self, other: Self) {
+        let (extras, more) = (&mut self.extras, other.extras);
+        extras.components.iter_mut().zip(more.components).for_each(|(all, more)| all.extend(more));
+        for (all, more) in [(&mut extras.domain, more.domain), (&mut extras.partition, more.partition)] {
+            if !more.is_empty() {
+                all.resize(self.rows.len(), NONE);
+                all.extend(more);
+            }
+        }
+        extras.fingerprint.extend(more.fingerprint);
         self.rows.extend(other.rows);
-        let more = other.extras;
-        self.extras.components.iter_mut().zip(more.components).for_each(|(all, more)| all.extend(more));
-        self.extras.domain.extend(more.domain);
-        self.extras.partition.extend(more.partition);
-        self.extras.fingerprint.extend(more.fingerprint);
     }
 
     /// From one thread's numbers for names to the numbers of all.
@@ -69,11 +75,12 @@ impl Bin {
         self.extras.partition.iter_mut().for_each(|code| *code = partitions.code(*code));
     }
 
-    /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other.
+    /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
+    /// keeps the order from depending on threads.
     fn order(rows: &[Row]) -> Vec<(u64, u32)> {
         let key = |at: u32| {
             let row = &rows[at as usize];
-            (row.id, row.digest)
+            (row.id, row.digest, row.spot)
         };
         // The upper half of an id tells nearly all apart, without a look at the row.
         let half = |row: &Row| u64::try_from(row.id >> 64).unwrap_or(u64::MAX);
@@ -104,16 +111,24 @@ struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    fn new(all: &'a mut Columns, codes: &'a mut Codes, rows: usize, width: Width) -> Self {
-        all.ids = vec![0; rows];
-        all.digests = vec![0; rows];
-        all.spots = vec![Spot::default(); rows];
-        all.lengths = vec![0; rows];
-        all.components = vec![vec![0.0; rows]; width.components];
-        all.fingerprints = vec![0; if width.fingerprint { rows } else { 0 }];
-        codes.group = vec![0; rows];
-        codes.domain = vec![0; rows];
-        codes.partition = vec![0; if width.partition { rows } else { 0 }];
+    /// Columns of so many rows; those that no bin has stay empty.
+    fn new(
+        all: &'a mut Columns,
+        codes: &'a mut Codes,
+        bins: &[Bin],
+        count: usize,
+        components: usize,
+    ) -> Self {
+        let has = |any: fn(&Bin) -> bool| if bins.iter().any(any) { count } else { 0 };
+        all.ids = vec![0; count];
+        all.digests = vec![0; count];
+        all.spots = vec![Spot::default(); count];
+        all.lengths = vec![0; count];
+        all.components = vec![vec![0.0; count]; components];
+        all.fingerprints = vec![0; has(|bin| !bin.extras.fingerprint.is_empty())];
+        codes.group = vec![0; has(|bin| bin.rows.iter().any(|row| row.group != NONE))];
+        codes.domain = vec![0; has(|bin| !bin.extras.domain.is_empty())];
+        codes.partition = vec![0; has(|bin| !bin.extras.partition.is_empty())];
         Self {
             ids: &mut all.ids,
             digests: &mut all.digests,
@@ -129,19 +144,20 @@ impl<'a> Slots<'a> {
 
     /// The first so many rows of each column; none of a column that the log does not have.
     fn split_off(&mut self, rows: usize) -> Self {
-        fn off<'a, T>(column: &mut &'a mut [T], rows: usize) -> &'a mut [T] {
-            column.split_off_mut(..rows).unwrap_or_default()
-        }
         Self {
-            ids: off(&mut self.ids, rows),
-            digests: off(&mut self.digests, rows),
-            spots: off(&mut self.spots, rows),
-            lengths: off(&mut self.lengths, rows),
-            components: self.components.iter_mut().map(|column| off(column, rows)).collect(),
-            group: off(&mut self.group, rows),
-            domain: off(&mut self.domain, rows),
-            partition: off(&mut self.partition, rows),
-            fingerprints: off(&mut self.fingerprints, rows),
+            ids: self.ids.split_off_mut(..rows).unwrap_or_default(),
+            digests: self.digests.split_off_mut(..rows).unwrap_or_default(),
+            spots: self.spots.split_off_mut(..rows).unwrap_or_default(),
+            lengths: self.lengths.split_off_mut(..rows).unwrap_or_default(),
+            components: self
+                .components
+                .iter_mut()
+                .filter_map(|column| column.split_off_mut(..rows))
+                .collect(),
+            group: self.group.split_off_mut(..rows).unwrap_or_default(),
+            domain: self.domain.split_off_mut(..rows).unwrap_or_default(),
+            partition: self.partition.split_off_mut(..rows).unwrap_or_default(),
+            fingerprints: self.fingerprints.split_off_mut(..rows).unwrap_or_default(),
         }
     }
 
@@ -155,8 +171,8 @@ impl<'a> Slots<'a> {
         let mut components = self.components.into_iter();
         components.next().into_iter().for_each(|column| gather(column, &order, |at| rows[at].reward));
         components.zip(&extras.components).for_each(|(column, from)| gather(column, &order, |at| from[at]));
-        gather(self.domain, &order, |at| extras.domain[at]);
-        gather(self.partition, &order, |at| extras.partition[at]);
+        gather(self.domain, &order, |at| extras.domain.get(at).copied().unwrap_or(NONE));
+        gather(self.partition, &order, |at| extras.partition.get(at).copied().unwrap_or(NONE));
         gather(self.fingerprints, &order, |at| extras.fingerprint[at]);
     }
 }
