@@ -108,18 +108,25 @@ struct Blocks {
 
 impl Blocks {
     /// The position after the container's end, if it is in this block.
+    #[inline]
     fn feed(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let bits = Bits::of(block);
         let quotes = bits.quote & !self.escaped(bits.backslash);
         let inside = parity(quotes) ^ self.in_string;
         self.in_string = 0_u64.wrapping_sub(inside >> 63);
-        let (open, close) = (bits.open & !inside, bits.close & !inside);
+        let brackets = bits.bracket & !inside;
+        if brackets == 0 { None } else { self.brackets(brackets, block) }
+    }
+
+    /// Counts the brackets, or walks them where the end may be among them.
+    fn brackets(&mut self, brackets: u64, block: &[u8; BLOCK]) -> Option<usize> {
+        let close = brackets & Bits::close(block);
         let closed = close.count_ones() as usize;
-        if closed < self.depth {
-            self.depth = self.depth + open.count_ones() as usize - closed;
-            return None;
+        if closed >= self.depth {
+            return self.walk(brackets & !close, close);
         }
-        self.walk(open, close)
+        self.depth = self.depth + (brackets.count_ones() as usize - closed) - closed;
+        None
     }
 
     /// Bracket after bracket: this block may hold the end.
@@ -157,32 +164,37 @@ impl Blocks {
 }
 
 /// One bit a byte.
+#[derive(Default)]
 struct Bits {
     quote: u64,
     backslash: u64,
-    open: u64,
-    close: u64,
+    bracket: u64,
 }
 
 impl Bits {
+    #[inline]
     fn of(block: &[u8; BLOCK]) -> Self {
-        let (parts, _) = block.as_chunks::<16>();
-        let mut bits = Self { quote: 0, backslash: 0, open: 0, close: 0 };
-        for (number, part) in parts.iter().enumerate() {
+        let mut bits = Self::default();
+        for (number, part) in block.as_chunks::<16>().0.iter().enumerate() {
             let part = u8x16::new(*part);
-            let is = |part: u8x16, byte: u8| {
-                u64::from(part.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * number)
-            };
-            // Square brackets differ from curly ones in this bit alone, and no other byte becomes one by it.
-            let curly = part | u8x16::splat(0x20);
-            bits.quote |= is(part, b'"');
-            bits.backslash |= is(part, b'\\');
-            bits.open |= is(curly, b'{');
-            bits.close |= is(curly, b'}');
+            let shifted = |found: u8x16| u64::from(found.to_bitmask()) << (16 * number);
+            let curly = part | CURLY;
+            bits.quote |= shifted(part.simd_eq(u8x16::splat(b'"')));
+            bits.backslash |= shifted(part.simd_eq(u8x16::splat(b'\\')));
+            bits.bracket |= shifted(curly.simd_eq(u8x16::splat(b'{')) | curly.simd_eq(u8x16::splat(b'}')));
         }
         bits
     }
+
+    fn close(block: &[u8; BLOCK]) -> u64 {
+        let parts = block.as_chunks::<16>().0.iter().map(|part| u8x16::new(*part) | CURLY);
+        let bits = parts.map(|part| u64::from(part.simd_eq(u8x16::splat(b'}')).to_bitmask()));
+        bits.enumerate().fold(0, |all, (number, bits)| all | bits << (16 * number))
+    }
 }
+
+/// Square brackets differ from curly ones in this bit alone, and no other byte becomes one by it.
+const CURLY: u8x16 = u8x16::new([0x20; 16]);
 
 /// Bit i is the parity of the bits up to i.
 fn parity(mut bits: u64) -> u64 {
