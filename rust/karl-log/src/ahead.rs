@@ -5,10 +5,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// How much is handed over at a time: large enough that threads seldom wait for each other, small enough for a cache.
-const BLOCK: usize = 1 << 18;
+const BLOCK: usize = 1 << 20;
 
 /// How many blocks the reader may be ahead.
-const AHEAD: usize = 3;
+const AHEAD: usize = 2;
 
 /// The bytes of another reader, read by a thread that ends with them, with an error, or with this.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Read for Ahead {
 /// failure comes after the bytes before it.
 fn work(mut reader: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, used: &Receiver<Vec<u8>>) {
     loop {
-        let mut block = used.try_recv().unwrap_or_default();
+        let mut block = used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BLOCK));
         block.clear();
         let read = (&mut reader).take(BLOCK as u64).read_to_end(&mut block);
         let empty = block.is_empty();
