@@ -7,6 +7,7 @@ use karl_core::rng::id128;
 
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::parallel::map;
 use crate::rows::Place;
 use crate::scan::upper;
 use crate::source::{Codec, Source, is_damage};
@@ -14,40 +15,69 @@ use crate::watch::Watch;
 
 /// Reads records again, as they came; the result is in the order of `rows`.
 ///
+/// Packed files are unpacked side by side, one a thread; the rows of plain ones are shared among the threads.
+///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
 /// scanned, [`Error::Draw`] for a row that the log does not have, [`Error::Interrupted`].
-pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
-    let places = rows.iter().enumerate().map(|(at, &row)| place(log, at, row)).collect::<Result<Vec<_>>>()?;
-    let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_unstable_by_key(|&at| (places[at].input, places[at].offset));
+pub fn fetch(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    let mut wanted =
+        rows.iter().enumerate().map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()?;
+    wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
     let mut records = vec![Vec::new(); rows.len()];
-    for of_one_file in order.chunk_by(|&a, &b| places[a].input == places[b].input) {
-        let source = &log.inputs[places[of_one_file[0]].input].source;
-        let mut reader = Reader::open(source)?;
-        let mut last = None;
-        for &at in of_one_file {
-            // A packed file is read forwards only: a row that is asked for again is copied.
-            if let Some(same) = last.replace(at).filter(|&last| rows[last] == rows[at]) {
-                let copy = records[same].clone();
-                records[at] = copy;
-                continue;
-            }
-            let place = places[at];
-            let record = reader.record(place).map_err(|error| failure(source, place, error))?;
-            if upper(id128(&record)) != log.digests[rows[at] as usize] {
-                return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
-            }
-            watch.advance(u64::from(place.length))?;
+    for fetched in map(shares(log, &wanted, threads), threads, |share| fetch_share(log, share, watch)) {
+        for (at, record) in fetched? {
             records[at] = record;
         }
     }
     Ok(records)
 }
 
-fn place(log: &Log, index: usize, row: u32) -> Result<Place> {
-    let refused = || karl_core::Error::Row { index, row: i64::from(row), count: log.len() };
-    Ok(log.place(row).ok_or_else(refused)?)
+/// A record that is wanted.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Where among those asked for.
+    at: usize,
+    row: u32,
+    place: Place,
+}
+
+fn wanted(log: &Log, at: usize, row: u32) -> Result<Wanted> {
+    let refused = || karl_core::Error::Row { index: at, row: i64::from(row), count: log.len() };
+    Ok(Wanted { at, row, place: log.place(row).ok_or_else(refused)? })
+}
+
+/// What one thread reads at a time: all of a packed file, or a part of a plain one.
+fn shares<'a>(log: &Log, wanted: &'a [Wanted], threads: usize) -> Vec<&'a [Wanted]> {
+    let of_one_file = wanted.chunk_by(|a, b| a.place.input == b.place.input);
+    let cut = |share: &'a [Wanted]| {
+        let plain = log.inputs[share[0].place.input].source.codec == Codec::Plain;
+        share.chunks(if plain { share.len().div_ceil(threads.max(1)) } else { share.len() })
+    };
+    of_one_file.flat_map(cut).collect()
+}
+
+/// Records of one file, by rising place.
+fn fetch_share(log: &Log, share: &[Wanted], watch: &Watch) -> Result<Vec<(usize, Vec<u8>)>> {
+    let source = &log.inputs[share[0].place.input].source;
+    let mut reader = Reader::open(source)?;
+    let mut records: Vec<(usize, Vec<u8>)> = Vec::with_capacity(share.len());
+    let mut last = None;
+    for &Wanted { at, row, place } in share {
+        // A packed file is read forwards only: a row that is asked for again is copied.
+        if let Some((_, same)) = records.last().filter(|_| last == Some(row)) {
+            records.push((at, same.clone()));
+            continue;
+        }
+        let record = reader.record(place).map_err(|error| failure(source, place, error))?;
+        if upper(id128(&record)) != log.digests[row as usize] {
+            return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
+        }
+        watch.advance(u64::from(place.length))?;
+        records.push((at, record));
+        last = Some(row);
+    }
+    Ok(records)
 }
 
 fn failure(source: &Source, place: Place, error: io::Error) -> Error {

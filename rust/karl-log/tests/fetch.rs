@@ -30,7 +30,7 @@ fn all(log: &Log) -> Vec<u32> {
 }
 
 fn changed(log: &Log, rows: &[u32]) -> bool {
-    matches!(fetch(log, rows, &Watch::new()), Err(Error::Changed { .. }))
+    matches!(fetch(log, rows, 2, &Watch::new()), Err(Error::Changed { .. }))
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn records_come_as_they_were_in_the_order_asked_for_and_as_often() {
         let mut rows = all(&log);
         rows.reverse();
         rows.extend([3, 3, 0, 3, 49]);
-        let records = fetch(&log, &rows, &Watch::new()).unwrap();
+        let records = fetch(&log, &rows, 2, &Watch::new()).unwrap();
         let digests = records.iter().map(|record| (karl_core::rng::id128(record) >> 64) as u64);
         assert!(digests.eq(rows.iter().map(|&row| log.digests[row as usize])));
         assert!(records.iter().all(|record| record.starts_with(b"{\"id\"") && record.ends_with(b"}")));
@@ -57,7 +57,7 @@ fn records_of_every_layout_come_without_what_stands_around_them() {
         format!("{b}{b} \n"),
     ] {
         let (_folder, _, log) = logged(text.as_bytes());
-        for record in fetch(&log, &all(&log), &Watch::new()).unwrap() {
+        for record in fetch(&log, &all(&log), 2, &Watch::new()).unwrap() {
             assert!([a, b].contains(&std::str::from_utf8(&record).unwrap()), "{text}");
         }
     }
@@ -67,7 +67,7 @@ fn records_of_every_layout_come_without_what_stands_around_them() {
 fn a_file_that_grew_is_fine() {
     let (_folder, path, log) = logged(text().as_bytes());
     fs::write(&path, text() + "{\"id\":99}\n").unwrap();
-    assert_eq!(fetch(&log, &all(&log), &Watch::new()).unwrap().len(), 50);
+    assert_eq!(fetch(&log, &all(&log), 2, &Watch::new()).unwrap().len(), 50);
 }
 
 #[test]
@@ -97,17 +97,17 @@ fn a_file_that_was_rewritten_or_removed_is_an_error() {
     fs::write(&path, format!("\n{}", text())).unwrap();
     assert!(changed(&log, &all(&log)));
     fs::remove_file(&path).unwrap();
-    assert!(matches!(fetch(&log, &[0], &Watch::new()), Err(Error::Io { doing: "open", .. })));
+    assert!(matches!(fetch(&log, &[0], 2, &Watch::new()), Err(Error::Io { doing: "open", .. })));
 }
 
 #[test]
 fn a_row_that_the_log_does_not_have_is_refused() {
     let (_folder, _, log) = logged(text().as_bytes());
     assert!(matches!(
-        fetch(&log, &[0, 50], &Watch::new()),
+        fetch(&log, &[0, 50], 2, &Watch::new()),
         Err(Error::Draw(karl_core::Error::Row { index: 1, row: 50, count: 50 }))
     ));
-    assert!(fetch(&log, &[], &Watch::new()).unwrap().is_empty());
+    assert!(fetch(&log, &[], 2, &Watch::new()).unwrap().is_empty());
 }
 
 #[test]

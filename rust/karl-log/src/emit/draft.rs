@@ -145,7 +145,8 @@ impl<'a> Work<'a> {
 
     /// Makes rows, or finds their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
-        let mut records = rows.iter().copied().zip(fetch(self.maker.log, rows, watch)?);
+        let mut records =
+            rows.iter().copied().zip(fetch(self.maker.log, rows, self.maker.settings.threads, watch)?);
         while records.len() > 0 {
             self.batch(records.by_ref().take(BATCH).collect())?;
             watch.advance(0)?;
