@@ -203,7 +203,7 @@ impl Scanner {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
-            trusted::parse(record).map_err(|_| Reason::Malformed)?;
+            trusted::check(record).map_err(|_| Reason::Malformed)?;
             if duplicate {
                 return Err(Reason::DuplicateKey);
             }
