@@ -13,19 +13,8 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).resolve().parent.parent / "record"
-PACKAGES = [
-    "karl-fast",
-    "numpy",
-    "typer",
-    "msgspec",
-    "orjson",
-    "duckdb",
-    "polars",
-    "pyarrow",
-    "pandas",
-    "isal",
-    "zstandard",
-]
+PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
+PACKAGES += ["isal", "zstandard"]
 
 
 def facts() -> dict[str, Any]:
