@@ -8,8 +8,8 @@ use karl_core::sample::{Ranking, Sampler};
 use karl_core::target::{Temperature, boltzmann};
 use karl_core::{Groups, advantage, numeric};
 
-const ROWS: usize = 200_000;
-const DRAWN: usize = 2_000;
+const ROWS: usize = 100_000;
+const DRAWN: usize = 1_000;
 
 fn main() {
     divan::main();
