@@ -96,8 +96,16 @@ fn conversation(index: usize) -> String {
 
 /// A JSON text, without its quotes, with what misleads a scan for keys.
 fn text(seed: usize, length: usize) -> String {
-    const WORDS: [&str; 8] =
-        ["the", "test", "\\\"reward\\\": 1", "{[", "C:\\\\src", "passes\\n", "\\u5956", "because it was empty"];
+    const WORDS: [&str; 8] = [
+        "the",
+        "test",
+        "\\\"reward\\\": 1",
+        "{[",
+        "C:\\\\src",
+        "passes\\n",
+        "\\u5956",
+        "because it was empty",
+    ];
     let mut out = String::new();
     let mut at = seed;
     while out.len() < length {
