@@ -111,7 +111,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scale", action="store_true", help="karl-fast on the first tenth of each plain log too")
     parser.add_argument("--record", nargs="?", const=True, metavar="CSV", help="keep the run in benches/record")
     parser.add_argument("--smoke", action="store_true", help="small logs, every contender once")
-    return parser.parse_args()
+    args = parser.parse_args()
+    known = {"karl-fast-rows", *(one.name for one in contenders.OTHERS)}
+    if unknown := {name for name in args.only.split(",") if name} - known:
+        parser.error(f"no contender {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    return args
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ class Contender:
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ("plain", "gz", "zst")
     slow: bool = False
-    written: str = ""  # the rows in OUT, or OUT itself; none for what writes no rows
-    rows: bool = True
+    written: str = ""  # the file of rows in OUT; OUT itself if empty
+    rows: bool = True  # whether it does the job, or only reads the log
 
     def filled(self, log: str, k: int, out: Path) -> list[str]:
         values = {"LOG": log, "K": str(k), "OUT": str(out)}

@@ -33,10 +33,9 @@ def facts() -> dict[str, Any]:
 
 def processor() -> str:
     """The model, from /proc or from macOS."""
-    for file in filter(Path.exists, [Path("/proc/cpuinfo")]):
-        names = [line.split(":", 1)[1].strip() for line in file.read_text().splitlines() if "model name" in line]
-        return names[0] if names else platform.machine()
-    return said("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
+    cores = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in cores if line.startswith("model name")]
+    return names[0] if names else said("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
 
 
 def said(*command: str) -> str | None:

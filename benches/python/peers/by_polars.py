@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 from job import BETA, EPS, Job, copy_lines, draw, run
@@ -21,7 +23,7 @@ def lines(job: Job) -> None:
     text = pl.scan_lines(job.log, name="text").collect()
     scores = text.select(pl.col("text").str.json_decode(PAIR).struct.unnest()).select(SCORE)
     rows = draw(scores["score"].to_numpy(), job.k)
-    with open(job.out, "w", encoding="utf-8") as out:  # noqa: PTH123
+    with Path(job.out).open("w", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in text["text"].gather(rows))
 
 
