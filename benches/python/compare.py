@@ -1,119 +1,129 @@
 """The main job beside what a user would write instead, in one run.
 
 The job: read a log, take each record's advantage within its group (sample standard deviation, eps 1e-6), draw k records
-in proportion to exp(15 * advantage), write them as they came. Every contender runs in a fresh process, in turn, from a
-warm page cache; medians and ratios are printed, because the seconds of one machine mean little on another.
+in proportion to exp(15 * advantage), write them as they came. Every contender runs in a fresh process, in turn, after
+one round to warm up, with the log in the page cache; medians and ratios to karl-fast are printed, because the seconds
+of one machine mean little on another. README.md one folder up says more.
 
-    python benches/python/compare.py big.jsonl            # five rounds
-    python benches/python/compare.py --smoke              # a small log of its own, one round: does it still run?
-
-Needs msgspec and duckdb beside karl-fast.
+    python benches/python/compare.py big.jsonl:1000 big.jsonl:10000 small.jsonl:30000 big.jsonl.gz:1000 --record
+    python benches/python/compare.py --only msgspec,duckdb --rounds 9 big.jsonl
+    python benches/python/compare.py --smoke        # small logs of its own, everybody once: does it still run?
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import random
-import statistics
-import subprocess
-import sys
+import gzip
+import importlib.util
 import tempfile
-import time
+from dataclasses import asdict
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+import contenders
+import make_log
+import startup
+import targets
+from show import rows, show
+from turns import TENTH, Job, run_in_turn
+
+import record
+
+RECORD_BYTES = 500  # of the file for each record, packed or not: what divides big from small
 
 
-def contenders(log: str, k: int, out: Path) -> dict[str, list[str]]:
-    peer = [sys.executable, str(HERE / "peers.py")]
-    ours = [str(Path(sys.executable).parent / "karl-fast"), "sample", log, "-k", str(k), "--quiet", "--force"]
-    job = ["--score", "zscore", "--ddof", "1", "--inverse-temperature", "15", "--split", "1,0,0"]
-    raw = [*job, "--as", "raw", "--allow-secrets"]
-    return {
-        "karl-fast, 1 thread": [*ours, *raw, "-o", str(out / "one"), "--threads", "1"],
-        "karl-fast, 2 threads": [*ours, *raw, "-o", str(out / "two"), "--threads", "2"],
-        "karl-fast, chat rows, secrets replaced": [*ours, *job, "-o", str(out / "chat"), "--threads", "2"],
-        "msgspec by hand": [*peer, "msgspec", log, str(k), str(out / "msgspec.jsonl")],
-        "DuckDB, two columns": [*peer, "duckdb", log, str(k), str(out / "duckdb.jsonl")],
-        "wc -l": ["wc", "-l", log],
-    }
+def compare(args: argparse.Namespace, folder: Path) -> None:
+    threads = [int(count) for count in args.threads.split(",")]
+    ours = contenders.ours(threads[0])
+    start = startup.run_startup(args.rounds, folder)
+    show(rows(start, startup.OURS))
+    jobs = [one_log(log, threads, args) for log in args.logs]
+    said = [line for job in jobs for line in judged(job, ours, start)]
+    print("\nLogs this small say nothing of speed." if args.smoke else "\n".join(["", *said]))
+    if args.record:
+        tables = [*rows(start, startup.OURS), *(row for job in jobs for row in rows(job, ours))]
+        keep(args.record, tables, [start, *jobs], said)
 
 
-def run(command: list[str]) -> tuple[float, float]:
-    """Seconds and MiB of the largest resident set, of one fresh process."""
-    start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - start
-    if status:
-        raise SystemExit(f"failed: {' '.join(command)}")
-    return seconds, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20)
+def one_log(text: str, threads: list[int], args: argparse.Namespace) -> Job:
+    log, colon, k = text.rpartition(":")
+    log, k = (log, k) if colon and k.isdigit() else (text, "1000")
+    members, absent = contenders.chosen(log, threads, [name for name in args.only.split(",") if name], args.all)
+    for name in absent:
+        print(f"left out: {name}")
+    job = Job(log, int(k), members)
+    run_in_turn(job, args.rounds, args.scale and contenders.packing(log) == "plain")
+    show(rows(job, contenders.ours(threads[0])))
+    return job
 
 
-def compare(log: str, k: int, rounds: int) -> list[dict[str, float | str]]:
-    with tempfile.TemporaryDirectory() as folder:
-        table = contenders(log, k, Path(folder))
-        runs = in_turn(table, rounds)
-        check(Path(folder), k)
-    medians = {name: statistics.median(seconds for seconds, _ in measured) for name, measured in runs.items()}
-    return [
-        {
-            "contender": name,
-            "median_s": round(medians[name], 3),
-            "times_ours": round(medians[name] / medians["karl-fast, 2 threads"], 2),
-            "peak_mib": round(max(peak for _, peak in measured)),
-        }
-        for name, measured in runs.items()
+def judged(job: Job, ours: str, start: Job) -> list[str]:
+    verdicts = targets.verdicts(result(job, ours, start.median(startup.OURS)))
+    return [f"{Path(job.log).name}, k = {job.k}: {verdict}" for verdict in verdicts]
+
+
+def result(job: Job, ours: str, start: float | None) -> targets.Result:
+    return targets.Result(
+        kind="big" if job.size > RECORD_BYTES * job.records else "small",
+        packing=contenders.packing(job.log),
+        records=job.records,
+        groups=job.groups,
+        k=job.k,
+        ours=ours,
+        seconds={name: job.median(name) or 0.0 for name in job.runs if name != TENTH},
+        anonymous_mib=job.median(ours, "anonymous_mib"),
+        start_seconds=start,
+        tenth_seconds=job.median(TENTH),
+    )
+
+
+def keep(path: str | bool, tables: list[dict[str, object]], jobs: list[Job], said: list[str]) -> None:
+    made = record.facts()
+    runs = [
+        {"log": Path(job.log).name, "k": job.k, "contender": name, "runs": [asdict(run) for run in job.runs[name]]}
+        for job in jobs
+        for name in job.runs
     ]
+    file = record.default_path(made) if path is True else Path(str(path))
+    record.write(file, made, tables, {"runs": runs, "targets": said})
+    print(f"\nkept in {file} and {file.with_suffix('.json')}")
 
 
-def in_turn(table: dict[str, list[str]], rounds: int) -> dict[str, list[tuple[float, float]]]:
-    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in table}
-    for turn in range(rounds + 1):
-        for name, command in table.items():
-            measured = run(command)
-            if turn:  # the first round warms up
-                runs[name].append(measured)
-    return runs
+def smoke_logs(folder: Path) -> list[str]:
+    """A log of each kind, and the first of them packed in each way that there is a package for."""
+    make_log.write(folder / "big.jsonl", "big", 400, seed=1)
+    make_log.write(folder / "small.jsonl", "small", 2000, seed=1)
+    plain = (folder / "big.jsonl").read_bytes()
+    (folder / "big.jsonl.gz").write_bytes(gzip.compress(plain))
+    if importlib.util.find_spec("zstandard"):
+        import zstandard
+
+        (folder / "big.jsonl.zst").write_bytes(zstandard.compress(plain))
+    return [f"{log}:20" for log in sorted(folder.glob("*.jsonl*"))]
 
 
-def check(folder: Path, k: int) -> None:
-    """Every contender wrote k records, and ours the same ones whatever the threads."""
-    files = [*folder.glob("*.jsonl"), *folder.glob("*/train.jsonl")]
-    for file in files:
-        lines = file.read_bytes().splitlines()
-        if len(set(lines)) != k:
-            raise SystemExit(f"{file} holds {len(set(lines))} distinct records, wanted {k}")
-    if (folder / "one/train.jsonl").read_bytes() != (folder / "two/train.jsonl").read_bytes():
-        raise SystemExit("one and two threads drew different records")
-
-
-def small_log(path: Path, records: int = 400) -> None:
-    rng = random.Random(1)
-    with path.open("w") as file:
-        for index in range(records):
-            turns = [{"role": role, "content": f"turn {index}"} for role in ("user", "assistant")]
-            row = {"id": f"r{index}", "group": f"g{index // 8}", "messages": turns, "reward": rng.random()}
-            file.write(json.dumps(row) + "\n")
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("logs", nargs="*", metavar="LOG[:K]", help="plain, .gz or .zst; K is 1000 if not given")
+    parser.add_argument("--only", default="", help="these peers, by name, beside karl-fast")
+    parser.add_argument("--all", action="store_true", help="the slow and hungry peers too")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", default="2,1", help="of karl-fast; ratios are to the first")
+    parser.add_argument("--scale", action="store_true", help="karl-fast on the first tenth of each plain log too")
+    parser.add_argument("--record", nargs="?", const=True, metavar="CSV", help="keep the run in benches/record")
+    parser.add_argument("--smoke", action="store_true", help="small logs, every contender once")
+    args = parser.parse_args()
+    known = {"karl-fast-rows", *(one.name for one in contenders.OTHERS)}
+    if unknown := {name for name in args.only.split(",") if name} - known:
+        parser.error(f"no contender {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    return args
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("log", nargs="?")
-    parser.add_argument("-k", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--smoke", action="store_true")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    args = arguments()
+    with tempfile.TemporaryDirectory() as name:
         if args.smoke:
-            args.log, args.k, args.rounds = str(Path(folder) / "small.jsonl"), 20, 1
-            small_log(Path(args.log))
-        rows = compare(args.log, args.k, args.rounds)
-    print("contender,median_s,times_ours,peak_mib")
-    for row in rows:
-        print(",".join(f'"{value}"' if isinstance(value, str) else str(value) for value in row.values()))
+            args.logs, args.rounds, args.all, args.scale = smoke_logs(Path(name)), 1, True, True
+        compare(args, Path(name))
 
 
 if __name__ == "__main__":

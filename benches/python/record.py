@@ -1,0 +1,69 @@
+"""Where and with what a run was made, and the files it is kept in."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RECORD = Path(__file__).resolve().parent.parent / "record"
+PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
+PACKAGES += ["isal", "zstandard"]
+
+
+def facts() -> dict[str, Any]:
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "rustc": said("rustc", "--version"),
+        "commit": said("git", "-C", str(RECORD), "describe", "--always", "--dirty"),
+        "packages": {name: version for name in PACKAGES if (version := installed(name))},
+    }
+
+
+def processor() -> str:
+    """The model, from /proc or from macOS."""
+    cores = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in cores if line.startswith("model name")]
+    return names[0] if names else said("sysctl", "-n", "machdep.cpu.brand_string") or platform.machine()
+
+
+def said(*command: str) -> str | None:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def default_path(made: dict[str, Any]) -> Path:
+    machine = f"{platform.system()}-{platform.machine()}".lower().replace("_", "-")
+    return RECORD / f"{made['date']}-{machine}-{made['cores']}-cores.csv"
+
+
+def write(path: Path, made: dict[str, Any], rows: list[dict[str, Any]], whole: dict[str, Any]) -> None:
+    """The table as CSV under the facts, and every single run as JSON beside it."""
+    packages = ", ".join(f"{name} {version}" for name, version in made["packages"].items())
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"# {made['processor']}, {made['cores']} cores, {made['memory_gib']} GiB; {made['system']}\n")
+        file.write(f"# Python {made['python']}, {packages}; {made['rustc']}; commit {made['commit']}\n")
+        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    path.with_suffix(".json").write_text(json.dumps({"machine": made, **whole}, indent=1) + "\n", encoding="utf-8")
