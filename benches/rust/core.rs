@@ -3,6 +3,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use karl_bench::{counted, groups, keys, rewards};
+use karl_core::Keys;
 use karl_core::rng::id128;
 use karl_core::sample::{Ranking, Sampler};
 use karl_core::target::{Temperature, boltzmann};
@@ -46,7 +47,7 @@ fn zscore_naive(bencher: Bencher, shuffled: bool) {
 
 #[divan::bench]
 fn gumbel_keys(bencher: Bencher) {
-    let (logs, keys) = (rewards(ROWS), keys(ROWS));
+    let (logs, keys) = (rewards(ROWS), Keys::given(keys(ROWS)));
     bench(bencher, || Sampler::Gumbel.keys(&logs, &keys, 7).unwrap());
 }
 
