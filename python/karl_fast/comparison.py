@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import VERSION
@@ -137,6 +136,8 @@ class _Tally:
 
 
 def _digest(text: bytes) -> bytes:
+    from hashlib import blake2b  # 3 ms of the start of everything, if it stood above
+
     return blake2b(text, digest_size=8).digest()
 
 

@@ -22,6 +22,7 @@ relative to the working directory.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import dataclass, field
@@ -40,11 +41,14 @@ SETTING = {"as": "shape"}
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
-KINDS = {name: kind for name, kind in get_type_hints(Settings).items() if name != "origins"}
-"""The type of each setting."""
-
 LONGEST = 60
 """How much of a wrong value an error shows."""
+
+
+@functools.cache
+def kinds() -> dict[str, Any]:
+    """The type of each setting by its name."""
+    return {name: kind for name, kind in get_type_hints(Settings).items() if name != "origins"}
 
 
 @dataclass(frozen=True)
@@ -93,13 +97,15 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
     file = Path(path, "manifest.json") if Path(path).is_dir() else Path(path)
     try:
         text = file.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise FileError(f"cannot open {file}: no such file or folder", error.errno, str(file)) from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no configuration: it is not UTF-8") from error
+        raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
     try:
         read = _of_manifest if file.suffix == ".json" else _of_toml
-        return read(file, text, command, tuple(KINDS) if names is None else names)
+        return read(file, text, command, tuple(kinds()) if names is None else names)
     except UsageError as error:
         said = UsageError(f"{file}: {error}")
         said.hint = error.hint
@@ -109,7 +115,7 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
 def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Config:
     try:
         manifest = json.loads(text)
-        settings, inputs = manifest["settings"], manifest["inputs"]
+        settings, inputs = {**manifest["settings"]}, manifest["inputs"]
         logs = [str(entry["path"]) for entry in inputs]
         given = manifest.get("draw", {}).get("sampler") == "given"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -162,8 +168,8 @@ def checked(values: dict[str, Any], also: tuple[str, ...] = (), where: str = "")
     found: dict[str, Any] = {}
     for key, value in values.items():
         name = _name(key)
-        if name not in KINDS and name not in also:
-            raise _unknown(f"{where}{key}", name, [*KINDS, *SETTING, *also])
+        if name not in kinds() and name not in also:
+            raise _unknown(f"{where}{key}", name, [*kinds(), *SETTING, *also])
         if name in found:
             raise UsageError(f"{where}{key} is there twice, with - and with _")
         if value is not None:
@@ -181,7 +187,7 @@ def _unknown(key: str, name: str, known: list[str]) -> UsageError:
 
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
     near = get_close_matches(name, [word for word in known if word not in PLACES], n=1)
-    error.hint = f"did you mean {near[0]}?" if near else "the options of karl-fast sample --help can stand there"
+    error.hint = f"did you mean {near[0]}?" if near else "karl-fast sample --help lists the options, from --format on"
     return error
 
 
@@ -196,7 +202,7 @@ def _value(key: str, name: str, value: Any) -> Any:
                 return [value] if isinstance(value, str) else _texts(value)
             case "format":
                 return _one_of(tuple(name for name, _ in formats()), value)
-        return _plain(KINDS.get(name, str), value)
+        return _plain(kinds().get(name, str), value)
     except ValueError as error:
         raise UsageError(f"{key} is {_shown(value)}, wanted {error}") from error
 

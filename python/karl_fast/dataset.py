@@ -177,7 +177,7 @@ PARTS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("export.splits", "accounting.dropped", "draw.failed", "secrets"), _is_counts),
     **dict.fromkeys((f"export.splits.{split}" for split in SPLITS), lambda value: type(value) is int),
     **dict.fromkeys(("accounting.rows_read", "accounting.rows_kept"), lambda value: type(value) is int),
-    **dict.fromkeys(("target", "target.log_z", "reward.after"), _is_numbers),
+    **dict.fromkeys(("target", "target.log_z", "reward", "reward.after"), _is_numbers),
     "settings": lambda value: isinstance(value, dict),
     "export.shape": lambda value: isinstance(value, str),
     "domains": _is_domains,

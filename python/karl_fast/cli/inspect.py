@@ -8,8 +8,9 @@ import typer
 
 from karl_fast.cli import app, options
 from karl_fast.cli.progress import progress
-from karl_fast.cli.show import inspected
+from karl_fast.cli.show import counted, inspected
 from karl_fast.config import Config  # noqa: TC001  (typer reads the annotation)
+from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline import inspect
 from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotation)
@@ -17,7 +18,7 @@ from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotat
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 
 
-@app.command("inspect", epilog=options.epilog("karl-fast inspect runs/ --score zscore"))
+@app.command("inspect", short_help="Look at logs before sampling.", epilog=options.epilog("karl-fast inspect runs/ --score zscore"))
 @options.takes(*options.READ, *options.TARGET, *options.RULES, *options.RUN)
 def command(
     *,
@@ -35,3 +36,6 @@ def command(
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:
         print(inspected(found.report, found.ladder))
+    if not any(file["keys"] for file in found.report["inputs"]):
+        read = counted(found.report["accounting"]["rows_read"], "row")
+        raise NothingToSampleError(f"{read} read, and not one is a record")

@@ -70,8 +70,8 @@ class _Option(NamedTuple):
         """What typer reads; each option has a variable of its name."""
         flag = self.flag or "--" + name.replace("_", "-")
         names = [self.flag] if self.flag else []
-        option = typer.Option(*names, help=self.help, envvar=variable(flag), show_envvar=False, **self.more)
-        return Annotated[self.kind, option]
+        shown = {"show_envvar": False, "show_default": self.kind is not bool}
+        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(flag), **shown, **self.more)]
 
 
 def _option(kind: Any, help: str, flag: str | None = None, **more: Any) -> _Option:

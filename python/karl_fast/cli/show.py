@@ -52,7 +52,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
 
 def changed(config: Config, manifest: Manifest) -> Iterable[str]:
     """A warning for each file that is not what it was when the manifest was written that a run repeats."""
-    before = {file["path"]: (file["xxh3_128"], file["hash_covers"]) for file in config.inputs}
+    before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in config.inputs}
     for file in manifest["inputs"]:
         digest, covers = before.get(file["path"], (None, None))
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:

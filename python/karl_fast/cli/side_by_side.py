@@ -12,13 +12,22 @@ if TYPE_CHECKING:
 
     Line = tuple[str, str, str]
 
-LABEL, CELL = 26, 34
+LABEL, CELL = 30, 32
 """Columns of a name, and of what stands beside it at most."""
 
 SHOWN = 12
 """How many domains, settings and files are listed."""
 
 NONE = "-"
+
+LABELS = {
+    "ess_rows": "ESS rows",
+    "ess_reached_share": "ESS",
+    "largest_weight_share": "top row",
+    "log_z": "log Z",
+    "largest_share": "largest, share of rows",
+}
+"""Words of the other reports for names that are not words."""
 
 
 def compared(found: dict[str, Any]) -> str:
@@ -181,4 +190,4 @@ def _end(path: str) -> str:
 
 
 def _words(name: str) -> str:
-    return clean(name.replace("_", " "))
+    return LABELS.get(name) or clean(name.replace("_", " "))

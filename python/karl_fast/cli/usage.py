@@ -13,6 +13,9 @@ from karl_fast.cli.show import clean
 # The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
 TyperUsageError: Any = typer.BadParameter.__base__
 
+KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
+"""The parser's names of types, and ours."""
+
 
 def said(error: Any) -> int:
     """Say it on stderr; the exit code."""
@@ -30,7 +33,17 @@ def _sentence(error: Any) -> str:
     param = getattr(error, "param", None)
     if param is None:
         return text[:1].lower() + text[1:]
-    return f"{_place(error.ctx, param)}: {text}" if text else f"{_place(error.ctx, param)} is missing"
+    return f"{_place(error.ctx, param)} is {_wanted(text) if text else 'missing'}"
+
+
+def _wanted(text: str) -> str:
+    """`'x' is not a valid int` as `'x', wanted a whole number`; our own parsers say it so themselves."""
+    value, kind, word = text.partition(" is not a valid ")
+    if kind:
+        word = word.partition(".")[0]  # a list of values may follow
+        return f"{value}, wanted {KINDS.get(word, word)}"
+    value, choice, words = text.partition(" is not one of ")
+    return f"{value}, wanted {words.replace(chr(39), '')}" if choice else text
 
 
 def _place(ctx: typer.Context | None, param: Any) -> str:
@@ -41,8 +54,14 @@ def _place(ctx: typer.Context | None, param: Any) -> str:
 
 
 def _hint(error: Any) -> str:
-    if near := getattr(error, "possibilities", None):
-        return f"did you mean {', '.join(sorted(near))}?"
+    if options := getattr(error, "possibilities", None):
+        return f"did you mean {max(options, key=lambda option: _likeness(option, error.option_name))}?"
     _, _, near = error.message.partition(". Did you mean ")
     command = error.ctx.command_path if error.ctx else "karl-fast"
     return f"did you mean {near}" if near else f"{command} --help lists what it takes"
+
+
+def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from typing import Any
 
@@ -33,15 +32,17 @@ def line() -> str:
 
 
 def _installed(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # 15 ms, which only this command is to wait for
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return version(package)
+    except PackageNotFoundError:
         return None
 
 
 @app.command("version")
 def command(*, json: options.Json = False) -> None:
-    """Print the version, how it was built, and the packages beside it."""
+    """The version, how it was built, and the packages beside it."""
     found = facts()
     if json:
         print(dumps(found))
