@@ -87,7 +87,7 @@ def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None
 
 
 UNREADABLE = {
-    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "karl-fast"),
+    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "did you mean"),
     "sample tiny.jsonl --dry-run --scor raw": ("no such option: --scor", "did you mean --score?"),
     "sample tiny.jsonl --dry-run -k x": ("-k is 'x', wanted a whole number", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run -k": ("option '-k' requires an argument", "--help"),
@@ -98,7 +98,7 @@ UNREADABLE = {
     "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out", "--help"),
     "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),
     "compare a": ("B is missing", "karl-fast compare --help"),
-    "compare a b c": ("got unexpected extra argument (c)", "karl-fast compare --help"),
+    "compare a b c": ("got unexpected extra argument", "karl-fast compare --help"),
     "--bogus": ("no such option: --bogus", "karl-fast --help"),
 }
 

@@ -75,7 +75,7 @@ def _run() -> int | None:
     except KarlError as error:
         return complain(error)
     except OSError as error:
-        return complain(_of_stdout() or error)
+        return complain(error if error.filename else _of_stdout(error))
     return code
 
 
@@ -84,14 +84,10 @@ def _flush() -> None:
         sys.stdout.flush()
 
 
-def _of_stdout() -> FileError | None:
-    """The error of standard output, if it has one; what it still holds is given up."""
-    try:
-        _flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
-    return None
+def _of_stdout(error: OSError) -> FileError:
+    """What the system says of printing, the one thing done to a file without a name; what is left is given up."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
 
 
 def complain(error: KarlError | OSError) -> int:
