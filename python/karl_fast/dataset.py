@@ -105,7 +105,11 @@ def _is_stamp(stamp: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a finite number, or missing."""
-    return value is None or (type(value) is int and abs(value) < 1 << 53) or (type(value) is float and math.isfinite(value))
+    return (
+        value is None
+        or (type(value) is int and abs(value) < 1 << 53)
+        or (type(value) is float and math.isfinite(value))
+    )
 
 
 def open_data_set(path: str | Path) -> DataSet:
@@ -166,7 +170,9 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _is_inputs(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(file, dict) and isinstance(file.get("path"), str) for file in value)
+    return isinstance(value, list) and all(
+        isinstance(file, dict) and isinstance(file.get("path"), str) for file in value
+    )
 
 
 def _is_domains(value: Any) -> bool:

@@ -93,7 +93,10 @@ UNREADABLE = {
     "sample tiny.jsonl --dry-run -k": ("option '-k' requires an argument", "--help"),
     "sample tiny.jsonl --dry-run --eps x": ("--eps is 'x', wanted a number", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run --split 1,0": ("--split is '1,0', wanted three numbers like 0.9,0.1,0", "--help"),
-    "sample tiny.jsonl --dry-run --reward a=x": ("--reward is 'a=x', wanted a path, or a list of path=weight", "--help"),
+    "sample tiny.jsonl --dry-run --reward a=x": (
+        "--reward is 'a=x', wanted a path, or a list of path=weight",
+        "--help",
+    ),
     "sample tiny.jsonl --dry-run --reward a,a": ("--reward is 'a,a', wanted each component once", "--help"),
     "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out", "--help"),
     "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),

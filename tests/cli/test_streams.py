@@ -101,7 +101,9 @@ def test_1_where_standard_output_is_full(folder: Path) -> None:
 
 def test_without_a_standard_output_the_talk_still_comes(folder: Path) -> None:
     line = f"exec {shlex.join([*COMMAND, 'sample', 'tiny.jsonl', '-k', '3', '-o', 'data'])} >&-"
-    done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "written " in done.stderr
 

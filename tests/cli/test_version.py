@@ -15,7 +15,9 @@ from tests.cli.run import karl
 def test_the_version_is_one_line_whose_second_word_is_the_number() -> None:
     done = karl("--version")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"karl-fast \S+ \(\S+, (release|debug), rustc \S+, abi3-py311, Python [\d.]+\w*\)\n", done.stdout)
+    assert re.fullmatch(
+        r"karl-fast \S+ \(\S+, (release|debug), rustc \S+, abi3-py311, Python [\d.]+\w*\)\n", done.stdout
+    )
     assert done.stdout.split()[1] == karl_fast.__version__
 
 

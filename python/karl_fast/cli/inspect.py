@@ -18,7 +18,11 @@ from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotat
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 
 
-@app.command("inspect", short_help="Look at logs before sampling.", epilog=options.epilog("karl-fast inspect runs/ --score zscore"))
+@app.command(
+    "inspect",
+    short_help="Look at logs before sampling.",
+    epilog=options.epilog("karl-fast inspect runs/ --score zscore"),
+)
 @options.takes(*options.READ, *options.TARGET, *options.RULES, *options.RUN)
 def command(
     *,

@@ -70,8 +70,8 @@ class _Option(NamedTuple):
         """What typer reads; each option has a variable of its name."""
         flag = self.flag or "--" + name.replace("_", "-")
         names = [self.flag] if self.flag else []
-        shown = {"show_envvar": False, "show_default": self.kind is not bool}
-        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(flag), **shown, **self.more)]
+        how = {"show_envvar": False, "show_default": self.kind is not bool} | self.more
+        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(flag), **how)]
 
 
 def _option(kind: Any, help: str, flag: str | None = None, **more: Any) -> _Option:
@@ -141,7 +141,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @functools.wraps(command)
         def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
             chosen = {name: given.pop(name) for name in names}
-            flags = {option.name: option.opts[0] for option in ctx.command.params}
+            flags = {str(option.name): option.opts[0] for option in ctx.command.params}
             file = _config(config, str(ctx.info_name), names)
             layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
             settings = settled([layer, *typed(ctx, chosen, flags)])

@@ -21,7 +21,11 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
 
 
-@app.command("sample", short_help="Draw a training set from trajectory logs.", epilog=options.epilog("karl-fast sample runs/ -o data -k 512 --score zscore"))
+@app.command(
+    "sample",
+    short_help="Draw a training set from trajectory logs.",
+    epilog=options.epilog("karl-fast sample runs/ -o data -k 512 --score zscore"),
+)
 @options.takes(*options.DRAW, *options.READ, *options.TARGET, *options.RULES, *options.EXPORT, *options.RUN)
 def command(
     *,

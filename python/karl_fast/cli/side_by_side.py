@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.cli.show import clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     Line = tuple[str, str, str]
 
@@ -74,9 +74,12 @@ def _pairs(a: dict[str, Any] | None, b: dict[str, Any] | None, show: Any) -> lis
 
 
 def _target(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    flat = [side and side | {"log_z": _log_z(side["log_z"])} for side in (a, b)]
-    shares = [side and side | {name: _share(side[name]) for name in side if name.endswith("share")} for side in flat]
-    return _pairs(*shares, _cell)
+    return _pairs(_flat(a), _flat(b), _cell)
+
+
+def _flat(target: dict[str, Any] | None) -> dict[str, Any] | None:
+    shares = {name: _share(value) for name, value in (target or {}).items() if name.endswith("share")}
+    return target and target | shares | {"log_z": _log_z(target["log_z"])}
 
 
 def _log_z(log_z: dict[str, Any] | None) -> Any:
@@ -87,8 +90,8 @@ def _log_z(log_z: dict[str, Any] | None) -> Any:
 
 
 def _groups(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[Line]:
-    shown = [side and side | {"largest_share": _share(side["largest_share"])} for side in (a, b)]
-    return _pairs(*shown, _cell)
+    left, right = (side and side | {"largest_share": _share(side["largest_share"])} for side in (a, b))
+    return _pairs(left, right, _cell)
 
 
 def _lengths(a: dict[str, Any], b: dict[str, Any]) -> list[Line]:

@@ -32,7 +32,7 @@ def _sentence(error: Any) -> str:
     text = head.rstrip(".")
     param = getattr(error, "param", None)
     if param is None:
-        return text[:1].lower() + text[1:]
+        return str(text[:1].lower() + text[1:])
     return f"{_place(error.ctx, param)} is {_wanted(text) if text else 'missing'}"
 
 
