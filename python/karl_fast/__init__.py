@@ -27,6 +27,7 @@ from karl_fast._core import (
     uniforms,
     zscore,
 )
+from karl_fast.comparison import compare
 from karl_fast.export import export
 from karl_fast.log import Log, read
 from karl_fast.sample import Target, boltzmann, draw
@@ -46,6 +47,7 @@ __all__ = [
     "Target",
     "boltzmann",
     "centre",
+    "compare",
     "composite",
     "draw",
     "errors",

@@ -14,6 +14,7 @@ __all__ = [
     "Log",
     "Selection",
     "boltzmann",
+    "build_facts",
     "centre",
     "check_target",
     "composite",
@@ -32,6 +33,16 @@ __all__ = [
 
 VERSION: str
 DEBUG: bool
+
+@type_check_only
+class BuildFacts(TypedDict):
+    target: str
+    profile: str
+    rustc: str
+    abi: str
+    simd: str
+
+def build_facts() -> BuildFacts: ...
 
 @type_check_only
 class BadRow(TypedDict):

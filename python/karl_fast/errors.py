@@ -59,6 +59,10 @@ class FileError(KarlError, OSError):
         return type(self), (self.message, self.errno, self.filename)
 
 
+class DataSetError(KarlError, ValueError):
+    """A folder or a file that is no data set of karl-fast, or a damaged one; the message names the line."""
+
+
 class BadRowError(KarlError, ValueError):
     """A row that is no record, where every row has to be one."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "all"]
@@ -28,8 +31,11 @@ RANGES = (
 DEFAULT_ESS = 0.5
 """The share of the kept rows that the target spreads over, where nothing is said of temperature."""
 
-PLACES = ("threads",)
+PLACES = ("threads", "origins")
 """Settings that change how a run goes and never what comes out of it."""
+
+RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
+"""Ways to say one thing: said by a stronger voice (a flag over a file), one takes the place of the other."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Settings:
     strict: bool = False
     max_line_bytes: int = 64 << 20
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    origins: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Who chose what: flag, environment or file, by setting; what is not in it was chosen by a caller in Python."""
 
     def __post_init__(self) -> None:
         self._check_temperature()
@@ -152,7 +160,46 @@ class Settings:
 
     def replace(self, **changes: Any) -> Settings:
         """The same settings with some changed."""
-        return replace(self, **changes)
+        kept = {name: origin for name, origin in self.origins.items() if name not in changes}
+        return replace(self, **({"origins": kept} | changes))
+
+    @classmethod
+    def load(cls, path: str | Path, command: str = "sample") -> Settings:
+        """Settings from a TOML file, or from the manifest of a data set; `karl_fast.config` has the form.
+
+        Raises:
+            FileError: the file cannot be read.
+            UsageError: it is neither, or holds a key or a value that means nothing; the message names it.
+        """
+        from karl_fast.config import load
+
+        return load(path, command).build()
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Settings:
+        """Settings from names and values, such as the ``settings`` of a manifest; None stands for the default.
+
+        Raises:
+            UsageError: a name that no setting has, or a value that it cannot take.
+        """
+        from karl_fast.config import checked
+
+        return cls(**checked(values))
+
+    def to_toml(self) -> str:
+        """What differs from the defaults as the text of a file that :meth:`load` reads."""
+        from karl_fast.config import dumps
+
+        return dumps(self)
+
+    def chosen(self) -> dict[str, str]:
+        """Where each setting that differs from its default came from: flag, environment, file or call."""
+        return {name: self.origins.get(name, "call") for name in self._changed()}
+
+    def _changed(self) -> list[str]:
+        plain = Settings()
+        names = [field.name for field in fields(self) if field.name not in PLACES]
+        return [name for name in names if getattr(self, name) != getattr(plain, name)]
 
     def to_dict(self) -> dict[str, Any]:
         """After defaults, without what cannot change the outcome."""

@@ -12,7 +12,7 @@ HEAVY = ("numpy", "mlx", "mlx_lm", "transformers", "rich", "pandas")
 
 CODE = {
     "package": "import karl_fast",
-    "command": "import karl_fast.cli, karl_fast.cli.sample, karl_fast.cli.inspect",
+    "command": "import karl_fast.cli, karl_fast.cli.sample, karl_fast.cli.inspect, karl_fast.cli.compare",
     "help": "import sys; sys.argv = ['karl-fast', '--version']\nfrom karl_fast.cli import main\n"
     "try:\n    main()\nexcept SystemExit:\n    pass",
 }

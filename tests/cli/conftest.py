@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import karl_fast
 from tests import rows
 
 if TYPE_CHECKING:
@@ -35,3 +36,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     path = tmp_path_factory.mktemp("large") / "large.jsonl"
     return rows.write(path, many())
+
+
+@pytest.fixture
+def pair(folder: Path) -> tuple[Path, Path]:
+    """Two draws of one log: other scores, other seeds, other sizes."""
+    log = folder / "tiny.jsonl"
+    karl_fast.sample(log, folder / "a", k=12, domain="kind", split=(0.5, 0.5, 0.0))
+    karl_fast.sample(log, folder / "b", k=20, domain="kind", score="zscore", seed=4, drop_constant_groups=True)
+    return folder / "a", folder / "b"

@@ -86,12 +86,54 @@ def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None
     untouched(folder)
 
 
-@pytest.mark.parametrize("options", ["--bogus", "-k x", "--split 1,0 -k 3", "--reward a=x -k 3", "--score no -k 3"])
-def test_2_where_an_option_cannot_be_read(folder: Path, options: str) -> None:
-    done = karl("sample", "tiny.jsonl", "-o", "data", *options.split(), folder=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Traceback" not in done.stderr
+UNREADABLE = {
+    "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "did you mean"),
+    "sample tiny.jsonl --dry-run --scor raw": ("no such option: --scor", "did you mean --score?"),
+    "sample tiny.jsonl --dry-run -k x": ("-k is 'x', wanted a whole number", "karl-fast sample --help"),
+    "sample tiny.jsonl --dry-run -k": ("option '-k' requires an argument", "--help"),
+    "sample tiny.jsonl --dry-run --eps x": ("--eps is 'x', wanted a number", "karl-fast sample --help"),
+    "sample tiny.jsonl --dry-run --split 1,0": ("--split is '1,0', wanted three numbers like 0.9,0.1,0", "--help"),
+    "sample tiny.jsonl --dry-run --reward a=x": (
+        "--reward is 'a=x', wanted a path, or a list of path=weight",
+        "--help",
+    ),
+    "sample tiny.jsonl --dry-run --reward a,a": ("--reward is 'a,a', wanted each component once", "--help"),
+    "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out", "--help"),
+    "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),
+    "compare a": ("B is missing", "karl-fast compare --help"),
+    "compare a b c": ("got unexpected extra argument", "karl-fast compare --help"),
+    "--bogus": ("no such option: --bogus", "karl-fast --help"),
+}
+
+
+@pytest.mark.parametrize("command", UNREADABLE)
+def test_2_where_an_option_cannot_be_read_in_the_same_voice(folder: Path, command: str) -> None:
+    done = karl(*command.split(), folder=folder)
+    sentence, hint = UNREADABLE[command]
+    assert refused(done, 2).startswith(sentence)
+    assert hint in done.stderr.splitlines()[1].removeprefix("hint: ")
     untouched(folder)
+
+
+def test_2_where_no_log_is_given(folder: Path) -> None:
+    for command in ("sample", "inspect"):
+        assert refused(karl(command, folder=folder), 2).startswith("no log given")
+
+
+NO_RECORDS = {"binary": bytes(range(256)) * 20, "text": b"hello\nworld\n", "empty": b"", "blank": b"\n\n"}
+
+
+@pytest.mark.parametrize("name", NO_RECORDS)
+def test_4_where_what_is_inspected_has_no_record(folder: Path, name: str) -> None:
+    """The report is printed: it says why. One record without a reward is one to look at."""
+    (folder / "tiny.jsonl").write_bytes(NO_RECORDS[name])
+    done = karl("inspect", "tiny.jsonl", folder=folder)
+    assert done.returncode == 4
+    assert done.stdout.startswith("read ")
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith("read, and not one is a record\n")
+    (folder / "tiny.jsonl").write_text('{"a": 1}\n')
+    assert karl("inspect", "tiny.jsonl", folder=folder).returncode == 0
 
 
 def test_2_where_nothing_says_where_to_write(folder: Path) -> None:

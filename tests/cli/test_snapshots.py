@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,30 @@ CASES = {
     "sample-two-temperatures": "sample tiny.jsonl -o data -k 3 --ess 0.5 --inverse-temperature 2",
     "sample-strict": "sample tiny.jsonl -o data -k 3 --strict",
     "no-such-file": "inspect nowhere.jsonl",
+    "no-such-option": "sample tiny.jsonl --scor zscore",
+    "inspect-binary": "inspect binary",
+    "compare-help": "compare --help",
+    "compare": "sample tiny.jsonl -o a -k 12 -q --domain kind && sample tiny.jsonl -o b -k 20 -q --domain kind "
+    "--score zscore --drop-constant-groups && compare a b",
+    "version-help": "version --help",
     "no-command": "",
 }
 
 
+BUILD = re.compile(r"^(karl-fast [\d.]+) \(.*\)$", re.MULTILINE)
+"""What of the version is of one machine."""
+
+
+def shown(folder: Path, command: str) -> str:
+    done = karl(*command.split(), folder=folder)
+    out = BUILD.sub(r"\1 (...)", done.stdout)
+    return f"$ karl-fast {command}\nexit {done.returncode}\n--- stdout\n{out}--- stderr\n{done.stderr}"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_whole_output_is_as_committed(folder: Path, name: str) -> None:
-    done = karl(*CASES[name].split(), folder=folder)
-    found = f"$ karl-fast {CASES[name]}\nexit {done.returncode}\n--- stdout\n{done.stdout}--- stderr\n{done.stderr}"
+    (folder / "binary").write_bytes(bytes(range(256)))
+    found = "".join(shown(folder, command) for command in CASES[name].split(" && "))
     found = "\n".join(line.rstrip() for line in found.splitlines()) + "\n"
     file = HERE / f"{name}.txt"
     if os.environ.get("KARL_FAST_UPDATE"):

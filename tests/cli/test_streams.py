@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shlex
+import signal
 import subprocess
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_json_prints_one_object_and_no_talk(folder: Path) -> None:
@@ -77,7 +79,33 @@ def test_a_reader_that_leaves_is_no_error_to_talk_about(folder: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         process.wait(timeout=30)
-    assert process.returncode != 0
+    assert process.returncode == -signal.SIGPIPE, "141 in a shell: as cat ends, not as if all had been read"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+def test_1_where_standard_output_is_full(folder: Path) -> None:
+    for command in (["inspect", "tiny.jsonl"], ["sample", "tiny.jsonl", "-k", "3", "-o", "-", "-q"], ["--version"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [*COMMAND, *command],
+                cwd=folder,
+                env=environment(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert done.stderr == f"error: cannot write to standard output: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_without_a_standard_output_the_talk_still_comes(folder: Path) -> None:
+    line = f"exec {shlex.join([*COMMAND, 'sample', 'tiny.jsonl', '-k', '3', '-o', 'data'])} >&-"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "written " in done.stderr
 
 
 NASTY = {

@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karl_fast._core import VERSION
 from karl_fast.cli.show import clean
-from karl_fast.errors import KarlError
+from karl_fast.cli.usage import TyperUsageError, said
+from karl_fast.errors import FileError, KarlError
 
 if TYPE_CHECKING:
     from types import FrameType
 
+NAME = "karl-fast"
+
+WIDEST = 120
+"""Columns of a help text, where the terminal has them."""
+
 app = typer.Typer(
-    name="karl-fast",
+    name=NAME,
     help="Agent logs to training sets, drawn in proportion to reward.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": WIDEST},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"karl-fast {VERSION}")
+def _version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from karl_fast.cli.version import line
+
+        typer.echo(line())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version in one line.")
     ] = False,
 ) -> None:
     """Agent logs to training sets, drawn in proportion to reward."""
@@ -43,7 +52,7 @@ def _root(
 
 def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
-    from karl_fast.cli import inspect, sample  # noqa: F401  (they add themselves to the app)
+    from karl_fast.cli import compare, inspect, sample, version  # noqa: F401  (they add themselves to the app)
 
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
@@ -52,17 +61,40 @@ def main() -> None:
     for stop in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(stop) is not signal.SIG_IGN:
             signal.signal(stop, _leave)
+    # A reader that has gone ends the run without a word, as it ends cat: rows are printed when all else is done.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.exit(_run())
+
+
+def _run() -> int | None:
     try:
-        app()
-    except (KarlError, OSError) as error:
-        sys.exit(complain(error))
+        code: int | None = app(prog_name=NAME, standalone_mode=False)
+        _flush()
+    except TyperUsageError as error:
+        return said(error)
+    except KarlError as error:
+        return complain(error)
+    except OSError as error:
+        return complain(error if error.filename else _of_stdout(error))
+    return code
+
+
+def _flush() -> None:
+    if sys.stdout:  # none where it was closed before the start
+        sys.stdout.flush()
+
+
+def _of_stdout(error: OSError) -> FileError:
+    """What the system says of printing, the one thing done to a file without a name; what is left is given up."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
 
 
 def complain(error: KarlError | OSError) -> int:
     """Say what went wrong on stderr; the exit code."""
     sys.stderr.write(f"error: {clean(str(error))}\n")
     if hint := getattr(error, "hint", None):
-        sys.stderr.write(f"hint: {hint}\n")
+        sys.stderr.write(f"hint: {clean(hint)}\n")
     return getattr(error, "exit_code", 1)
 
 

@@ -8,7 +8,9 @@ import typer
 
 from karl_fast.cli import app, options
 from karl_fast.cli.progress import progress
-from karl_fast.cli.show import inspected
+from karl_fast.cli.show import counted, inspected
+from karl_fast.config import Config  # noqa: TC001  (typer reads the annotation)
+from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline import inspect
 from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotation)
@@ -16,20 +18,28 @@ from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotat
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 
 
-@app.command("inspect", epilog="Example: karl-fast inspect runs/ --score zscore")
+@app.command(
+    "inspect",
+    short_help="Look at logs before sampling.",
+    epilog=options.epilog("karl-fast inspect runs/ --score zscore"),
+)
 @options.takes(*options.READ, *options.TARGET, *options.RULES, *options.RUN)
 def command(
     *,
-    logs: options.Logs,
     settings: Settings,
+    config: Config,
+    logs: options.Logs = None,
     dry_run: DryRun = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
     with progress(quiet) as watch:
-        found = inspect(logs, settings, progress=watch)
+        found = inspect(logs or (), settings, progress=watch)
     if json:
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:
         print(inspected(found.report, found.ladder))
+    if not any(file["keys"] for file in found.report["inputs"]):
+        read = counted(found.report["accounting"]["rows_read"], "row")
+        raise NothingToSampleError(f"{read} read, and not one is a record")

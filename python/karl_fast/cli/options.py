@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import MISSING, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+from karl_fast._core import formats
+from karl_fast.cli.layers import Layer, settled, typed, variable
+from karl_fast.errors import UsageError
 from karl_fast.settings import Sampler, Score, Settings, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from karl_fast.config import Config
+
+Value = TypeVar("Value")
 
 READ = ("format", "id", "group", "reward", "messages", "domain")
 TARGET = ("score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
@@ -21,44 +28,70 @@ DRAW = ("k", "fraction", "sampler")
 EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_inputs")
 RUN = ("seed", "strict", "max_line_bytes", "threads")
 
-Logs = Annotated[list[str], typer.Argument(metavar="LOG", help="Files, folders, globs, or - for standard input.")]
+VARIABLES = (
+    "Options from --config on may also stand in a variable, as --max-tokens in KARL_FAST_MAX_TOKENS, or in the file of "
+    "--config: a flag counts over a variable, a variable over the file."
+)
+
+Logs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="LOG...", help="Files, folders, globs, or - for standard input.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 
 
-def weights(text: str) -> dict[str, float]:
-    """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1."""
-    parts = [part.strip().partition("=") for part in text.split(",")]
+def _weights(text: str) -> dict[str, float]:
+    from karl_fast.config import weights
+
+    return _parsed(weights, text)
+
+
+def _shares(text: str) -> tuple[float, float, float]:
+    from karl_fast.config import shares
+
+    return _parsed(shares, text)
+
+
+def _parsed(parse: Callable[[str], Value], text: str) -> Value:
     try:
-        found = {path: float(weight) if equals else 1.0 for path, equals, weight in parts}
+        return parse(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no path and no list of path=weight") from error
-    if len(found) < len(parts) or not all(found):
-        raise typer.BadParameter(f"{text!r} does not name each component once")
-    return found
+        raise typer.BadParameter(f"{text!r}, wanted {error}") from error
 
 
-def shares(text: str) -> tuple[float, float, float]:
-    """`0.9,0.1,0` to three numbers."""
-    try:
-        train, valid, test = map(float, text.split(","))
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is not three numbers like 0.9,0.1,0") from error
-    return train, valid, test
+class _Option(NamedTuple):
+    kind: Any
+    help: str
+    flag: str | None
+    more: dict[str, Any]
+
+    def annotation(self, name: str) -> Any:
+        """What typer reads; each option has a variable of its name."""
+        flag = self.flag or "--" + name.replace("_", "-")
+        names = [self.flag] if self.flag else []
+        how = {"show_envvar": False, "show_default": self.kind is not bool} | self.more
+        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(flag), **how)]
 
 
-def _option(kind: Any, help: str, *names: str, **more: Any) -> Any:
-    return Annotated[kind, typer.Option(*names, help=help, **more)]
+def _option(kind: Any, help: str, flag: str | None = None, **more: Any) -> _Option:
+    return _Option(kind, help, flag, more)
 
+
+CONFIG = _option(str | None, "Options from a TOML file, or from the manifest.json of a data set to make it again.")
 
 OPTIONS = {
-    "format": _option(str | None, "generic or tau-bench; found by looking at a record if absent."),
+    "format": _option(
+        str | None,
+        "generic or tau-bench; found by looking at a record if absent.",
+        autocompletion=lambda: [name for name, _ in formats()],
+    ),
     "id": _option(str | None, "Path of the record's id; several, with commas, are joined."),
     "group": _option(str | None, "Path of what rollouts share: the task or the prompt."),
     "reward": _option(
         dict | None,
         "Path of the reward, or components with weights: outcome=0.5,cost=-0.1.",
-        parser=weights,
+        parser=_weights,
         metavar="PATH[=WEIGHT],...",
     ),
     "messages": _option(str | None, "Path of the conversation."),
@@ -71,40 +104,58 @@ OPTIONS = {
         "Effective sample size wanted, as a share of the kept rows. [default: 0.5, unless a temperature is given]",
     ),
     "inverse_temperature": _option(float | None, "b of exp(b * score), instead of --ess."),
-    "partition_by": _option(str, "What log Z is taken over: global, group, or the path of a field."),
+    "partition_by": _option(
+        str,
+        "What log Z is taken over: global, group, or the path of a field.",
+        autocompletion=lambda: ["global", "group"],
+    ),
     "min_reward": _option(float | None, "Drop rows with a smaller reward."),
-    "drop_constant_groups": _option(bool, "Drop groups whose rewards are all equal.", "--drop-constant-groups"),
+    "drop_constant_groups": _option(bool, "Drop groups whose rewards are all equal."),
     "max_per_group": _option(int | None, "Draw at most so many rows of a group."),
-    "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one.", "--dedup"),
+    "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one."),
     "k": _option(int | None, "How many rows to draw, all splits together.", "-k"),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
     "sampler": _option(Sampler, "gumbel: k without replacement. all: every kept row, with its weight."),
     "shape": _option(Shape, "What a row looks like; raw is the record's own bytes.", "--as"),
-    "split": _option(tuple, "Shares of train, valid and test, dealt by group.", parser=shares, metavar="A,B,C"),
+    "split": _option(tuple, "Shares of train, valid and test, dealt by group.", parser=_shares, metavar="A,B,C"),
     "max_tokens": _option(int | None, "Drop longer rows; needs --tokenizer."),
     "tokenizer": _option(str | None, "Folder of the model's tokenizer."),
-    "allow_secrets": _option(bool, "Do not replace keys and passwords.", "--allow-secrets"),
-    "hash_inputs": _option(bool, "Hash whole inputs, not only their first and last MiB.", "--hash-inputs"),
+    "allow_secrets": _option(bool, "Do not replace keys and passwords."),
+    "hash_inputs": _option(bool, "Hash whole inputs, not only their first and last MiB."),
     "seed": _option(int, "Same seed, records and settings: same bytes."),
-    "strict": _option(bool, "Parse every record in full; fail (exit 3) at the first that is damaged.", "--strict"),
+    "strict": _option(bool, "Parse every record in full; fail (exit 3) at the first that is damaged."),
     "max_line_bytes": _option(int, "Longer records are dropped and counted."),
     "threads": _option(int | None, "Threads to read with. [default: all cores]"),
 }
 
 
+def epilog(example: str) -> str:
+    """What stands at the end of a command's help."""
+    return f"{VARIABLES}\n\nExample: {example}"
+
+
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the named options, and hand them to it as one `settings`."""
+    """Give a command the named options, and hand them to it as one `settings`; what it reads comes with them."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def parsed(**given: Any) -> None:
+        def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
             chosen = {name: given.pop(name) for name in names}
-            settings = Settings(**{name: value for name, value in chosen.items() if value is not None})
-            command(settings=settings, **given)
+            flags = {str(option.name): option.opts[0] for option in ctx.command.params}
+            file = _config(config, str(ctx.info_name), names)
+            layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
+            settings = settled([layer, *typed(ctx, chosen, flags)])
+            if given["logs"]:
+                file = replace(file, inputs=[])  # those of a manifest are not what is read
+            given["logs"] = given["logs"] or file.logs
+            if not given["logs"]:
+                raise UsageError("no log given: wanted files, folders, globs, or - for standard input")
+            command(settings=settings, config=file, **given)
 
         own = inspect.signature(command, eval_str=True).parameters.values()
-        shared = [_parameter(name) for name in names]
-        parameters = [own_one for own_one in own if own_one.name != "settings"] + shared
+        shared = [_parameter("config", CONFIG.annotation("config"), None), *map(_setting, names)]
+        context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [context, *(one for one in own if one.name not in ("settings", "config")), *shared]
         parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         parsed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return parsed
@@ -112,11 +163,21 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return decorate
 
 
+def _config(path: str | None, command: str, names: tuple[str, ...]) -> Config:
+    from karl_fast.config import Config, load
+
+    return Config("") if path is None else load(path, command, names)
+
+
 DEFAULTS = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def _setting(name: str) -> inspect.Parameter:
     default = DEFAULTS.get(name)
     if isinstance(default, tuple):  # a parser takes text
         default = ",".join(f"{share:g}" for share in default)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=OPTIONS[name])
+    return _parameter(name, OPTIONS[name].annotation(name), default)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

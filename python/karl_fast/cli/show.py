@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karl_fast._core import Tempered
+    from karl_fast.config import Config
     from karl_fast.export.manifest import Manifest
 
 BAR = "▏▎▍▌▋▊▉█"
@@ -23,6 +24,11 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def sampled(manifest: Manifest, out: str | None) -> str:
     """What `sample` says when it is done."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
@@ -33,7 +39,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         _accounting(manifest),
         _groups(manifest["groups"]),
         _target(manifest["target"]),
-        f"drawn     {draw['rows']:,} rows of {draw['distinct_groups']:,} groups ({law})",
+        f"drawn     {counted(draw['rows'], 'row')} of {counted(draw['distinct_groups'], 'group')} ({law})",
         _reward_change(manifest["reward"]),
         *_failures(manifest),
         f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
@@ -42,6 +48,15 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         *_warnings(manifest),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def changed(config: Config, manifest: Manifest) -> Iterable[str]:
+    """A warning for each file that is not what it was when the manifest was written that a run repeats."""
+    before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in config.inputs}
+    for file in manifest["inputs"]:
+        digest, covers = before.get(file["path"], (None, None))
+        if covers == file["hash_covers"] and digest != file["xxh3_128"]:
+            yield f"warning: {clean(file['path'])} is not what it was when {clean(config.path)} was written"
 
 
 def inspected(report: Manifest, ladder: list[Tempered]) -> str:
@@ -66,9 +81,11 @@ def _input(manifest: Manifest) -> str:
     files = manifest["inputs"]
     size = sum(file["size_bytes"] for file in files)
     formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
-    name = clean(files[0]["path"]) if len(files) == 1 else f"{len(files)} files"
+    name = clean(files[0]["path"]) if len(files) == 1 else counted(len(files), "file")
     skipped = manifest["run"]["skipped"]
-    note = f"; {len(skipped)} files hold no records: {clean(skipped[0]['path'])}, ..." if skipped else ""
+    more = ", ..." if len(skipped) > 1 else ""
+    holds = counted(len(skipped), "file holds", "files hold")
+    note = f"; {holds} no records: {clean(skipped[0]['path'])}{more}" if skipped else ""
     return f"read      {name}: {_bytes(size)}, format {clean(formats)}{note}"
 
 
@@ -90,7 +107,7 @@ def _groups(groups: dict[str, Any]) -> str:
     by = groups["constant_by"]
     where = f"{by['at_top']:,} at the top, {by['at_bottom']:,} at the bottom, {by['other']:,} other"
     share = f" ({groups['constant'] / groups['with_two_or_more']:.0%})" if groups["with_two_or_more"] else ""
-    without = f"; {groups['rows_without']:,} rows without a group" if groups["rows_without"] else ""
+    without = f"; {counted(groups['rows_without'], 'row')} without a group" if groups["rows_without"] else ""
     return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{without}"
 
 
@@ -104,7 +121,7 @@ def _target(target: dict[str, Any]) -> str:
 def _z(log_z: dict[str, Any]) -> str:
     if "value" in log_z:
         return "" if log_z["value"] is None else f", log Z {log_z['value']:.6g}"
-    return f", log Z over {log_z['scopes']:,} scopes" if log_z["scopes"] else ""
+    return f", log Z over {counted(log_z['scopes'], 'scope')}" if log_z["scopes"] else ""
 
 
 def _reward_change(reward: dict[str, Any]) -> str:
@@ -120,10 +137,11 @@ def _failures(manifest: Manifest) -> Iterable[str]:
         head = "replaced" if manifest["draw"]["sampler"] == "gumbel" else "left out"
         yield f"{head}  {_counts(failed)}"
     if manifest["draw"]["over_group_cap"]:
-        yield f"passed    {manifest['draw']['over_group_cap']:,} rows over, whose groups had their share"
+        yield f"passed    {counted(manifest['draw']['over_group_cap'], 'row')} over, whose groups had their share"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
     if trimmed["rows"]:
-        yield f"trimmed   {trimmed['messages']:,} messages after the last assistant turn of {trimmed['rows']:,} rows"
+        messages, rows = counted(trimmed["messages"], "message"), counted(trimmed["rows"], "row")
+        yield f"trimmed   {messages} after the last assistant turn of {rows}"
     if manifest["secrets"]:
         yield "secrets   replaced: " + ", ".join(f"{name} {count:,}" for name, count in manifest["secrets"].items())
 
@@ -143,12 +161,14 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     if draw["sampler"] == "gumbel" and draw["rows"] > ess:
         yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
-        yield f"warning: {draw['rows_wanted']:,} rows were wanted, all {draw['rows']:,} that can be drawn were taken"
+        wanted = counted(draw["rows_wanted"], "row was", "rows were")
+        yield f"warning: {wanted} wanted, all {draw['rows']:,} that can be drawn were taken"
     for name, rows in manifest["export"]["merged_into_train"].items():
-        yield f"warning: {name} would have {rows} rows, too few for a batch: they went to train"
+        went = "it" if rows == 1 else "they"
+        yield f"warning: {name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
     train = manifest["export"]["splits"]["train"]
     if train < FEWEST:
-        yield f"warning: train has {train} rows: mlx_lm lora needs --batch-size {train} or less"
+        yield f"warning: train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
 
 
 def _spread(head: str, values: dict[str, int]) -> str:
@@ -164,7 +184,8 @@ def _keys(files: list[dict[str, Any]]) -> str:
 
 def _duplicates(report: Manifest) -> str:
     ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
-    return f"doubles   {ids:,} repeated ids, {same:,} identical trajectories" if ids or same else ""
+    again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
+    return f"doubles   {again}, {alike}" if ids or same else ""
 
 
 def _domains(domains: dict[str, Any]) -> Iterable[str]:

@@ -258,6 +258,7 @@ def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "threads": log.settings.threads,
+        "settings_from": log.settings.chosen(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],

@@ -10,6 +10,7 @@
 
 mod advantage;
 mod array;
+mod built;
 mod draft;
 mod enter;
 mod error;
@@ -26,6 +27,8 @@ mod target;
 mod _core {
     #[pymodule_export]
     use super::advantage::{centre, leave_one_out, zscore};
+    #[pymodule_export]
+    use super::built::build_facts;
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]

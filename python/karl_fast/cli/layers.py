@@ -1,0 +1,90 @@
+"""Settings from four places: a flag counts over the environment, that over a file, that over the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from karl_fast.errors import UsageError
+from karl_fast.settings import RIVALS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import typer
+
+SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
+"""The parser's words for where a value came from, and ours."""
+
+
+class Layer(NamedTuple):
+    """What one place says.
+
+    Attributes:
+        origin: flag, environment or file.
+        values: settings by name.
+        place: what an error calls it, by setting.
+    """
+
+    origin: str
+    values: dict[str, Any]
+    place: dict[str, str]
+
+
+def variable(option: str) -> str:
+    """The environment variable of an option: KARL_FAST_MAX_TOKENS of --max-tokens."""
+    return "KARL_FAST_" + option.lstrip("-").replace("-", "_").upper()
+
+
+def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, str]) -> Iterator[Layer]:
+    """What the command line and the environment say, the stronger one last."""
+    for origin in ("environment", "flag"):
+        said = {name: value for name, value in values.items() if _source(ctx, name) == origin}
+        word = variable if origin == "environment" else str
+        yield Layer(origin, said, {name: word(options[name]) for name in said})
+
+
+def _source(ctx: typer.Context, name: str) -> str | None:
+    source = ctx.get_parameter_source(name)
+    return SOURCES.get(source.name) if source else None
+
+
+def settled(layers: Iterable[Layer]) -> Settings:
+    """One `Settings` of layers, each stronger than the one before.
+
+    Raises:
+        UsageError: the whole makes no sense; the message names the place where it was said, if it was one.
+    """
+    layers = list(layers)
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        beaten = {name for rivals in RIVALS if layer.values.keys() & set(rivals) for name in rivals}
+        values = {name: value for name, value in values.items() if name not in beaten} | layer.values
+        origins |= dict.fromkeys(layer.values, layer.origin)
+    try:
+        return Settings(**values, origins=origins)
+    except UsageError as error:
+        raise _blamed(layers, error) from error
+
+
+def _blamed(layers: list[Layer], error: UsageError) -> UsageError:
+    """The error with the name of the file or the variable that has it alone.
+
+    A value is to blame that fails in the same words when it stands alone; so is a layer. Flags need no name: who typed
+    them sees them.
+    """
+    for layer in layers:
+        alone = [{name: value} for name, value in layer.values.items()]
+        for values in [*alone, layer.values]:
+            if layer.origin != "flag" and _fault(values) == str(error):
+                places = dict.fromkeys(layer.place[name] for name in values)
+                return UsageError(f"{', '.join(places)}: {error}")
+    return error
+
+
+def _fault(values: dict[str, Any]) -> str | None:
+    try:
+        Settings(**values)
+    except UsageError as error:
+        return str(error)
+    return None

@@ -1,0 +1,67 @@
+"""What the parser finds wrong, in the voice of every other error: a sentence and a hint."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from karl_fast.cli.layers import SOURCES, variable
+from karl_fast.cli.show import clean
+
+# The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
+TyperUsageError: Any = typer.BadParameter.__base__
+
+KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
+"""The parser's names of types, and ours."""
+
+
+def said(error: Any) -> int:
+    """Say it on stderr; the exit code."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error.format_message()}\n")
+        return 2
+    sentence, hint = _sentence(error), _hint(error)
+    sys.stderr.write(f"error: {clean(sentence)}\nhint: {clean(hint)}\n")
+    return 2
+
+
+def _sentence(error: Any) -> str:
+    head, _, _ = error.message.partition(". Did you mean ")
+    text = head.rstrip(".")
+    param = getattr(error, "param", None)
+    if param is None:
+        return str(text[:1].lower() + text[1:])
+    return f"{_place(error.ctx, param)} is {_wanted(text) if text else 'missing'}"
+
+
+def _wanted(text: str) -> str:
+    """`'x' is not a valid int` as `'x', wanted a whole number`; our own parsers say it so themselves."""
+    value, kind, word = text.partition(" is not a valid ")
+    if kind:
+        word = word.partition(".")[0]  # a list of values may follow
+        return f"{value}, wanted {KINDS.get(word, word)}"
+    value, choice, words = text.partition(" is not one of ")
+    return f"{value}, wanted {words.replace(chr(39), '')}" if choice else text
+
+
+def _place(ctx: typer.Context | None, param: Any) -> str:
+    """What a person calls an option: its flag, or the variable that it was read from."""
+    flag = param.opts[0] if param.param_type_name == "option" else param.make_metavar(ctx)
+    source = ctx.get_parameter_source(param.name) if ctx else None
+    return variable(flag) if source and SOURCES.get(source.name) == "environment" else str(flag)
+
+
+def _hint(error: Any) -> str:
+    if options := getattr(error, "possibilities", None):
+        return f"did you mean {max(options, key=lambda option: _likeness(option, error.option_name))}?"
+    _, _, near = error.message.partition(". Did you mean ")
+    command = error.ctx.command_path if error.ctx else "karl-fast"
+    return f"did you mean {near}" if near else f"{command} --help lists what it takes"
+
+
+def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio()

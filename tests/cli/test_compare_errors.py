@@ -1,0 +1,122 @@
+"""What is no data set, and what is a damaged one: refused with the place of the damage."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import karl_fast
+from karl_fast.errors import DataSetError, FileError
+from tests.cli.run import karl
+from tests.cli.test_exits import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def change(folder: Path, part: str, value: Any) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    *path, last = part.split(".")
+    inner = manifest
+    for key in path:
+        inner = inner[key]
+    inner[last] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("export.splits", {"train": 3}),
+        ("export.splits.train", "3"),
+        ("accounting.dropped", [1]),
+        ("accounting.rows_read", None),
+        ("draw.failed", {"x": "y"}),
+        ("secrets", 3),
+        ("domains", {"a": 3}),
+        ("inputs", [{}]),
+        ("inputs", {}),
+        ("settings", []),
+        ("target", {"ess_rows": [1]}),
+        ("target.log_z", 3),
+        ("target.log_z.value", [1]),
+        ("reward.after", 3),
+        ("reward", 3),
+        ("draw", 3),
+        ("export.shape", None),
+    ],
+)
+def test_1_where_a_manifest_is_damaged(pair: tuple[Path, Path], folder: Path, part: str, value: Any) -> None:
+    change(folder / "b", part, value)
+    sentence = refused(karl("compare", "a", "b", folder=folder), 1)
+    assert sentence.startswith("b/manifest.json is damaged: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"schema": NaN, "karl_fast": "0"}', "\x80"])
+def test_1_where_a_manifest_is_no_json(pair: tuple[Path, Path], folder: Path, text: str) -> None:
+    (folder / "b" / "manifest.json").write_text(text, encoding="latin-1")
+    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is damaged: it is no JSON"
+
+
+def test_1_where_a_manifest_is_of_a_later_form_or_of_something_else(pair: tuple[Path, Path], folder: Path) -> None:
+    change(folder / "b", "schema", 99)
+    assert "reads forms up to" in refused(karl("compare", "a", "b", folder=folder), 1)
+    (folder / "b" / "manifest.json").write_text('{"name": "an app"}')
+    assert refused(karl("compare", "a", "b", folder=folder), 1) == "b/manifest.json is no manifest of karl-fast"
+
+
+BAD_ROWS = {
+    '{"messages": [': "the row is no JSON",
+    "": "the row is no JSON",
+    "[1]": "the row is no JSON object",
+    "{}": "the row has no object karl_fast with its id, group and reward",
+    '{"karl_fast": 3}': "the row has no object",
+    '{"karl_fast": {"id": 3, "group": null, "reward": 1}}': "the row has no object",
+    '{"karl_fast": {"id": "a", "group": [], "reward": 1}}': "the row has no object",
+    '{"karl_fast": {"id": "a", "group": "g", "reward": "1"}}': "the row has no object",
+    '{"karl_fast": {"id": "a", "group": "g", "reward": 1e999}}': "the row has no object",
+    '{"karl_fast": {"id": "a", "group": "g", "reward": NaN}}': "the row is no JSON",
+}
+
+
+@pytest.mark.parametrize("line", BAD_ROWS)
+def test_1_where_a_row_is_damaged_with_its_file_and_line(pair: tuple[Path, Path], folder: Path, line: str) -> None:
+    lines = (folder / "b" / "train.jsonl").read_text("utf-8").splitlines(keepends=True)
+    lines[2] = f"{line}\n"
+    (folder / "b" / "train.jsonl").write_text("".join(lines))
+    sentence = refused(karl("compare", "a", "b", folder=folder), 1)
+    assert sentence.startswith(f"b/train.jsonl, line 3: {BAD_ROWS[line]}")
+
+
+def test_1_where_rows_are_missing(pair: tuple[Path, Path], folder: Path) -> None:
+    lines = (folder / "b" / "train.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (folder / "b" / "train.jsonl").write_text("".join(lines[:-1]))
+    wanted = f"b/train.jsonl has {len(lines) - 1} rows, and its manifest says {len(lines)}"
+    assert refused(karl("compare", "a", "b", folder=folder), 1) == wanted
+    (folder / "b" / "train.jsonl").unlink()
+    assert "cannot read b/train.jsonl" in refused(karl("compare", "a", "b", folder=folder), 1)
+
+
+def test_1_where_there_is_no_data_set(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    sentence = refused(karl("compare", "empty", "empty", folder=folder), 1)
+    assert sentence == "empty is no data set of karl-fast: it has no manifest.json"
+    assert "no such file or folder" in refused(karl("compare", "nowhere", "empty", folder=folder), 1)
+    sentence = refused(karl("compare", "tiny.jsonl", "tiny.jsonl", folder=folder), 1)
+    assert sentence.startswith("tiny.jsonl, line 1: the row has no object karl_fast")
+    with pytest.raises(DataSetError):
+        karl_fast.compare(folder / "empty", folder / "empty")
+    with pytest.raises(FileError):
+        karl_fast.compare(folder / "nowhere", folder / "empty")
+
+
+def test_strange_bytes_and_empty_files_do_not_break_it(folder: Path) -> None:
+    (folder / "none.jsonl").write_bytes(b"")
+    row = {"karl_fast": {"id": "\ud800", "group": "\u0000", "reward": None}, "messages": [3, {"role": ["x"]}]}
+    (folder / "odd.jsonl").write_text(json.dumps(row))
+    found = karl_fast.compare(folder / "none.jsonl", folder / "odd.jsonl")
+    assert (found["a"]["rows"], found["a"]["reward"], found["a"]["bytes"]) == (0, None, None)
+    assert (found["b"]["rows"], found["b"]["reward"], found["b"]["messages"]["max"]) == (1, None, 2)
+    assert karl("compare", "none.jsonl", "odd.jsonl", folder=folder).returncode == 0
