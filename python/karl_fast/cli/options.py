@@ -54,7 +54,10 @@ def _option(kind: Any, help: str, *names: str, **more: Any) -> Any:
 OPTIONS = {
     "format": _option(str | None, "generic or tau-bench; found by looking at a record if absent."),
     "id": _option(str | None, "Path of the record's id; several, with commas, are joined."),
-    "group": _option(str | None, "Path of what rollouts share: the task or the prompt."),
+    "group": _option(
+        str | None,
+        "Path of what rollouts share, the task or the prompt; several, with commas, are joined. Also hash(PATH), PATH//8.",
+    ),
     "reward": _option(
         dict | None,
         "Path of the reward, or components with weights: outcome=0.5,cost=-0.1.",

@@ -22,6 +22,7 @@ pub mod manifest;
 mod parallel;
 pub mod read;
 pub mod scan;
+mod seat;
 pub mod source;
 pub mod split;
 pub mod trusted;

@@ -7,10 +7,11 @@ use karl_core::rng::id128;
 
 use crate::category::Category;
 use crate::field::{Fault, Path, Wanted, scan, skip_space};
-use crate::format::Fields;
+use crate::format::{Field, Fields};
+use crate::seat::{Found, Seat, holds};
 use crate::split::Piece;
 use crate::trusted;
-use crate::value::{Name, Reward, name, reward};
+use crate::value::{Name, Reward, reward};
 
 /// Why a row that was read is no record. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,8 @@ pub enum Reason {
     RewardNotANumber,
     /// A reward that is not finite, or beyond 1e100 in size.
     RewardInfinite,
+    /// A rollout that failed for no fault of the model, so that its reward says nothing; no damage.
+    FailedRollout,
     /// A key that stands twice; a reason with `--strict` only.
     DuplicateKey,
 }
@@ -54,6 +57,7 @@ impl Reason {
             Self::BadCategory => "bad_category",
             Self::RewardNotANumber => "reward_not_a_number",
             Self::RewardInfinite => "reward_infinite",
+            Self::FailedRollout => "failed_rollout",
             Self::DuplicateKey => "duplicate_key",
         }
     }
@@ -91,41 +95,38 @@ pub(crate) struct Chunk {
     pub(crate) without_id: u64,
 }
 
-/// Which slot of the scan holds what.
+/// Where the scan leaves what.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     wanted: Wanted,
-    id: Range<usize>,
-    group: Option<usize>,
-    reward: Range<usize>,
-    domain: Option<usize>,
-    partition: Option<usize>,
-    trajectory: Range<usize>,
+    id: Vec<Seat>,
+    group: Vec<Seat>,
+    reward: Vec<Seat>,
+    domain: Vec<Seat>,
+    partition: Vec<Seat>,
+    failed: Option<Seat>,
+    trajectory: Vec<Seat>,
     strict: bool,
     values: Vec<Option<Range<usize>>>,
-    name: String,
 }
 
 impl Scanner {
     /// Prepares to scan records that keep things in `fields`; `fingerprint` asks for a hash of each trajectory.
     pub(crate) fn new(fields: &Fields, fingerprint: bool, strict: bool) -> Self {
         let mut paths: Vec<Path> = Vec::new();
-        let mut add = |more: &mut dyn Iterator<Item = &Path>| {
-            let start = paths.len();
-            paths.extend(more.cloned());
-            start..paths.len()
+        let id = fields.id.iter().map(|path| Seat::plain(path, &mut paths)).collect();
+        let failed = fields.failed.as_ref().map(|path| Seat::plain(path, &mut paths));
+        let mut seats = |more: &mut dyn Iterator<Item = &Field>| -> Vec<Seat> {
+            more.map(|field| Seat::new(field, &mut paths)).collect()
         };
-        let id = add(&mut fields.id.iter());
-        let group = add(&mut fields.group.iter());
-        let reward = add(&mut fields.reward.iter());
-        let domain = add(&mut fields.domain.iter());
-        let partition = add(&mut fields.partition.iter());
-        let trajectory = add(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
-        let one = |mut range: Range<usize>| range.next();
-        let (group, domain, partition) = (one(group), one(domain), one(partition));
+        let group = seats(&mut fields.group.iter());
+        let reward = seats(&mut fields.reward.iter());
+        let domain = seats(&mut fields.domain.iter());
+        let partition = seats(&mut fields.partition.iter());
+        let trajectory = seats(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
         let wanted = Wanted::new(&paths);
         let values = vec![None; wanted.slots()];
-        Self { wanted, id, group, reward, domain, partition, trajectory, strict, values, name: String::new() }
+        Self { wanted, id, group, reward, domain, partition, failed, trajectory, strict, values }
     }
 
     /// An empty chunk with a column for each component.
@@ -184,66 +185,53 @@ impl Scanner {
             }
         }
         let digest = id128(record);
-        let named = self.id(record)?;
-        let rewards = self.rewards(record)?;
-        let text = |slot: Option<usize>, reason| text(self.raw(record, slot), reason);
-        let group = text(self.group, Reason::BadGroup)?;
-        let domain = text(self.domain, Reason::BadCategory)?;
-        let partition = text(self.partition, Reason::BadCategory)?;
+        let found = Found { record, values: &self.values };
+        if self
+            .failed
+            .as_ref()
+            .and_then(|seat| seat.raw(found))
+            .is_some_and(|raw| holds(raw) && raw != b"false")
+        {
+            return Err(Reason::FailedRollout);
+        }
+        let id = joined(&self.id, found, Reason::BadId)?;
+        let rewards = self.rewards(found)?;
+        let group = joined(&self.group, found, Reason::BadGroup)?;
+        let domain = joined(&self.domain, found, Reason::BadCategory)?;
+        let partition = joined(&self.partition, found, Reason::BadCategory)?;
         chunk.offset.push(offset);
         chunk.length.push(length);
-        chunk.without_id += u64::from(!named);
-        chunk.id.push(if named { id128(self.name.as_bytes()) } else { digest });
+        chunk.without_id += u64::from(id.is_none());
+        chunk.id.push(id.map_or(digest, |id| id128(id.as_bytes())));
         chunk.digest.push(digest);
         chunk.group.push(group.as_deref());
         chunk.domain.push(domain.as_deref());
         chunk.partition.push(partition.as_deref());
         chunk.components.iter_mut().zip(rewards).for_each(|(column, reward)| column.push(reward));
         if !self.trajectory.is_empty() {
-            chunk.fingerprint.push(self.fingerprint(record));
+            chunk.fingerprint.push(self.fingerprint(found));
         }
         Ok(())
     }
 
-    fn raw<'r>(&self, record: &'r [u8], slot: Option<usize>) -> Option<&'r [u8]> {
-        record.get(self.values.get(slot?)?.clone()?)
-    }
-
-    /// Leaves the id's text in `self.name`; whether the record has all of its parts.
-    fn id(&mut self, record: &[u8]) -> Result<bool, Reason> {
-        let mut whole = std::mem::take(&mut self.name);
-        whole.clear();
-        for slot in self.id.clone() {
-            let Some(part) = text(self.raw(record, Some(slot)), Reason::BadId)? else {
-                return Ok(false);
-            };
-            if slot > self.id.start {
-                whole.push('/');
-            }
-            whole.push_str(&part);
-        }
-        self.name = whole;
-        Ok(true)
-    }
-
-    fn rewards(&self, record: &[u8]) -> Result<Vec<f64>, Reason> {
-        let one = |slot| match reward(self.raw(record, Some(slot))) {
+    fn rewards(&self, found: Found<'_>) -> Result<Vec<f64>, Reason> {
+        let one = |seat: &Seat| match reward(seat.raw(found)) {
             Reward::Missing => Ok(f64::NAN),
             Reward::Value(value) => Ok(value),
             Reward::Infinite => Err(Reason::RewardInfinite),
             Reward::NotANumber => Err(Reason::RewardNotANumber),
         };
-        self.reward.clone().map(one).collect()
+        self.reward.iter().map(one).collect()
     }
 
     /// A hash of the trajectory's bytes as they were written, absent parts told apart from empty ones.
-    fn fingerprint(&self, record: &[u8]) -> u128 {
+    fn fingerprint(&self, found: Found<'_>) -> u128 {
         // A record whose trajectory is not found equals only itself.
-        if self.trajectory.clone().all(|slot| self.raw(record, Some(slot)).is_none()) {
-            return id128(record);
+        if self.trajectory.iter().all(|seat| seat.raw(found).is_none()) {
+            return id128(found.record);
         }
-        let part = |slot| self.raw(record, Some(slot)).map_or(0, id128).to_le_bytes();
-        let parts: Vec<u8> = self.trajectory.clone().flat_map(part).collect();
+        let part = |seat: &Seat| seat.raw(found).map_or(0, id128).to_le_bytes();
+        let parts: Vec<u8> = self.trajectory.iter().flat_map(part).collect();
         id128(&parts)
     }
 }
@@ -262,10 +250,16 @@ fn reason(fault: Fault, ended: bool) -> Reason {
     }
 }
 
-fn text(raw: Option<&[u8]>, reason: Reason) -> Result<Option<Cow<'_, str>>, Reason> {
-    match name(raw) {
-        Name::Missing => Ok(None),
-        Name::Text(text) => Ok(Some(text)),
-        Name::Bad => Err(reason),
+/// The names of the seats, joined by `/`; none where there is no seat, or one of them is empty.
+fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, str>>, Reason> {
+    let mut whole: Option<Cow<'r, str>> = None;
+    for seat in seats {
+        whole = match (whole, seat.name(found)) {
+            (_, Name::Bad) => return Err(bad),
+            (_, Name::Missing) => return Ok(None),
+            (None, Name::Text(first)) => Some(first),
+            (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}/{next}"))),
+        };
     }
+    Ok(whole)
 }

@@ -120,7 +120,9 @@ impl Maker<'_> {
                 .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
-        parts.map_or_else(|| format!("{:032x}", self.log.digests[row as usize]), |parts| parts.join("/"))
+        parts
+            .filter(|parts| !parts.is_empty())
+            .map_or_else(|| format!("{:032x}", self.log.digests[row as usize]), |parts| parts.join("/"))
     }
 
     fn fields(&self, row: u32) -> &Fields {
