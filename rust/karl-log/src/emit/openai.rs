@@ -35,3 +35,47 @@ pub(super) fn tool(tool: Value) -> Value {
         tool
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flat_calls_and_texts_of_calls_take_the_form_of_chat_templates() {
+        let wanted = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let flat = json!({"name": "f", "arguments": "{}", "id": "c"});
+        for form in [flat.clone(), wanted.clone(), json!(flat.to_string()), json!(wanted.to_string())] {
+            assert_eq!(call(form).unwrap().to_string(), wanted.to_string());
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_call_is_lost() {
+        let made = call(json!({"name": "f", "arguments": {"a": 1}, "index": 3})).unwrap();
+        assert_eq!(
+            made,
+            json!({"type": "function", "function": {"name": "f", "arguments": {"a": 1}}, "index": 3})
+        );
+        let bare = call(json!({"name": "f"})).unwrap();
+        assert_eq!(bare, json!({"type": "function", "function": {"name": "f", "arguments": "{}"}}));
+    }
+
+    #[test]
+    fn what_is_no_call_is_none() {
+        for text in ["", "look", "{", "[1]", "\"f\"", "5", "null"] {
+            assert_eq!(call(json!(text)), None, "{text}");
+        }
+        assert_eq!(call(json!(5)), None);
+        assert_eq!(call(json!({"name": 5})), Some(json!({"name": 5})));
+    }
+
+    #[test]
+    fn flat_tools_take_the_form_too() {
+        let flat = json!({"name": "f", "description": "d", "parameters": {}});
+        let wanted = json!({"type": "function", "function": flat});
+        assert_eq!(tool(flat), wanted);
+        for other in [wanted, json!({"name": "f"}), json!("f"), json!({"input_schema": {}})] {
+            assert_eq!(tool(other.clone()), other);
+        }
+    }
+}

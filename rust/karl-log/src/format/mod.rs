@@ -112,7 +112,7 @@ pub fn by_keys(keys: &[String]) -> &'static Format {
 /// The first format that claims an object which has certain keys.
 pub(crate) fn claimed_by(has: &dyn Fn(&str) -> bool) -> Option<&'static Format> {
     let claims = |signature: &&[&str]| signature.iter().all(|key| has(key));
-    FORMATS.into_iter().find(|format| format.signatures.iter().any(|signature| claims(&signature)))
+    FORMATS.into_iter().find(|format| format.signatures.iter().any(claims))
 }
 
 /// What a caller wants taken from elsewhere than the format says.
