@@ -51,7 +51,14 @@ def test_the_number_is_in_the_manifest_of_a_data_set(run_folder: Path) -> None:
     assert manifest["inputs"][0]["fields"]["group"] == OWN_GROUP
 
 
-NONSENSE = ["", "{", "[]", "8", "{}", *(f'{{"rollouts_per_example": {bad}}}' for bad in ("0", "-8", '"8"', "8.5", "null"))]
+NONSENSE = [
+    "",
+    "{",
+    "[]",
+    "8",
+    "{}",
+    *(f'{{"rollouts_per_example": {bad}}}' for bad in ("0", "-8", '"8"', "8.5", "null")),
+]
 
 
 @pytest.mark.parametrize("beside", [None, *NONSENSE, '{"rollouts_per_example": 8' + " " * (1 << 20) + "}"])

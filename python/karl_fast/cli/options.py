@@ -56,7 +56,7 @@ OPTIONS = {
     "id": _option(str | None, "Path of the record's id; several, with commas, are joined."),
     "group": _option(
         str | None,
-        "Path of what rollouts share, the task or the prompt; several, with commas, are joined. Also hash(PATH), PATH//8.",
+        "Path of what rollouts share: the task or the prompt. Also A,B (joined), hash(PATH), PATH//8.",
     ),
     "reward": _option(
         dict | None,
