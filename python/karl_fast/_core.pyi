@@ -51,12 +51,20 @@ class BadRow(TypedDict):
     offset: int
 
 @type_check_only
+class BesideFacts(TypedDict):
+    path: str
+    key: str
+    number: int | None
+    problem: str | None
+
+@type_check_only
 class InputFacts(TypedDict):
     path: str
     codec: str
     layout: str
     format: str
     fields: list[tuple[str, str]]
+    beside: BesideFacts | None
     keys: list[str]
     size_bytes: int
     modified_seconds: float

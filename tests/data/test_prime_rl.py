@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import karl_fast
+from tests import rows
 from tests.tolerances import LOGGED
 
 if TYPE_CHECKING:
@@ -73,3 +74,46 @@ def test_constant_groups_are_exactly_zero_where_the_log_has_float_noise(rollouts
         assert np.all(scaled[members] == 0.0)
     assert constant == 5
     assert noisy > 0
+
+
+def test_read_and_scored_end_to_end_the_log_says_what_the_trainer_said(shared_data: Path, tmp_path: Path) -> None:
+    """From the files to the rows of a data set, with the number of rollouts from the file beside each."""
+    logs = sorted((shared_data / "prime-rl-security-verifiers").glob("*/*/results.jsonl"))
+    logged, sizes = {}, Counter[str]()
+    for row in (json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()):
+        logged[f"{row['run_id']}/{row['step']}/{row['sample_id']}"] = row
+    manifest = karl_fast.sample(logs, tmp_path / "out", score="centre", sampler="all").manifest
+    assert {file["format"] for file in manifest["inputs"]} == {"prime-rl"}
+    assert {file["beside"]["number"] for file in manifest["inputs"]} == {8}
+    assert manifest["draw"]["failed"] == {}
+    written = {row["karl_fast"]["id"]: row for row in rows.lines(tmp_path / "out")}
+    assert written.keys() == logged.keys()
+    sizes.update(row["karl_fast"]["group"] for row in written.values())
+    full = {name: row for name, row in written.items() if sizes[row["karl_fast"]["group"]] == 8}
+    assert len(full) == 15 * 8
+    assert all(abs(row["karl_fast"]["score"] - logged[name]["advantage"]) <= LOGGED for name, row in full.items())
+    for group in sizes:
+        members = [row["karl_fast"] for row in written.values() if row["karl_fast"]["group"] == group]
+        if len({member["reward"] for member in members}) == 1:
+            assert all(member["score"] == 0.0 for member in members)
+
+
+def test_every_word_of_the_model_is_in_its_row(shared_data: Path, tmp_path: Path) -> None:
+    logs = sorted((shared_data / "prime-rl-security-verifiers").glob("*/*/results.jsonl"))
+    records = [json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()]
+    by_id = {f"{row['run_id']}/{row['step']}/{row['sample_id']}": row for row in records}
+    karl_fast.sample(logs, tmp_path / "out", sampler="all", allow_secrets=True)
+    calls = 0
+    for row in rows.lines(tmp_path / "out"):
+        record = by_id[row["karl_fast"]["id"]]
+        logged = json.loads(record["prompt"]) + json.loads(record["completion"])
+        assert [message["role"] for message in row["messages"]] == [message["role"] for message in logged]
+        for ours, theirs in zip(row["messages"], logged, strict=True):
+            words = theirs["reasoning_content"] if theirs["content"] is None else theirs["content"]
+            assert ours["content"] == words
+            for ours_call, text in zip(ours.get("tool_calls") or [], theirs.get("tool_calls") or [], strict=True):
+                call = json.loads(text)
+                assert ours_call["id"] == call["id"]
+                assert ours_call["function"] == {"name": call["name"], "arguments": call["arguments"]}
+                calls += 1
+    assert calls == 78

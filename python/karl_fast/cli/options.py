@@ -87,7 +87,10 @@ OPTIONS = {
         autocompletion=lambda: [name for name, _ in formats()],
     ),
     "id": _option(str | None, "Path of the record's id; several, with commas, are joined."),
-    "group": _option(str | None, "Path of what rollouts share: the task or the prompt."),
+    "group": _option(
+        str | None,
+        "Path of what rollouts share: the task or the prompt. Also A,B (joined), hash(PATH), PATH//8.",
+    ),
     "reward": _option(
         dict | None,
         "Path of the reward, or components with weights: outcome=0.5,cost=-0.1.",

@@ -73,6 +73,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         *_histogram(report["reward"]["before"]),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
+        *_groupless(report["inputs"]),
     ]
     return "\n".join(line for line in lines if line)
 
@@ -153,7 +154,17 @@ NOTES = {
 }
 
 
+def _groupless(files: list[dict[str, Any]]) -> Iterable[str]:
+    """Why the groups of a format could not be told."""
+    without = [file["beside"] for file in files if file["beside"] and file["beside"]["problem"]]
+    if without:
+        first, more = without[0], f" (and of {len(without) - 1} more files)" if len(without) > 1 else ""
+        why = f"{clean(first['path'])}: {clean(first['problem'])}"
+        yield f"warning: no {first['key']}, so no groups{more}: {why}; name them with --group"
+
+
 def _warnings(manifest: Manifest) -> Iterable[str]:
+    yield from _groupless(manifest["inputs"])
     note = NOTES.get(manifest["target"]["note"] or "")
     if note:
         yield f"warning: {note}"

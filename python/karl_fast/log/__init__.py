@@ -142,6 +142,14 @@ def read(
 
 def _refuse_bad_rows(core: _core.Log) -> None:
     for file in core.inputs():
-        for bad in file["bad_rows"]:
-            place = f"{file['path']}, line {bad['line']}, byte {bad['offset']}"
-            raise BadRowError(f"{place}: the row is {bad['reason'].replace('_', ' ')}")
+        damage = [reason for reason, _ in file["dropped"] if reason not in SOUND]
+        if damage:
+            # Of many bad rows the first places are kept: it may not be among them.
+            bad = next((bad for bad in file["bad_rows"] if bad["reason"] in damage), None)
+            place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
+            reason = bad["reason"] if bad else damage[0]
+            raise BadRowError(f"{file['path']}{place}: the row is {reason.replace('_', ' ')}")
+
+
+SOUND = ("failed_rollout",)
+"""Why a row may be no record without being damaged."""

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a log could not be read or a data set not written. One damaged record is never an error: it is a
-/// [`Reason`](crate::scan::Reason), counted.
+/// [`Reason`](crate::tally::Reason), counted.
 #[derive(Debug)]
 pub enum Error {
     /// The operating system refused.

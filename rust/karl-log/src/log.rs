@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::format::Fields;
 use crate::layout::Input;
 use crate::rows::{Columns, Place, Spot};
-use crate::scan::{Bad, PLACES_KEPT, Reason, Tally};
+use crate::tally::{Bad, PLACES_KEPT, Reason, Tally};
 
 /// What was found in one file.
 #[derive(Clone, Debug, Default)]

@@ -15,9 +15,10 @@ use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::rows::{Rows, columns};
-use crate::scan::{Reason, Scanner, Tally};
+use crate::scan::Scanner;
 use crate::source::{Codec, Source, is_damage};
 use crate::split::{Elements, Lines, Piece, Until};
+use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
 
 /// How much of a plain file one range holds: small enough that a slow core does not hold up the others.

@@ -1,111 +1,33 @@
 //! One record's text to one row of columns, or to a reason why not.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use karl_core::rng::id128;
 
 use crate::field::{Fault, Path, Wanted, scan, skip_space};
-use crate::format::Fields;
-use crate::rows::{Found, Rows, Spot};
+use crate::format::{Field, Fields};
+use crate::rows::{Row, Rows, Spot};
+use crate::seat::{Found, Seat, holds};
 use crate::split::Piece;
+use crate::tally::{Reason, Tally};
 use crate::trusted;
-use crate::value::{Name, Reward, name, reward};
+use crate::value::{Name, Reward, reward};
 
-/// How many places of bad rows are kept for each file; all are counted.
-pub(crate) const PLACES_KEPT: usize = 20;
-
-/// Why a row that was read is no record. Each is counted under its name on every run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// The stream ends inside the record, or inside the array of records: a torn write.
-    Torn,
-    /// Not a JSON object.
-    NotAnObject,
-    /// Not valid JSON.
-    Malformed,
-    /// Longer than `--max-line-bytes`.
-    TooLong,
-    /// Compressed bytes that cannot be unpacked; what followed them is lost.
-    DamagedStream,
-    /// An id that is no string, number or truth value.
-    BadId,
-    /// A group that is no string, number or truth value.
-    BadGroup,
-    /// A category that is no string, number or truth value.
-    BadCategory,
-    /// A reward that is no number.
-    RewardNotANumber,
-    /// A reward that is not finite, or beyond 1e100 in size.
-    RewardInfinite,
-    /// A key that stands twice; a reason with `--strict` only.
-    DuplicateKey,
-}
-
-impl Reason {
-    /// The name that reports use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Torn => "torn",
-            Self::NotAnObject => "not_an_object",
-            Self::Malformed => "malformed",
-            Self::TooLong => "too_long",
-            Self::DamagedStream => "damaged_stream",
-            Self::BadId => "bad_id",
-            Self::BadGroup => "bad_group",
-            Self::BadCategory => "bad_category",
-            Self::RewardNotANumber => "reward_not_a_number",
-            Self::RewardInfinite => "reward_infinite",
-            Self::DuplicateKey => "duplicate_key",
-        }
-    }
-}
-
-/// A row that is no record, and its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad {
-    /// Why.
-    pub reason: Reason,
-    /// The line, or the element of the array, from 1.
-    pub line: u64,
-    /// Its first byte, counted in the unpacked file.
-    pub offset: u64,
-}
-
-/// What was found in a file, or in a range of it, beside its rows.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Rows that are records.
-    pub(crate) rows: u64,
-    /// Rows that are none, by reason.
-    pub(crate) bad: BTreeMap<Reason, u64>,
-    /// The first of them.
-    pub(crate) places: Vec<Bad>,
-    pub(crate) lines: u64,
-    pub(crate) blank: u64,
-    pub(crate) welded: u64,
-    pub(crate) duplicate_keys: u64,
-    pub(crate) without_id: u64,
-    /// How far the last row comes, or where the last that is none begins.
-    pub(crate) reached: u64,
-}
-
-/// Which slot of the scan holds what.
+/// Where the scan leaves what.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     input: usize,
     wanted: Wanted,
-    id: Range<usize>,
-    group: Option<usize>,
-    reward: Range<usize>,
-    domain: Option<usize>,
-    partition: Option<usize>,
-    trajectory: Range<usize>,
+    id: Vec<Seat>,
+    group: Vec<Seat>,
+    reward: Vec<Seat>,
+    domain: Vec<Seat>,
+    partition: Vec<Seat>,
+    failed: Option<Seat>,
+    trajectory: Vec<Seat>,
     strict: bool,
     values: Vec<Option<Range<usize>>>,
-    name: String,
     rewards: Vec<f64>,
 }
 
@@ -114,21 +36,19 @@ impl Scanner {
     /// trajectory.
     pub(crate) fn new(input: usize, fields: &Fields, fingerprint: bool, strict: bool) -> Self {
         let mut paths: Vec<Path> = Vec::new();
-        let mut add = |more: &mut dyn Iterator<Item = &Path>| {
-            let start = paths.len();
-            paths.extend(more.cloned());
-            start..paths.len()
+        let id = fields.id.iter().map(|path| Seat::plain(path, &mut paths)).collect();
+        let failed = fields.failed.as_ref().map(|path| Seat::plain(path, &mut paths));
+        let mut seats = |more: &mut dyn Iterator<Item = &Field>| -> Vec<Seat> {
+            more.map(|field| Seat::new(field, &mut paths)).collect()
         };
-        let id = add(&mut fields.id.iter());
-        let group = add(&mut fields.group.iter());
-        let reward = add(&mut fields.reward.iter());
-        let domain = add(&mut fields.domain.iter());
-        let partition = add(&mut fields.partition.iter());
-        let trajectory = add(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
-        let one = |mut range: Range<usize>| range.next();
-        let (group, domain, partition) = (one(group), one(domain), one(partition));
+        let group = seats(&mut fields.group.iter());
+        let reward = seats(&mut fields.reward.iter());
+        let domain = seats(&mut fields.domain.iter());
+        let partition = seats(&mut fields.partition.iter());
+        let trajectory = seats(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
         let wanted = Wanted::new(&paths);
         let values = vec![None; wanted.slots()];
+        let rewards = Vec::new();
         Self {
             input,
             wanted,
@@ -137,11 +57,11 @@ impl Scanner {
             reward,
             domain,
             partition,
+            failed,
             trajectory,
             strict,
             values,
-            name: String::new(),
-            rewards: Vec::new(),
+            rewards,
         }
     }
 
@@ -209,56 +129,43 @@ impl Scanner {
             }
         }
         let digest = id128(record);
-        let id = self.id(record)?;
-        self.rewards(record)?;
-        let text = |slot: Option<usize>, reason| text(self.raw(record, slot), reason);
-        let group = text(self.group, Reason::BadGroup)?;
-        let domain = text(self.domain, Reason::BadCategory)?;
-        let partition = text(self.partition, Reason::BadCategory)?;
-        rows.push(&Found {
-            id: id.unwrap_or(digest),
+        let mut rewards = std::mem::take(&mut self.rewards);
+        let found = Found { record, values: &self.values };
+        if self
+            .failed
+            .as_ref()
+            .and_then(|seat| seat.raw(found))
+            .is_some_and(|raw| holds(raw) && raw != b"false")
+        {
+            return Err(Reason::FailedRollout);
+        }
+        let id = joined(&self.id, found, Reason::BadId)?;
+        self.read_rewards(found, &mut rewards)?;
+        let (group, domain) = (
+            joined(&self.group, found, Reason::BadGroup)?,
+            joined(&self.domain, found, Reason::BadCategory)?,
+        );
+        let partition = joined(&self.partition, found, Reason::BadCategory)?;
+        rows.push(&Row {
+            id: id.as_ref().map_or(digest, |id| id128(id.as_bytes())),
             digest: upper(digest),
             spot,
             length,
-            rewards: &self.rewards,
+            rewards: &rewards,
             group: group.as_deref(),
             domain: domain.as_deref(),
             partition: partition.as_deref(),
-            fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(record)),
+            fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(found)),
         });
-        Ok(id.is_some())
+        let named = id.is_some();
+        self.rewards = rewards;
+        Ok(named)
     }
 
-    fn raw<'r>(&self, record: &'r [u8], slot: Option<usize>) -> Option<&'r [u8]> {
-        record.get(self.values.get(slot?)?.clone()?)
-    }
-
-    /// The hash of the id's text; none where the record lacks a part of it.
-    fn id(&mut self, record: &[u8]) -> Result<Option<u128>, Reason> {
-        if self.id.len() == 1 {
-            let name = text(self.raw(record, Some(self.id.start)), Reason::BadId)?;
-            return Ok(name.map(|name| id128(name.as_bytes())));
-        }
-        let mut whole = std::mem::take(&mut self.name);
-        whole.clear();
-        for slot in self.id.clone() {
-            let Some(part) = text(self.raw(record, Some(slot)), Reason::BadId)? else {
-                return Ok(None);
-            };
-            if slot > self.id.start {
-                whole.push('/');
-            }
-            whole.push_str(&part);
-        }
-        self.name = whole;
-        Ok(Some(id128(self.name.as_bytes())))
-    }
-
-    /// Leaves the components of the reward in `self.rewards`.
-    fn rewards(&mut self, record: &[u8]) -> Result<(), Reason> {
-        self.rewards.clear();
-        for slot in self.reward.clone() {
-            self.rewards.push(match reward(self.raw(record, Some(slot))) {
+    fn read_rewards(&self, found: Found<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
+        rewards.clear();
+        for seat in &self.reward {
+            rewards.push(match reward(seat.raw(found)) {
                 Reward::Missing => f64::NAN,
                 Reward::Value(value) => value,
                 Reward::Infinite => return Err(Reason::RewardInfinite),
@@ -269,13 +176,13 @@ impl Scanner {
     }
 
     /// A hash of the trajectory's bytes as they were written, absent parts told apart from empty ones.
-    fn fingerprint(&self, record: &[u8]) -> u128 {
+    fn fingerprint(&self, found: Found<'_>) -> u128 {
         // A record whose trajectory is not found equals only itself.
-        if self.trajectory.clone().all(|slot| self.raw(record, Some(slot)).is_none()) {
-            return id128(record);
+        if self.trajectory.iter().all(|seat| seat.raw(found).is_none()) {
+            return id128(found.record);
         }
-        let part = |slot| self.raw(record, Some(slot)).map_or(0, id128).to_le_bytes();
-        let parts: Vec<u8> = self.trajectory.clone().flat_map(part).collect();
+        let part = |seat: &Seat| seat.raw(found).map_or(0, id128).to_le_bytes();
+        let parts: Vec<u8> = self.trajectory.iter().flat_map(part).collect();
         id128(&parts)
     }
 }
@@ -283,16 +190,6 @@ impl Scanner {
 /// The half of a digest that is kept: enough to order records of one id, and to see that one has changed.
 pub(crate) fn upper(digest: u128) -> u64 {
     u64::try_from(digest >> 64).unwrap_or(u64::MAX)
-}
-
-impl Tally {
-    pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
-        *self.bad.entry(reason).or_default() += 1;
-        self.reached = self.reached.max(offset);
-        if self.places.len() < PLACES_KEPT {
-            self.places.push(Bad { reason, line: self.lines, offset });
-        }
-    }
 }
 
 fn reason(fault: Fault, ended: bool) -> Reason {
@@ -303,10 +200,16 @@ fn reason(fault: Fault, ended: bool) -> Reason {
     }
 }
 
-fn text(raw: Option<&[u8]>, reason: Reason) -> Result<Option<Cow<'_, str>>, Reason> {
-    match name(raw) {
-        Name::Missing => Ok(None),
-        Name::Text(text) => Ok(Some(text)),
-        Name::Bad => Err(reason),
+/// The names of the seats, joined by `/`; none where there is no seat, or one of them is empty.
+fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, str>>, Reason> {
+    let mut whole: Option<Cow<'r, str>> = None;
+    for seat in seats {
+        whole = match (whole, seat.name(found)) {
+            (_, Name::Bad) => return Err(bad),
+            (_, Name::Missing) => return Ok(None),
+            (None, Name::Text(first)) => Some(first),
+            (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}/{next}"))),
+        };
     }
+    Ok(whole)
 }

@@ -6,12 +6,13 @@ use karl_core::Key;
 use karl_log::category::Category;
 use karl_log::emit::redact::redacted;
 use karl_log::format::{FORMATS, Overrides, by_name};
+use karl_log::layout::sidecar::Beside;
 use karl_log::layout::{Input, Wishes};
 use karl_log::log::Account;
 use karl_log::manifest::hash;
 use karl_log::read::Settings;
-use karl_log::scan::Bad;
 use karl_log::source::Source;
+use karl_log::tally::Bad;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -32,6 +33,7 @@ struct InputFacts {
     layout: String,
     format: &'static str,
     fields: Vec<(&'static str, String)>,
+    beside: Option<BesideFacts>,
     keys: Vec<String>,
     size_bytes: u64,
     modified_seconds: f64,
@@ -42,6 +44,26 @@ struct InputFacts {
     welded_lines: u64,
     duplicate_keys: u64,
     without_id: u64,
+}
+
+/// A number that a format took from a file beside the log, or why it could not.
+#[derive(IntoPyObject)]
+struct BesideFacts {
+    path: String,
+    key: &'static str,
+    number: Option<u64>,
+    problem: Option<String>,
+}
+
+impl BesideFacts {
+    fn new(beside: &Beside) -> Self {
+        Self {
+            path: beside.path.display().to_string(),
+            key: beside.key,
+            number: beside.number.as_ref().ok().copied(),
+            problem: beside.number.as_ref().err().cloned(),
+        }
+    }
 }
 
 /// How many keys of a record are told: a record may have any number.
@@ -69,6 +91,7 @@ impl InputFacts {
             layout: input.layout.name(),
             format: input.format.name,
             fields: input.fields.paths(),
+            beside: input.beside.as_ref().map(BesideFacts::new),
             keys: input.keys.iter().take(KEYS_TOLD).map(|key| redacted(key)).collect(),
             size_bytes: input.source.size,
             modified_seconds: input.source.modified_seconds,

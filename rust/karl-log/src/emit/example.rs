@@ -6,9 +6,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::field::Path;
-use crate::format::Fields;
-use crate::trusted::take;
+use super::openai;
+use super::plan::plan;
+use crate::format::{Field, Fields, Made};
+use crate::trusted::{self, lookup, take};
 
 /// Why a chosen record is not written. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +18,9 @@ pub enum Flaw {
     Unparsable,
     /// It holds no conversation, no prompt with completion and no text.
     NoTrajectory,
-    /// A message is no object with a role, or its content is neither text nor parts of text.
+    /// The tool says that the rollout was cut short.
+    Truncated,
+    /// A message is no object with a role, its content is neither text nor parts of text, or a tool call is none.
     BadMessage,
     /// A message has neither content nor tool calls.
     EmptyMessage,
@@ -38,6 +41,7 @@ impl Flaw {
         match self {
             Self::Unparsable => "unparsable",
             Self::NoTrajectory => "no_trajectory",
+            Self::Truncated => "truncated",
             Self::BadMessage => "bad_message",
             Self::EmptyMessage => "empty_message",
             Self::NoAssistantTurn => "no_assistant_turn",
@@ -89,18 +93,44 @@ pub struct Read {
 /// # Errors
 /// The [`Flaw`] that the lint found.
 pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
-    let mut get = |path: &Option<Path>| path.as_ref().and_then(|path| take(&mut record, path));
-    let (messages, tools) = (get(&fields.messages), get(&fields.tools));
-    match (messages, get(&fields.prompt), get(&fields.completion), get(&fields.text)) {
-        (Some(Value::Array(messages)), ..) => chat(messages, tools),
+    if fields.truncated.as_ref().and_then(|path| lookup(&record, path)) == Some(&Value::Bool(true)) {
+        return Err(Flaw::Truncated);
+    }
+    let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(&mut record, field));
+    let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
+    let chat = |messages| chat(messages, tools, fields.reasoning);
+    match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
+        (Some(Value::Array(messages)), ..) => chat(messages),
         (Some(_), ..) => Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => completed(prompt, completion),
         (_, Some(prompt), Some(completion), _) => {
-            chat([turns(prompt, "user"), turns(completion, "assistant")].concat(), tools)
+            chat([turns(prompt, "user"), turns(completion, "assistant")].concat())
         }
         (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(whole(Example::Text(text))),
         _ => Err(Flaw::NoTrajectory),
     }
+}
+
+/// Takes out of a record what the first choice that holds something makes, or else the last.
+fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
+    let mut found = None;
+    for choice in field.choices() {
+        found = take(record, &choice.path).map(|value| make(value, choice.made)).transpose()?.flatten();
+        if found.as_ref().is_some_and(|value| value != "" && *value != json!([])) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What is made of a value.
+fn make(value: Value, made: Made) -> Result<Option<Value>, Flaw> {
+    let value = match (made, value) {
+        (Made::Json, Value::String(text)) => trusted::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?,
+        (Made::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
+        (_, value) => value,
+    };
+    Ok(Some(value).filter(|value| !value.is_null()))
 }
 
 fn whole(example: Example) -> Read {
@@ -122,25 +152,40 @@ fn turns(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
-fn chat(mut messages: Vec<Value>, tools: Option<Value>) -> Result<Read, Flaw> {
+fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let roles: Option<Vec<String>> = messages.iter().map(role).collect();
     let roles = roles.ok_or(Flaw::BadMessage)?;
     let last = roles.iter().rposition(|role| role == "assistant").ok_or(Flaw::NoAssistantTurn)?;
     let trimmed = messages.len() - (last + 1);
     messages.truncate(last + 1);
-    messages.iter_mut().filter_map(Value::as_object_mut).try_for_each(content)?;
-    let tools = tools.filter(|tools| tools.as_array().is_some_and(|list| !list.is_empty()));
-    Ok(Read { example: Example::Chat { messages, tools }, trimmed })
+    messages
+        .iter_mut()
+        .filter_map(Value::as_object_mut)
+        .try_for_each(|message| content(message, reasoning))?;
+    Ok(Read { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
+}
+
+/// The tools that the model was offered, if there are any.
+fn offered(tools: Value) -> Option<Value> {
+    match tools {
+        Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
+        _ => None,
+    }
 }
 
 /// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
-fn content(message: &mut Map<String, Value>) -> Result<(), Flaw> {
+fn content(message: &mut Map<String, Value>, reasoning: &str) -> Result<(), Flaw> {
     let calls = tool_calls(message)?;
     match message.get("content") {
-        Some(Value::String(_)) => Ok(()),
         None | Some(Value::Null) if calls => Ok(()),
-        None | Some(Value::Null) => Err(Flaw::EmptyMessage),
+        None | Some(Value::Null) => {
+            let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
+            let words = words.filter(|words| words.as_str().is_some_and(|words| !words.is_empty()));
+            message.insert("content".to_owned(), words.ok_or(Flaw::EmptyMessage)?);
+            Ok(())
+        }
+        Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) => {
             let text: Option<String> = parts.iter().map(part).collect();
             message.insert("content".to_owned(), Value::String(text.ok_or(Flaw::BadMessage)?));
@@ -150,11 +195,16 @@ fn content(message: &mut Map<String, Value>) -> Result<(), Flaw> {
     }
 }
 
-/// Whether a message calls tools.
-fn tool_calls(message: &Map<String, Value>) -> Result<bool, Flaw> {
-    match message.get("tool_calls") {
+/// Whether a message calls tools; the calls take the form that chat templates know.
+fn tool_calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
+    match message.get_mut("tool_calls") {
         None | Some(Value::Null) => Ok(false),
-        Some(Value::Array(calls)) if calls.iter().all(Value::is_object) => Ok(!calls.is_empty()),
+        Some(Value::Array(calls)) => {
+            for call in calls.iter_mut() {
+                *call = openai::call(call.take()).ok_or(Flaw::BadMessage)?;
+            }
+            Ok(!calls.is_empty())
+        }
         Some(_) => Err(Flaw::BadMessage),
     }
 }

@@ -120,7 +120,8 @@ impl Maker<'_> {
                 .map(|part| part.as_str().map_or_else(|| part.to_string(), str::to_owned))
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
-        parts.map_or_else(|| format!("{:032x}", self.log.keys.get(row as usize).id), |parts| parts.join("/"))
+        let id = self.log.keys.get(row as usize).id;
+        parts.filter(|parts| !parts.is_empty()).map_or_else(|| format!("{id:032x}"), |parts| parts.join("/"))
     }
 
     fn fields(&self, row: u32) -> &Fields {

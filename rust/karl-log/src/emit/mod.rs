@@ -13,6 +13,8 @@ pub mod directory;
 pub mod draft;
 pub mod example;
 mod make;
+mod openai;
+mod plan;
 pub mod redact;
 pub mod render;
 mod transcript;

@@ -7,7 +7,6 @@ use super::Format;
 pub const GENERIC: Format = Format {
     name: "generic",
     about: "id, group, reward and messages under their own names",
-    signature: &[],
     id: "id",
     group: "group",
     reward: "reward",
@@ -17,4 +16,5 @@ pub const GENERIC: Format = Format {
     prompt: "prompt",
     completion: "completion",
     text: "text",
+    ..Format::NOTHING
 };

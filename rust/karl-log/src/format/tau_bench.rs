@@ -9,14 +9,10 @@ use super::Format;
 pub const TAU_BENCH: Format = Format {
     name: "tau-bench",
     about: "tau-bench results: task_id, trial, traj, reward",
-    signature: &["task_id", "trial", "traj", "reward"],
+    signatures: &[&["task_id", "trial", "traj", "reward"]],
     id: "task_id,trial",
     group: "task_id",
     reward: "reward",
-    domain: "",
     messages: "traj",
-    tools: "",
-    prompt: "",
-    completion: "",
-    text: "",
+    ..Format::NOTHING
 };

@@ -1,10 +1,12 @@
 //! Finds out how a file holds its records, and which tool wrote them, by looking at its beginning.
 
+pub mod sidecar;
 mod telling;
 mod walk;
 
 use std::io::{self, Read};
 
+use sidecar::Beside;
 use telling::{element_keys, keys_of, line_keys};
 use walk::{Walk, enter, member, pass, walk};
 
@@ -50,6 +52,8 @@ pub struct Input {
     pub format: &'static Format,
     /// Where its records keep things.
     pub fields: Fields,
+    /// What its format needed from a file beside it.
+    pub beside: Option<Beside>,
     /// The top-level keys of the record by which the format was told.
     pub keys: Vec<String>,
 }
@@ -76,7 +80,11 @@ pub fn probe(source: Source, wishes: &Wishes) -> Result<Input> {
         looked => looked?,
     };
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
-    Ok(Input { fields: Fields::new(format, &wishes.overrides)?, source, layout, format, keys })
+    let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
+    let beside = needed.map(|sidecar| Beside::look(&source, sidecar));
+    let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
+    let fields = Fields::new(format, &wishes.overrides, number)?;
+    Ok(Input { source, layout, format, fields, beside, keys })
 }
 
 fn look(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
@@ -107,7 +115,7 @@ fn object(
     let one_line = !text.contains(&b'\n');
     let keys = keys_of(text);
     let record =
-        |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides).map(|fields| fields.fit(keys));
+        |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides, None).map(|fields| fields.fit(keys));
     if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
         return Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
     }
@@ -126,7 +134,8 @@ fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout,
         walk(source, wishes.max_line_bytes).map_err(|error| Error::io("read", &source.path, error))?;
     let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
     let Some(Walk { members, whole }) = walked else { return lines() };
-    let fits = |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides)?.fit(keys));
+    let fits =
+        |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
     match (fits(&keys)?, whole) {
         (true, true) => return Ok((Layout::Values, keys)),

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::error::{Error, Result};
 use crate::field::{Path, Wanted, scan, skip_space};
-use crate::format::{FORMATS, Format};
+use crate::format::{FORMATS, claimed_by};
 use crate::source::Source;
 use crate::split::{Extent, Lines, Piece, Window};
 use crate::trusted;
@@ -68,13 +68,13 @@ impl Telling {
 
 /// Whether some format's signature is in an object.
 fn is_claimed(text: &[u8]) -> bool {
-    let claims = |format: &&Format| {
-        let paths: Vec<_> = format.signature.iter().filter_map(|key| Path::parse(key).ok()).collect();
-        let mut found = vec![None; paths.len()];
-        let scanned = scan(text, &Wanted::new(&paths), &mut found);
-        !found.is_empty() && scanned.is_ok() && found.iter().all(Option::is_some)
-    };
-    FORMATS.iter().any(claims)
+    let keys: Vec<&str> =
+        FORMATS.iter().flat_map(|format| format.signatures).flat_map(|keys| *keys).copied().collect();
+    let paths: Vec<_> = keys.iter().filter_map(|key| Path::parse(key).ok()).collect();
+    let mut found = vec![None; paths.len()];
+    let scanned = scan(text, &Wanted::new(&paths), &mut found);
+    let has = |key: &str| keys.iter().zip(&found).any(|(known, value)| *known == key && value.is_some());
+    scanned.is_ok() && claimed_by(&has).is_some()
 }
 
 /// The top-level keys of an object; `None` where the text is none.

@@ -51,7 +51,7 @@ impl Spot {
 
 /// What nearly every record has; the rest is in [`Extras`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct Held {
     pub(crate) id: u128,
     pub(crate) digest: u64,
     pub(crate) spot: Spot,
@@ -72,7 +72,7 @@ struct Extras {
 
 #[derive(Debug, Default)]
 struct Bin {
-    rows: Vec<Row>,
+    rows: Vec<Held>,
     extras: Extras,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Rows {
 
 /// One record, as the scan found it.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct Row<'a> {
     pub(crate) id: u128,
     pub(crate) digest: u64,
     pub(crate) spot: Spot,
@@ -111,8 +111,8 @@ impl Rows {
         Self { bins, unnamed: Unnamed::default(), groups: known(), domains: known(), partitions: known() }
     }
 
-    pub(crate) fn push(&mut self, found: &Found<'_>) {
-        let Found { id, digest, spot, length, .. } = *found;
+    pub(crate) fn push(&mut self, found: &Row<'_>) {
+        let Row { id, digest, spot, length, .. } = *found;
         let bin = bin(id);
         let Bin { rows, extras } = &mut self.bins[bin];
         if let Some(group) = found.group {
@@ -123,7 +123,7 @@ impl Rows {
         add(&mut extras.domain, rows.len(), self.domains.code(found.domain));
         add(&mut extras.partition, rows.len(), self.partitions.code(found.partition));
         extras.fingerprint.extend(found.fingerprint);
-        rows.push(Row { id, digest, spot, reward: *reward, length, group: NONE });
+        rows.push(Held { id, digest, spot, reward: *reward, length, group: NONE });
         if self.unnamed.rows.len() == Unnamed::MOST {
             self.name();
         }

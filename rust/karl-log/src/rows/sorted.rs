@@ -1,6 +1,6 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::{Bin, Row, Rows, Spot};
+use super::{Bin, Held, Rows, Spot};
 use crate::category::{Category, Known, NONE, Way};
 use crate::parallel::map;
 
@@ -77,13 +77,13 @@ impl Bin {
 
     /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
     /// keeps the order from depending on threads.
-    fn order(rows: &[Row]) -> Vec<(u64, u32)> {
+    fn order(rows: &[Held]) -> Vec<(u64, u32)> {
         let key = |at: u32| {
             let row = &rows[at as usize];
             (row.id, row.digest, row.spot)
         };
         // The upper half of an id tells nearly all apart, without a look at the row.
-        let half = |row: &Row| u64::try_from(row.id >> 64).unwrap_or(u64::MAX);
+        let half = |row: &Held| u64::try_from(row.id >> 64).unwrap_or(u64::MAX);
         let mut order: Vec<_> = rows.iter().map(half).zip(0..).collect();
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
         order

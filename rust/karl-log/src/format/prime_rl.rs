@@ -1,0 +1,38 @@
+//! Rollouts that Prime Intellect's platform exports of a hosted prime-rl run: `results.jsonl`.
+//!
+//! The trainer's group is a block of `rollouts_per_example` neighbours in `sample_id`: a problem that comes twice in
+//! a step makes two of them. How many that is stands in no record, but in `run_manifest.json` beside the file. So
+//! here, and in no other format, a group depends on more than its record: the same records without that file have no
+//! group, unless `--group run_id,step,problem_id,sample_id//8` says it.
+//!
+//! `prompt` and `completion` are lists of messages as JSON texts, and each of their tool calls is a JSON text again.
+//! The model's words are often in `reasoning_content` alone: its parser takes for thought whatever no end of thought
+//! follows.
+
+use super::{Format, Sidecar};
+
+/// Rollouts of a hosted prime-rl run (<https://github.com/PrimeIntellect-ai/prime-rl>).
+pub const PRIME_RL: Format = Format {
+    name: "prime-rl",
+    about: "rollouts of a hosted prime-rl run: results.jsonl beside run_manifest.json",
+    signatures: &[&[
+        "run_id",
+        "step",
+        "problem_id",
+        "sample_id",
+        "env_name",
+        "prompt",
+        "completion",
+        "reward",
+        "advantage",
+    ]],
+    id: "run_id,step,sample_id",
+    group: "run_id,step,problem_id,sample_id//rollouts_per_example",
+    sidecar: Some(Sidecar { file: "run_manifest.json", number: "rollouts_per_example" }),
+    reward: "reward",
+    domain: "env_name",
+    prompt: "json(prompt)",
+    completion: "json(completion)",
+    reasoning: "reasoning_content",
+    ..Format::NOTHING
+};
