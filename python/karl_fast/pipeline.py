@@ -11,6 +11,7 @@ from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export import plan, refuse_empty, write
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, inputs, of_draft, of_selection, run
 from karl_fast.log import read
+from karl_fast.log.inputs import why_no_groups
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,7 +128,10 @@ def select(log: Log) -> _core.Selection:
     """Score, judge and temper every record of a log, as its settings say."""
     settings = log.settings
     by_group = settings.partition_by == "group"
-    if by_group and len(log) and not log.core.count("group")[0]:
+    groupless = len(log) > 0 and not log.core.count("group")[0]
+    if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
+        raise UsageError(why)
+    if groupless and by_group:
         raise UsageError("partition_by is group, but no record has a group: name its field with --group")
     if settings.partition_field and len(log) and not log.core.count("partition")[0]:
         raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field")

@@ -76,8 +76,9 @@ def test_without_the_number_there_are_no_groups_and_the_run_says_why(run_folder:
     done = karl("inspect", "results.jsonl", folder=run_folder)
     assert done.returncode == 0, done.stderr
     assert "warning: no rollouts_per_example, so no groups: run_manifest.json: " in done.stdout
-    with pytest.raises(errors.KarlError):
-        karl_fast.sample(run_folder / "results.jsonl", None, k=4, score="centre")
+    for needs_groups in ({"score": "centre"}, {"partition_by": "group"}):
+        with pytest.raises(errors.UsageError, match="no rollouts_per_example, so no groups"):
+            karl_fast.sample(run_folder / "results.jsonl", None, k=4, **needs_groups)
 
 
 def test_a_folder_in_its_place_is_no_sidecar(run_folder: Path) -> None:

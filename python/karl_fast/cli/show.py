@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.export import FEWEST
+from karl_fast.log.inputs import why_no_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -155,12 +156,8 @@ NOTES = {
 
 
 def _groupless(files: list[dict[str, Any]]) -> Iterable[str]:
-    """Why the groups of a format could not be told."""
-    without = [file["beside"] for file in files if file["beside"] and file["beside"]["problem"]]
-    if without:
-        first, more = without[0], f" (and of {len(without) - 1} more files)" if len(without) > 1 else ""
-        why = f"{clean(first['path'])}: {clean(first['problem'])}"
-        yield f"warning: no {first['key']}, so no groups{more}: {why}; name them with --group"
+    if why := why_no_groups(files):
+        yield f"warning: {clean(why)}"
 
 
 def _warnings(manifest: Manifest) -> Iterable[str]:

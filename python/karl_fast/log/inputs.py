@@ -8,12 +8,12 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import FileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 SUFFIXES = tuple(
     suffix + packed for suffix in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst", ".zstd")
@@ -96,3 +96,13 @@ def _spool(name: str, stack: contextlib.ExitStack) -> str:
     from karl_fast.log.spool import spool
 
     return stack.enter_context(spool(name))
+
+
+def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why a format could not tell the groups of some files, from what was found in each; None where it could."""
+    without = [file["beside"] for file in found if file["beside"] and file["beside"]["problem"]]
+    if not without:
+        return None
+    first, more = without[0], f" of {len(without)} files" if len(without) > 1 else ""
+    why = f"{first['path']}: {first['problem']}"
+    return f"no {first['key']}, so no groups{more}: {why}; name them with --group"
