@@ -15,7 +15,7 @@ pub struct Category {
 
 impl Category {
     /// Adds a row.
-    pub(crate) fn push(&mut self, name: Option<&str>) {
+    pub fn push(&mut self, name: Option<&str>) {
         let code = name.map_or(NONE, |name| self.code(name));
         self.codes.push(code);
     }

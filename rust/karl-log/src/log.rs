@@ -49,7 +49,7 @@ pub struct Place {
 }
 
 /// All records of all files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Log {
     /// The files, in the order given.
     pub inputs: Vec<Input>,
