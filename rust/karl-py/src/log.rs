@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use karl_log::category::Category;
 use karl_log::emit::redact::redacted;
 use karl_log::format::{FORMATS, Overrides, by_name};
@@ -16,8 +15,8 @@ use karl_log::source::Source;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 
+use crate::arrow;
 use crate::arrow::frame::Frame;
 use crate::arrow::table::{self, Wanted};
 use crate::enter::enter;
@@ -213,21 +212,18 @@ impl Log {
     }
 
     /// The log as an Arrow stream of one record batch; `components` are the names of the reward's, where it has some.
-    #[pyo3(signature = (*, components, weights, partition, requested_schema=None))]
+    #[pyo3(signature = (*, components, weights, partition))]
     fn arrow_stream<'py>(
         &self,
         py: Python<'py>,
         components: Vec<String>,
         weights: Vec<f64>,
         partition: bool,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let wanted = Wanted { components, weights, partition };
         let (log, log_weights) = (&self.inner, self.log_weights.as_ref());
-        let rows = enter(py, None, |_| Ok::<_, karl_log::Error>(table::rows(log, log_weights, &wanted)))?;
-        let rows: ArrayRef = Arc::new(rows.map_err(|error| LogError::new_err(error.to_string()))?);
-        let reader = ArrayIterator::new([Ok(rows)], table::field(log, log_weights, &wanted));
-        Ok(to_stream_pycapsule(py, Box::new(reader), requested_schema)?)
+        let batch = enter(py, None, |_| Ok::<_, karl_log::Error>(table::rows(log, log_weights, &wanted)))?;
+        arrow::stream(py, batch)
     }
 
     /// The type of what `arrow_stream` gives.
@@ -240,8 +236,7 @@ impl Log {
         partition: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let wanted = Wanted { components, weights, partition };
-        let field = table::field(&self.inner, self.log_weights.as_ref(), &wanted);
-        Ok(to_schema_pycapsule(py, field.as_ref())?)
+        arrow::schema(py, &table::schema(&self.inner, self.log_weights.as_ref(), &wanted))
     }
 
     /// The same records with columns of a table in the place of their own; also how many rows the table has, and

@@ -9,14 +9,17 @@ pub(crate) mod table;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use pyo3_arrow::input::{AnyArray, AnyRecordBatch};
 
 use crate::enter::enter;
-use crate::error::LayoutError;
+use crate::error::{LayoutError, LogError};
 
 /// Whether an object has one of the two methods by which Arrow data is handed over.
 pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -41,6 +44,23 @@ pub(crate) fn batches(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<Re
         let schema = reader.schema();
         Ok((drained(py, name, reader)?, schema))
     })
+}
+
+/// A stream of one batch, for whoever takes it over; the capsule releases it otherwise.
+pub(crate) fn stream<'py>(
+    py: Python<'py>,
+    batch: Result<RecordBatch, ArrowError>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let batch = batch.map_err(|error| LogError::new_err(error.to_string()))?;
+    let schema = batch.schema();
+    let reader = RecordBatchIterator::new([Ok(batch)], schema);
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+}
+
+/// The type of a table.
+pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema).map_err(|error| LogError::new_err(error.to_string()))?;
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
 /// Everything that a stream still has. Its owner may compute it only now, and may need the interpreter for that.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, DictionaryArray, FixedSizeBinaryArray, Float64Array, LargeStringArray, PrimitiveArray,
-    StructArray, UInt32Array, UInt64Array,
+    RecordBatch, UInt32Array, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, ToByteSlice};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use bytes::Bytes;
 use karl_core::reward::composite;
 use karl_log::Log;
@@ -27,9 +27,8 @@ pub(crate) struct Wanted {
 type Column = (Field, Box<dyn FnOnce() -> Result<ArrayRef, ArrowError>>);
 
 /// The type of the batch that [`rows`] makes.
-pub(crate) fn field(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted) -> FieldRef {
-    let fields: Fields = columns(log, log_weights, wanted).into_iter().map(|(field, _)| field).collect();
-    Arc::new(Field::new_struct("", fields, false))
+pub(crate) fn schema(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted) -> Schema {
+    Schema::new(columns(log, log_weights, wanted).into_iter().map(|(field, _)| field).collect::<Vec<_>>())
 }
 
 /// Every record.
@@ -40,12 +39,12 @@ pub(crate) fn rows(
     log: &Arc<Log>,
     log_weights: Option<&Arc<Vec<f64>>>,
     wanted: &Wanted,
-) -> Result<StructArray, ArrowError> {
+) -> Result<RecordBatch, ArrowError> {
     let columns = columns(log, log_weights, wanted).into_iter();
     let made = columns.map(|(field, make)| Ok((Arc::new(field), make()?)));
     let (fields, arrays): (Vec<FieldRef>, Vec<ArrayRef>) =
         made.collect::<Result<Vec<_>, ArrowError>>()?.into_iter().unzip();
-    StructArray::try_new(fields.into(), arrays, None)
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
 /// Each column's field and how it is made: one list, so that the schema cannot differ from the rows.
