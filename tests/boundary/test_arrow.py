@@ -244,7 +244,9 @@ def test_eight_threads_at_once_get_what_one_gets() -> None:
 def test_rows_of_an_export_may_be_an_arrow_column(tmp_path: Any) -> None:
     log = karl_fast.read("examples/agent-log.jsonl")
     rows = pl.Series([5, 3, 8], dtype=pl.Int64)
-    manifest = karl_fast.export(log, rows, tmp_path / "data", scores=pl.Series(log.rewards), rewards=pa.array(log.rewards))
+    manifest = karl_fast.export(
+        log, rows, tmp_path / "data", scores=pl.Series(log.rewards), rewards=pa.array(log.rewards)
+    )
     assert manifest["draw"]["rows"] == 3
     with pytest.raises(ArgumentError, match="rows holds 5 twice"):
         karl_fast.export(log, pa.array([5, 3, 5]), tmp_path / "twice")

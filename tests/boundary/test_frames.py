@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +33,8 @@ from tests.rows import dumps, files, record, records, write
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pandas as pd
 
 ROWS = 64
 
@@ -295,7 +296,12 @@ def frame(**columns: Any) -> pl.DataFrame:
         (frame(row=[0], x=["1"]), {"log_weight": "x"}, DTypeError, "^x is an Arrow column of .*, wanted float64$"),
         (frame(row=[0], x=[1.5]), {"group": "x"}, DTypeError, "^x is an .* of Float64, wanted strings or integers$"),
         (frame(row=[0], x=[[1]]), {"domain": "x"}, DTypeError, "^x is an .* nested values, wanted strings or"),
-        (frame(row=[0], x=[1.5]), {"reward": "y"}, ArgumentError, '^frame has 0 columns "y", wanted one; it has row, x$'),
+        (
+            frame(row=[0], x=[1.5]),
+            {"reward": "y"},
+            ArgumentError,
+            '^frame has 0 columns "y", wanted one; it has row, x$',
+        ),
         (frame(row=[3], x=[math.inf]), {"reward": "x"}, ArgumentError, "^x at index 0 is inf, wanted a number up to"),
         (frame(row=[3], x=[-2e100]), {"reward": "x"}, ArgumentError, "^x at index 0 is -2"),
         (frame(row=[3], x=[math.inf]), {"log_weight": "x"}, ArgumentError, "^x at index 0 is inf, wanted the log"),
@@ -463,7 +469,7 @@ def test_parquet_is_written_whole_or_not_at_all(
 
     with monkeypatch.context() as patch:
         patch.setattr(pq, "write_table", full)
-        with pytest.raises(FileError, match="cannot write .*: No space left on device"):
+        with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
             log.to_parquet(path, force=True)
     assert path.read_text() == "what was there"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["columns.parquet", "log.jsonl"]

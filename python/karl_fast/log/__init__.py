@@ -29,8 +29,8 @@ class Log:
     Rows stand in the order of (hash of the id, hash of the record); nothing depends on how the records lay in files.
     B is the number of records.
 
-    A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``, ``pyarrow.table(log)``,
-    ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes: XXH3-128 of the id),
+    A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``,
+    ``pyarrow.table(log)``, ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes: XXH3-128 of the id),
     ``ordinal`` (which of the records of one id), ``group``, ``domain``, ``reward`` (null where it is missing),
     ``reward.PATH`` for each component, ``log_weight`` and ``partition`` where there are some, ``trajectory_hash`` where
     it was asked for, and ``file``, ``offset`` and ``length`` (bytes of the unpacked file) of the record.
@@ -75,7 +75,11 @@ class Log:
 
     def _columns(self) -> dict[str, Any]:
         partition = self.settings.partition_field is not None
-        return {"components": list(self.settings.reward or ()), "weights": self.settings.weights, "partition": partition}
+        return {
+            "components": list(self.settings.reward or ()),
+            "weights": self.settings.weights,
+            "partition": partition,
+        }
 
     def to_parquet(self, path: str | Path, *, force: bool = False) -> None:
         """Write the columns as one Parquet file, whole or not at all; needs the extra ``arrow``.
@@ -127,11 +131,8 @@ class Log:
         """
         names = {"reward": reward, "group": group, "domain": domain, "log_weight": log_weight}
         columns = {role: name for role, name in names.items() if name is not None}
-        if isinstance(frame, str | Path):
-            from karl_fast.log.parquet import load
-
-            frame = load(Path(frame), {"row", *columns.values()})
-        core, rows, by_row = self.core.with_columns(frame, **columns)
+        table = _loaded(frame, columns) if isinstance(frame, str | Path) else frame
+        core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
         return Log(core, settings, self._spool, (*self.given, record))
@@ -194,6 +195,14 @@ class Log:
     def inputs(self) -> list[_core.InputFacts]:
         """What was found in each file, with the places of the first bad rows."""
         return self.core.inputs()
+
+
+def _loaded(path: str | Path, columns: dict[str, str]) -> ArrowStream:
+    # Imported here: pyarrow is an extra, and slow to load.
+    from karl_fast.log.parquet import load
+
+    table: ArrowStream = load(Path(path), {"row", *columns.values()})
+    return table
 
 
 def read(

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from karl_fast.protocols import Floats
 
 
-def draw(
-    log_weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
-) -> NDArray[np.int64]:
+def draw(log_weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> NDArray[np.int64]:
     """Draw k rows by Gumbel-top-k: key_i = log w_i - ln(-ln u_i), the k largest keys, largest first.
 
     The draw follows the Plackett-Luce law exactly: each next row is drawn in proportion to weight among those left.

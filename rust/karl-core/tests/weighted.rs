@@ -25,7 +25,10 @@ fn weighted(rewards: &[f64], given: &[f64], rules: Rules) -> karl_core::Result<S
 fn rows_without_a_weight_are_dropped_by_name() {
     let found = weighted(&REWARDS, &GIVEN, Rules::default()).unwrap();
     assert_eq!(tally(&found.verdicts), [3, 1, 0, 2, 0, 0, 0]);
-    assert_eq!((found.verdicts[1], found.verdicts[4]), (Verdict::MissingLogWeight, Verdict::MissingLogWeight));
+    assert_eq!(
+        (found.verdicts[1], found.verdicts[4]),
+        (Verdict::MissingLogWeight, Verdict::MissingLogWeight)
+    );
     let mut rows = found.ranking.clone().take(usize::MAX);
     rows.sort_unstable();
     assert_eq!(rows, [0, 2, 5]);
@@ -61,7 +64,7 @@ fn rules_hold_for_rows_with_given_weights_too() {
     let rules = Rules { min_reward: Some(0.4), ..Rules::default() };
     let found = weighted(&[1.0, 0.2, 0.5], &[0.0; 3], rules).unwrap();
     assert_eq!(found.verdicts[1], Verdict::BelowMinimum);
-    assert!((found.target.log_weights[0] + 2.0_f64.ln()).abs() < 1e-15);
+    assert!((found.target.log_weights[0] + std::f64::consts::LN_2).abs() < 1e-15);
 }
 
 #[test]

@@ -167,13 +167,11 @@ pub(crate) fn redacted(text: &str) -> String {
 fn refuse_copies(rows: &[i64]) -> PyResult<()> {
     let mut sorted = rows.to_vec();
     sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some(pair) => {
-            let message = format!("rows holds {:?} twice, wanted each row once: a data set has no copies yet", pair[0]);
-            Err(ArgumentError::new_err(message))
-        }
-        None => Ok(()),
-    }
+    let copies = sorted.iter().zip(sorted.iter().skip(1)).find(|(row, next)| row == next);
+    copies.map_or(Ok(()), |(row, _)| {
+        let message = format!("rows holds {row} twice, wanted each row once: a data set has no copies yet");
+        Err(ArgumentError::new_err(message))
+    })
 }
 
 fn make(

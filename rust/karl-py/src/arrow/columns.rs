@@ -1,9 +1,7 @@
 //! One Arrow column as what a kernel takes: numbers, or names.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
-};
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
@@ -55,19 +53,19 @@ fn present<T: Cell>(chunk: &ArrayRef) -> impl Iterator<Item = T> {
 
 /// Names coded by first appearance: a column of texts, plain, large, as views, or behind a dictionary; or of integers.
 pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Category> {
+    if !is_text(kind) && !is_integer(kind) {
+        return Err(refused(name, kind, "strings or integers"));
+    }
     let mut category = Category::default();
     for chunk in chunks {
-        let texts = texts(chunk);
-        if let Some(texts) = texts {
-            texts.into_iter().for_each(|text| category.push(text));
-        } else if let Some(numbers) = integers(chunk) {
-            numbers.for_each(|number| category.push(number.map(|number| number.to_string()).as_deref()));
+        for text in texts(chunk).into_iter().flatten() {
+            category.push(text);
+        }
+        for number in integers(chunk).into_iter().flatten() {
+            category.push(number.map(|number| number.to_string()).as_deref());
         }
     }
-    if is_text(kind) || is_integer(kind) {
-        return Ok(category);
-    }
-    Err(refused(name, kind, "strings or integers"))
+    Ok(category)
 }
 
 /// Whether a column holds texts, plain or behind a dictionary.

@@ -55,7 +55,8 @@ impl Frame {
     /// Rewards in the log's order; NaN for a null, and for a record that is not in the table.
     pub(crate) fn rewards(&self, name: &str) -> PyResult<Vec<f64>> {
         let too_large = |value: f64| value.abs() > LARGEST;
-        let values = self.floats(name, too_large, "a number up to 1e100 in size, or null where it is missing")?;
+        let values =
+            self.floats(name, too_large, "a number up to 1e100 in size, or null where it is missing")?;
         // Adding 0.0 turns -0.0 into 0.0, as in rewards that are read: equal ones have equal bits.
         Ok(values.into_iter().map(|value| value + 0.0).collect())
     }
@@ -69,10 +70,12 @@ impl Frame {
     pub(crate) fn category(&self, name: &str) -> PyResult<Category> {
         let (chunks, kind) = self.column(name)?;
         let given = category(name, &chunks, &kind)?;
-        let mut places = vec![None; self.log_rows];
-        self.place(&mut places, (0..given.codes().len()).map(Some));
+        let mut sources = vec![None; self.log_rows];
+        self.place(&mut sources, (0..given.codes().len()).map(Some));
         let mut placed = Category::default();
-        places.into_iter().for_each(|place| placed.push(place.and_then(|place| given.name(place))));
+        for source in sources {
+            placed.push(source.and_then(|row| given.name(row)));
+        }
         Ok(placed)
     }
 
@@ -80,9 +83,9 @@ impl Frame {
     pub(crate) fn only_present(&self, column: &[f64]) -> Vec<f64> {
         let Some(rows) = &self.rows else { return column.to_vec() };
         let mut kept = vec![f64::NAN; column.len()];
-        for (place, value) in rows.iter().map(|&row| row as usize).filter_map(|row| Some((row, column.get(row)?))) {
-            if let Some(slot) = kept.get_mut(place) {
-                *slot = *value;
+        for row in rows.iter().map(|&row| row as usize) {
+            if let (Some(slot), Some(&value)) = (kept.get_mut(row), column.get(row)) {
+                *slot = value;
             }
         }
         kept
@@ -92,7 +95,9 @@ impl Frame {
         let (chunks, kind) = self.column(name)?;
         let values = numbers::<f64>(name, &chunks, &kind)?;
         if let Some((index, value)) = values.iter().enumerate().find(|&(_, &value)| wrong(value)) {
-            return Err(ArgumentError::new_err(format!("{name} at index {index} is {value}, wanted {wanted}")));
+            return Err(ArgumentError::new_err(format!(
+                "{name} at index {index} is {value}, wanted {wanted}"
+            )));
         }
         let mut placed = vec![f64::NAN; self.log_rows];
         self.place(&mut placed, values.iter().copied());

@@ -47,10 +47,10 @@ pub(crate) fn batches(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<Re
 }
 
 /// A stream of one batch, for whoever takes it over; the capsule releases it otherwise.
-pub(crate) fn stream<'py>(
-    py: Python<'py>,
+pub(crate) fn stream(
+    py: Python<'_>,
     batch: Result<RecordBatch, ArrowError>,
-) -> PyResult<Bound<'py, PyCapsule>> {
+) -> PyResult<Bound<'_, PyCapsule>> {
     let batch = batch.map_err(|error| LogError::new_err(error.to_string()))?;
     let schema = batch.schema();
     let reader = RecordBatchIterator::new([Ok(batch)], schema);
@@ -77,7 +77,8 @@ fn drained<T: Send>(
 ///
 /// The crates below panic where a capsule was emptied before, or where a stream fails without saying why.
 fn taken_over<T>(py: Python<'_>, name: &str, take: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let wrapped = |reason: &str| LayoutError::new_err(format!("{name} cannot be read as Arrow data: {reason}"));
+    let wrapped =
+        |reason: &str| LayoutError::new_err(format!("{name} cannot be read as Arrow data: {reason}"));
     match catch_unwind(AssertUnwindSafe(take)) {
         Ok(Err(error)) if error.is_instance_of::<LayoutError>(py) => Err(error),
         Ok(Err(error)) if error.is_instance_of::<PyException>(py) => {

@@ -67,7 +67,8 @@ fn columns(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted)
         columns.push(of(log, &name, DataType::Float64, true, move |log| Ok(shared(log, index))));
     }
     if let Some(log_weights) = log_weights.map(Arc::clone) {
-        columns.push(column("log_weight", DataType::Float64, true, move || Ok(nullable(log_weights.to_vec()))));
+        columns
+            .push(column("log_weight", DataType::Float64, true, move || Ok(nullable(log_weights.to_vec()))));
     }
     columns.extend(places(log, wanted.partition));
     columns
@@ -181,7 +182,8 @@ fn nullable(values: Vec<f64>) -> Float64Array {
 }
 
 fn with_nulls(values: ScalarBuffer<f64>) -> Float64Array {
-    let present = BooleanBuffer::collect_bool(values.len(), |row| values.get(row).is_some_and(|value| !value.is_nan()));
+    let present =
+        BooleanBuffer::collect_bool(values.len(), |row| values.get(row).is_some_and(|value| !value.is_nan()));
     let nulls = NullBuffer::new(present);
     let nulls = (nulls.null_count() > 0).then_some(nulls);
     Float64Array::new(values, nulls)
