@@ -30,10 +30,10 @@ class Log:
     B is the number of records.
 
     A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``,
-    ``pyarrow.table(log)``, ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes: XXH3-128 of the id),
-    ``ordinal`` (which of the records of one id), ``group``, ``domain``, ``reward`` (null where it is missing),
-    ``reward.PATH`` for each component, ``log_weight`` and ``partition`` where there are some, ``trajectory_hash`` where
-    it was asked for, and ``file``, ``offset`` and ``length`` (bytes of the unpacked file) of the record.
+    ``pyarrow.table(log)``, ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes:
+    XXH3-128 of the id), ``ordinal`` (which of the records of one id), ``group``, ``domain``, ``reward`` (null where it
+    is missing), ``reward.PATH`` for each component, ``log_weight``, ``partition`` and ``trajectory_hash`` where there
+    are some, and ``file``, ``offset`` and ``length`` (bytes of the unpacked file) of the record.
     """
 
     def __init__(
