@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,13 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export import plan, refuse_empty, write
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, inputs, of_draft, of_selection, run
-from karl_fast.log import read
+from karl_fast.log import Log, read
 from karl_fast.log.inputs import why_no_groups
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
-
-    from karl_fast.log import Log
 
     Progress = Callable[[int, int], None]
 
@@ -60,7 +59,7 @@ class Inspection:
 
 
 def sample(
-    logs: str | Path | Iterable[str | Path],
+    logs: Log | str | Path | Iterable[str | Path],
     out: str | Path | None,
     settings: Settings | None = None,
     *,
@@ -71,24 +70,27 @@ def sample(
     """Draw a training set from logs and write it as a directory, whole or not at all.
 
     Args:
-        logs: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them.
+        logs: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them; or a log that it gave, which is not
+            read again.
         out: the directory; None writes nothing.
-        settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``).
+        settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
+            is given, are the default.
         force: replace a data set that is there.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
 
     Raises:
-        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`.
+        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`; and for a setting that a given log
+            was not read with.
         NothingToSampleError: no row can be drawn or written.
         OutputExistsError: the directory exists.
     """
     start = time.perf_counter()
-    settings = (settings or Settings()).replace(**choices)
+    settings = _settings(logs, settings, choices)
     settings.count(0)
     if out is not None:
         _core.check_target(str(out), force=force)
     how = plan(settings)
-    with read(logs, settings, progress=progress) as log:
+    with _opened(logs, settings, progress) as log:
         selection = select(log)
         if not selection.available:
             raise NothingToSampleError(_why_nothing(log, selection))
@@ -103,7 +105,7 @@ def sample(
 
 
 def inspect(
-    logs: str | Path | Iterable[str | Path],
+    logs: Log | str | Path | Iterable[str | Path],
     settings: Settings | None = None,
     *,
     progress: Progress | None = None,
@@ -111,11 +113,13 @@ def inspect(
 ) -> Inspection:
     """Look at logs without drawing: rows, groups, rewards, duplicates, and what each temperature would do.
 
+    Of a log that is given, equal trajectories are counted only where it was read with ``fingerprint``.
+
     Raises:
-        UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`.
+        UsageError, FileError, LogError, BadRowError: as :func:`sample`.
     """
-    settings = (settings or Settings()).replace(**choices)
-    with read(logs, settings, fingerprint=True, progress=progress) as log:
+    settings = _settings(logs, settings, choices)
+    with _opened(logs, settings, progress, fingerprint=True) as log:
         selection = select(log)
         report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(log)}
         report["record_bytes"] = quartet(log.core.lengths())
@@ -124,9 +128,32 @@ def inspect(
         return Inspection(report, ladder(selection))
 
 
+def _settings(logs: object, settings: Settings | None, choices: dict[str, Any]) -> Settings:
+    default = logs.settings if isinstance(logs, Log) else Settings()
+    return (settings or default).replace(**choices)
+
+
+@contextlib.contextmanager
+def _opened(
+    logs: Log | str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    fingerprint: bool = False,
+) -> Iterator[Log]:
+    """A log that was given, which stays open; or one that is read here, and closed."""
+    if isinstance(logs, Log):
+        yield logs.under(settings)
+    else:
+        with read(logs, settings, fingerprint=fingerprint, progress=progress) as log:
+            yield log
+
+
 def select(log: Log) -> _core.Selection:
-    """Score, judge and temper every record of a log, as its settings say."""
+    """Score, judge and temper every record of a log, as its settings say; or weigh it as its caller did."""
     settings = log.settings
+    if log.core.weighted:
+        _refuse_target(settings)
     by_group = settings.partition_by == "group"
     groupless = len(log) > 0 and not log.core.count("group")[0]
     if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
@@ -150,6 +177,14 @@ def select(log: Log) -> _core.Selection:
         sampler=settings.sampler,
         seed=settings.seed,
     )
+
+
+def _refuse_target(settings: Settings) -> None:
+    """A setting that is not followed is not taken either."""
+    untouched = Settings()
+    for name in ("score", "ess", "inverse_temperature", "partition_by"):
+        if getattr(settings, name) != getattr(untouched, name):
+            raise UsageError(f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place")
 
 
 def quartet(values: list[int] | None) -> dict[str, int]:

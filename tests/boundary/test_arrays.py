@@ -60,7 +60,9 @@ def test_another_element_type_is_refused_by_name(call: Any, name: str, right: An
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)
 def test_what_is_no_array_is_refused_by_name(call: Any, name: str, right: Any) -> None:
     for other, kind in ((right.tolist(), "list"), (1.0, "float"), ("text", "str")):
-        with pytest.raises(DTypeError, match=rf"^{name} is a {kind}, wanted a NumPy array of {right.dtype}$"):
+        with pytest.raises(
+            DTypeError, match=rf"^{name} is a {kind}, wanted a NumPy array or an Arrow column of {right.dtype}$"
+        ):
             call(other)
 
 

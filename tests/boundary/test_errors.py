@@ -24,6 +24,7 @@ STANDARD = {
     "LogError": ValueError,
     "LogChangedError": ValueError,
     "FileError": OSError,
+    "DataSetError": ValueError,
     "BadRowError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "mlx", "mlx_lm", "transformers", "rich", "pandas")
+HEAVY = ("numpy", "mlx", "mlx_lm", "transformers", "rich", "pandas", "polars", "pyarrow", "duckdb")
 
 CODE = {
     "package": "import karl_fast",

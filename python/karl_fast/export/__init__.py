@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.errors import ArgumentError, NothingToSampleError
+from karl_fast.errors import NothingToSampleError
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from karl_fast.log import Log
+    from karl_fast.protocols import Floats, Integers
     from karl_fast.settings import Settings
 
 FEWEST = 4
@@ -37,12 +35,12 @@ def plan(settings: Settings) -> _core.Export:
 
 def export(
     log: Log,
-    rows: NDArray[np.int64],
+    rows: Integers,
     out: str | Path,
     *,
-    rewards: NDArray[np.float64] | None = None,
-    scores: NDArray[np.float64] | None = None,
-    log_weights: NDArray[np.float64] | None = None,
+    rewards: Floats | None = None,
+    scores: Floats | None = None,
+    log_weights: Floats | None = None,
     force: bool = False,
 ) -> Manifest:
     """Write rows of a log as a directory that ``mlx_lm lora --data`` trains on, whole or not at all.
@@ -52,7 +50,7 @@ def export(
 
     Args:
         log: where the rows are.
-        rows: row numbers, in the order they were drawn. [k]
+        rows: row numbers, in the order they were drawn; an array of NumPy, or an Arrow column, as all of these. [k]
         out: the directory.
         rewards, scores, log_weights: what each row's ``karl_fast`` object says of it; the log's rewards, and nothing,
             where absent. [B] each
@@ -70,8 +68,6 @@ def export(
     from karl_fast.export.manifest import given
 
     _core.check_target(str(out), force=force)
-    if len(np.unique(rows)) < len(rows):
-        raise ArgumentError("rows holds a row twice, wanted each once: a data set has no copies yet")
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(

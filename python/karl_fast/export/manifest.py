@@ -44,8 +44,9 @@ def of_selection(log: Log, selection: _core.Selection) -> Manifest:
         "schema": SCHEMA,
         "karl_fast": _core.VERSION,
         "seed": log.settings.seed,
-        "settings": log.settings.to_dict(),
+        "settings": log.settings.to_dict() | ({"ess": None} if log.core.weighted else {}),
         "accounting": accounting(log, facts["verdicts"]),
+        **_columns(log),
         "groups": _groups(facts),
         "reward": _rewards(log, selection, None),
         "target": _target(log.settings, log, facts),
@@ -80,6 +81,7 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "seed": log.settings.seed,
         "settings": {name: value for name, value in log.settings.to_dict().items() if name in READ_AND_WRITTEN},
         "accounting": accounting(log, [("kept", len(log))]),
+        **_columns(log),
         "draw": {"sampler": "given", "law": "chosen by the caller"} | _drawn(log, written, None),
         "domains": _domains(log, written["rows"]),
         "export": _export(written),
@@ -87,6 +89,11 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "inputs": inputs(log),
         "run": run(log),
     }
+
+
+def _columns(log: Log) -> Manifest:
+    """What a caller put in the place of columns that were read; nothing where all were read."""
+    return {"columns_given": list(log.given)} if log.given else {}
 
 
 LAWS = {
@@ -159,7 +166,7 @@ def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
 
 def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
     return {
-        "score": settings.score,
+        "score": "given" if log.core.weighted else settings.score,
         "inverse_temperature": facts["inverse_temperature"],
         "ess_wanted_share": facts["wanted_ess"],
         "ess_reached_share": facts["reached_share"],

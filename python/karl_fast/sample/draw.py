@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karl_fast.protocols import Floats
 
-def draw(
-    log_weights: NDArray[np.float64], k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None
-) -> NDArray[np.int64]:
+
+def draw(log_weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> NDArray[np.int64]:
     """Draw k rows by Gumbel-top-k: key_i = log w_i - ln(-ln u_i), the k largest keys, largest first.
 
     The draw follows the Plackett-Luce law exactly: each next row is drawn in proportion to weight among those left.
@@ -22,7 +22,8 @@ def draw(
     draw does not change with threads, shards or order where keys are given.
 
     Args:
-        log_weights: any constant may be added; minus infinity is never drawn. [B]
+        log_weights: any constant may be added; minus infinity is never drawn. An array of NumPy, or an Arrow column
+            without nulls. [B]
         k: how many; all rows that can be drawn where there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. [B, 3]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karl_fast.protocols import Floats, Integers
+
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -37,8 +39,8 @@ class Target:
 
 
 def boltzmann(
-    scores: NDArray[np.float64],
-    scopes: NDArray[np.int64] | None = None,
+    scores: Floats,
+    scopes: Integers | None = None,
     *,
     ess: float | None = None,
     inverse_temperature: float | None = None,
@@ -46,9 +48,10 @@ def boltzmann(
     """Temper scores into log-weights: log w_i = b * s_i - log Z(scope of i).
 
     Args:
-        scores: what is tempered; NaN for a row that cannot be drawn. [B]
-        scopes: the number of what each row is normalised with; negative for none. Everything is one scope by
-            default. [B]
+        scores: what is tempered; NaN for a row that cannot be drawn. An array of NumPy, or an Arrow column, which is
+            copied where it has nulls (missing) or several chunks. [B]
+        scopes: the number of what each row is normalised with, negative for none; or names, in an Arrow column.
+            Everything is one scope by default. [B]
         ess: the share of rows, above 0 and up to 1, that the effective sample size is to be; b is solved for it to
             the last bit. 0.5 where neither this nor the next is given.
         inverse_temperature: b itself.

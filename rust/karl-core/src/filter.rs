@@ -4,7 +4,8 @@
 //! order, and a row counts under the first that drops it:
 //!
 //! ```text
-//! missing reward -> missing group -> duplicate -> below minimum -> constant group -> (draw) -> over group cap
+//! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group -> (draw)
+//! -> over group cap
 //! ```
 //!
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
@@ -24,6 +25,8 @@ pub enum Verdict {
     MissingReward,
     /// It has no group (or no scope) where one is needed.
     MissingGroup,
+    /// It has no log-weight where those are given, or one of minus infinity.
+    MissingLogWeight,
     /// A kept row of the same group before it has the same content.
     Duplicate,
     /// Its reward is below the minimum.
@@ -34,10 +37,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Kept,
         Self::MissingReward,
         Self::MissingGroup,
+        Self::MissingLogWeight,
         Self::Duplicate,
         Self::BelowMinimum,
         Self::ConstantGroup,
@@ -50,6 +54,7 @@ impl Verdict {
             Self::Kept => "kept",
             Self::MissingReward => "missing_reward",
             Self::MissingGroup => "missing_group",
+            Self::MissingLogWeight => "missing_log_weight",
             Self::Duplicate => "duplicate",
             Self::BelowMinimum => "below_minimum",
             Self::ConstantGroup => "constant_group",
@@ -59,8 +64,8 @@ impl Verdict {
 
 /// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
-pub fn tally(verdicts: &[Verdict]) -> [usize; 6] {
-    let mut counts = [0; 6];
+pub fn tally(verdicts: &[Verdict]) -> [usize; 7] {
+    let mut counts = [0; 7];
     for &verdict in verdicts {
         counts[verdict as usize] += 1;
     }
@@ -125,6 +130,18 @@ pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64]) -> Result<()> {
 pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups) -> Result<()> {
     check_length("groups", groups.rows(), verdicts.len())?;
     mark(verdicts, Verdict::MissingGroup, |row| groups.code(row).is_none());
+    Ok(())
+}
+
+/// Marks rows whose log-weight is NaN or minus infinity.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64]) -> Result<()> {
+    check_length("log_weights", log_weights.len(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingLogWeight, |row| {
+        log_weights[row].is_nan() || log_weights[row] == f64::NEG_INFINITY
+    });
     Ok(())
 }
 

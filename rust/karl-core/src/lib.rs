@@ -54,6 +54,6 @@ pub use group::Groups;
 pub use keys::Keys;
 pub use rng::{Key, Purpose};
 pub use sample::{Ranking, Sampler};
-pub use selection::{Population, Selection, Settings, select};
+pub use selection::{Population, Selection, Settings, select, select_weighted};
 pub use summary::Summary;
 pub use target::{Target, Temperature, boltzmann};

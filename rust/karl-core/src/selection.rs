@@ -14,7 +14,7 @@
 
 use crate::advantage::Score;
 use crate::error::{Error, Result, check_length};
-use crate::filter::{Rules, Verdict, missing_group, missing_reward};
+use crate::filter::{Rules, Verdict, missing_group, missing_log_weight, missing_reward};
 use crate::group::Groups;
 use crate::keys::Keys;
 use crate::sample::{Ranking, Sampler};
@@ -107,7 +107,38 @@ pub struct Selection {
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
     let scores = settings.score.apply(population.rewards, population.groups)?;
-    let verdicts = judge(population, settings)?;
+    let verdicts = judge(population, settings, None)?;
+    rank(population, settings, scores, verdicts)
+}
+
+/// As [`select`], with log-weights that somebody else made: `log w_i = given_i - log sum exp(given)`.
+///
+/// That is the Boltzmann target of the given numbers at inverse temperature 1, and they stand as the scores of the
+/// selection. A row whose number is NaN or minus infinity is dropped.
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for plus infinity; else as [`select`].
+pub fn select_weighted(
+    population: &Population,
+    log_weights: &[f64],
+    rules: Rules,
+    sampler: Sampler,
+    seed: u64,
+) -> Result<Selection> {
+    let settings =
+        Settings { score: Score::Raw, rules, temperature: Temperature::Inverse(1.0), sampler, seed };
+    check(population, &settings)?;
+    let verdicts = judge(population, &settings, Some(log_weights))?;
+    let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
+    rank(population, &settings, log_weights.iter().map(score).collect(), verdicts)
+}
+
+fn rank(
+    population: &Population,
+    settings: &Settings,
+    scores: Vec<f64>,
+    verdicts: Vec<Verdict>,
+) -> Result<Selection> {
     let target = boltzmann(&kept_scores(&scores, &verdicts), population.scopes, settings.temperature)?;
     let keys = settings.sampler.keys(&target.log_weights, population.keys, settings.seed)?;
     Ok(Selection { scores, verdicts, target, ranking: Ranking::new(keys)? })
@@ -135,12 +166,15 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
 }
 
 /// The verdicts of the rules that come before the draw.
-fn judge(population: &Population, settings: &Settings) -> Result<Vec<Verdict>> {
+fn judge(population: &Population, settings: &Settings, log_weights: Option<&[f64]>) -> Result<Vec<Verdict>> {
     let mut verdicts = vec![Verdict::Kept; population.rewards.len()];
     missing_reward(&mut verdicts, population.rewards)?;
     missing_group(&mut verdicts, population.scopes)?;
     if settings.score.needs_groups() {
         missing_group(&mut verdicts, population.groups)?;
+    }
+    if let Some(log_weights) = log_weights {
+        missing_log_weight(&mut verdicts, log_weights)?;
     }
     settings.rules.mark(&mut verdicts, population.rewards, population.groups, population.fingerprints)?;
     Ok(verdicts)

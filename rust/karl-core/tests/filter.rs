@@ -21,7 +21,7 @@ fn a_row_counts_under_the_first_rule_that_drops_it() {
     let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true };
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
     assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, ConstantGroup, MissingReward]);
-    assert_eq!(tally(&verdicts), [0, 1, 0, 1, 2, 1]);
+    assert_eq!(tally(&verdicts), [0, 1, 0, 0, 1, 2, 1]);
 }
 
 #[test]
@@ -95,7 +95,15 @@ fn in_a_log_of_one_reward_top_is_bottom() {
 #[test]
 fn verdicts_have_the_names_of_the_manifest() {
     let names = Verdict::ALL.map(Verdict::name);
-    let wanted = ["kept", "missing_reward", "missing_group", "duplicate", "below_minimum", "constant_group"];
+    let wanted = [
+        "kept",
+        "missing_reward",
+        "missing_group",
+        "missing_log_weight",
+        "duplicate",
+        "below_minimum",
+        "constant_group",
+    ];
     assert_eq!(names, wanted);
     assert!(Verdict::ALL.iter().enumerate().all(|(index, &verdict)| verdict as usize == index));
 }

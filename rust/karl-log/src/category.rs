@@ -193,6 +193,42 @@ impl Batch {
     }
 }
 
+/// A column that is made name by name.
+#[derive(Debug)]
+pub struct Builder {
+    known: Known,
+    codes: Vec<u32>,
+}
+
+impl Builder {
+    /// No row yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { known: Known::new(Known::seed()), codes: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, name: Option<&str>) {
+        self.codes.push(self.known.code(name));
+    }
+
+    /// The column.
+    #[must_use]
+    pub fn finish(self) -> Category {
+        let (names, ways) = Known::merge(vec![self.known], 1);
+        let code = |code| ways.first().map_or(NONE, |way| way.code(code));
+        let codes: Vec<u32> = self.codes.into_iter().map(code).collect();
+        let rows = codes.len();
+        Category::new(codes, rows, &names)
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Names in order of first use, and one code a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Category {

@@ -17,6 +17,7 @@ pub mod error;
 pub mod fetch;
 pub mod field;
 pub mod format;
+pub mod given;
 pub mod layout;
 pub mod log;
 pub mod manifest;

@@ -36,7 +36,7 @@ pub struct Account {
 }
 
 /// All records of all files.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Log {
     /// The files, in the order given.
     pub inputs: Vec<Input>,
@@ -101,6 +101,11 @@ impl Log {
     pub fn place(&self, row: u32) -> Option<Place> {
         let row = row as usize;
         Some(self.spots.get(row)?.place(*self.lengths.get(row)?))
+    }
+
+    /// Where each record lies, row by row.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.spots.iter().zip(&self.lengths).map(|(spot, &length)| spot.place(length))
     }
 
     /// Where a row's record keeps things; the row has to be one of the log.

@@ -42,7 +42,7 @@ pub enum Reward {
 }
 
 /// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
-const LARGEST: f64 = 1e100;
+pub const LARGEST: f64 = 1e100;
 
 /// Reads a reward, to the last bit of f64.
 #[must_use]

@@ -10,6 +10,9 @@ use crate::enter::enter;
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 
 /// Reward less the mean of its group: `A_i = r_i - mean_g`.
+///
+/// Takes `NumPy` arrays, or Arrow columns, which are copied where they have nulls (a missing reward, no group) or several
+/// chunks. Groups of an Arrow column may be names.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids))]
 pub(crate) fn centre<'py>(
@@ -25,6 +28,9 @@ pub(crate) fn centre<'py>(
 }
 
 /// Centred and scaled reward: `A_i = (r_i - mean_g) / (std_g + eps)`.
+///
+/// Takes `NumPy` arrays, or Arrow columns, which are copied where they have nulls (a missing reward, no group) or several
+/// chunks. Groups of an Arrow column may be names.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids, *, ddof=0, eps=1e-6))]
 pub(crate) fn zscore<'py>(
@@ -42,6 +48,9 @@ pub(crate) fn zscore<'py>(
 }
 
 /// Reward less the mean of the others of its group (RLOO).
+///
+/// Takes `NumPy` arrays, or Arrow columns, which are copied where they have nulls (a missing reward, no group) or several
+/// chunks. Groups of an Arrow column may be names.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids))]
 pub(crate) fn leave_one_out<'py>(

@@ -1,28 +1,58 @@
-//! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is copied or cast in silence.
+//! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is cast in silence.
+//!
+//! A `NumPy` array is never copied. An Arrow column is, where it has nulls or several chunks, as its users are told.
 
+use arrow_buffer::ScalarBuffer;
 use karl_core::{Groups, Key, Keys};
 use numpy::{
     Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
+use crate::arrow;
+use crate::arrow::columns::{Cell, category, is_text, numbers};
 use crate::error::{ArgumentError, DTypeError, LayoutError, to_python};
 
-/// A contiguous one-dimensional array of exactly this element type.
-pub(crate) fn column<'py, T: Element>(
+/// A column of numbers, wherever its memory is.
+pub(crate) enum Column<'py, T: Element + Cell> {
+    /// In a `NumPy` array, which is borrowed.
+    Borrowed(PyReadonlyArray1<'py, T>),
+    /// In Arrow memory, shared with its owner or copied.
+    Arrow(ScalarBuffer<T>),
+}
+
+impl<T: Element + Cell> Column<'_, T> {
+    /// The numbers.
+    pub(crate) fn as_slice(&self) -> PyResult<&[T]> {
+        match self {
+            Self::Borrowed(array) => Ok(array.as_slice()?),
+            Self::Arrow(values) => Ok(values),
+        }
+    }
+}
+
+/// A contiguous one-dimensional `NumPy` array, or an Arrow column, of exactly this element type.
+///
+/// A null is NaN in a column of numbers, and -1, which says "none", in one of integers.
+pub(crate) fn column<'py, T: Element + Cell>(
     name: &str,
     object: &Bound<'py, PyAny>,
-) -> PyResult<PyReadonlyArray1<'py, T>> {
+) -> PyResult<Column<'py, T>> {
+    if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        return Ok(Column::Arrow(numbers(name, &chunks, &kind)?));
+    }
     check::<T>(name, object, 1)?;
     let array: PyReadonlyArray1<'py, T> = object.extract()?;
-    if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(array) }
+    if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(Column::Borrowed(array)) }
 }
 
 fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {
     let wanted = T::get_dtype(object.py());
     let Ok(array) = object.cast::<PyUntypedArray>() else {
         let kind = object.get_type().name()?;
-        return Err(DTypeError::new_err(format!("{name} is a {kind}, wanted a NumPy array of {wanted}")));
+        let message = format!("{name} is a {kind}, wanted a NumPy array or an Arrow column of {wanted}");
+        return Err(DTypeError::new_err(message));
     };
     if !array.dtype().is_equiv_to(&wanted) {
         return Err(DTypeError::new_err(format!("{name} has dtype {}, wanted {wanted}", array.dtype())));
@@ -43,10 +73,20 @@ fn misaligned(name: &str) -> PyErr {
     LayoutError::new_err(format!("{name} is not aligned in memory, wanted a copy by numpy.array"))
 }
 
-/// Group ids, one a row; a negative one says that the row has no group.
+/// Group ids, one a row; a negative one says that the row has no group. An Arrow column may hold names instead.
 pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> {
-    let ids = column::<i64>(name, object)?;
-    Groups::from_ids(ids.as_slice()?).map_err(|error| to_python(error.into()))
+    let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        if is_text(&kind) {
+            let category = category(name, &chunks, &kind)?;
+            Groups::from_codes(category.codes().to_vec(), category.names().len())
+        } else {
+            Groups::from_ids(&numbers::<i64>(name, &chunks, &kind)?)
+        }
+    } else {
+        Groups::from_ids(column::<i64>(name, object)?.as_slice()?)
+    };
+    groups.map_err(|error| to_python(error.into()))
 }
 
 /// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::array::column;
 use crate::enter::enter;
-use crate::error::{UsageError, to_python};
+use crate::error::{ArgumentError, UsageError, to_python};
 use crate::log::Log;
 use crate::selection::Selection;
 
@@ -110,9 +110,10 @@ impl Draft {
             scores: scores.as_slice()?,
             log_weights: log_weights.as_slice()?,
         };
+        refuse_copies(rows.as_slice()?)?;
         let ranking =
             Ranking::given(rows.as_slice()?, log.inner.len()).map_err(|error| to_python(error.into()))?;
-        make(py, &log.inner, facts, &ranking, rows.len()?, export)
+        make(py, &log.inner, facts, &ranking, rows.as_slice()?.len(), export)
     }
 
     /// The numbers that a manifest holds.
@@ -161,6 +162,16 @@ pub(crate) fn check_target(py: Python<'_>, target: PathBuf, force: bool) -> PyRe
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
     emit::redact::redacted(text)
+}
+
+fn refuse_copies(rows: &[i64]) -> PyResult<()> {
+    let mut sorted = rows.to_vec();
+    sorted.sort_unstable();
+    let copies = sorted.iter().zip(sorted.iter().skip(1)).find(|(row, next)| row == next);
+    copies.map_or(Ok(()), |(row, _)| {
+        let message = format!("rows holds {row} twice, wanted each row once: a data set has no copies yet");
+        Err(ArgumentError::new_err(message))
+    })
 }
 
 fn make(

@@ -10,6 +10,7 @@
 
 mod advantage;
 mod array;
+mod arrow;
 mod built;
 mod draft;
 mod enter;

@@ -1,6 +1,7 @@
 //! Binding of `karl_log`'s reading side.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use karl_core::Key;
 use karl_log::category::Category;
@@ -15,14 +16,20 @@ use karl_log::source::Source;
 use karl_log::tally::Bad;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
+use crate::arrow;
+use crate::arrow::frame::Frame;
+use crate::arrow::table::{self, Wanted};
 use crate::enter::enter;
 use crate::error::{LogError, UsageError};
 
 /// Every record of some files, as columns in the order of their ids.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Log {
-    pub(crate) inner: karl_log::Log,
+    pub(crate) inner: Arc<karl_log::Log>,
+    /// Log-weights that the caller made; NaN for a record without one. `[B]`
+    pub(crate) log_weights: Option<Arc<Vec<f64>>>,
 }
 
 /// What was found in one file.
@@ -150,7 +157,7 @@ pub(crate) fn read(
         let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
         karl_log::read::read(sources, &settings, watch)
     })?;
-    Ok(Log { inner })
+    Ok(Log { inner: Arc::new(inner), log_weights: None })
 }
 
 #[pymethods]
@@ -216,6 +223,73 @@ impl Log {
         Ok((names(category).into_iter().zip(counts).collect(), none))
     }
 
+    /// Whether trajectories were hashed, which `dedup` needs.
+    #[getter]
+    fn fingerprinted(&self) -> bool {
+        self.inner.fingerprints.is_some()
+    }
+
+    /// Whether the caller made the log-weights.
+    #[getter]
+    fn weighted(&self) -> bool {
+        self.log_weights.is_some()
+    }
+
+    /// The log as an Arrow stream of one record batch; `components` are the names of the reward's, where it has some.
+    #[pyo3(signature = (*, components, weights, partition))]
+    fn arrow_stream<'py>(
+        &self,
+        py: Python<'py>,
+        components: Vec<String>,
+        weights: Vec<f64>,
+        partition: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let wanted = Wanted { components, weights, partition };
+        let (log, log_weights) = (&self.inner, self.log_weights.as_ref());
+        let batch = enter(py, None, |_| Ok::<_, karl_log::Error>(table::rows(log, log_weights, &wanted)))?;
+        arrow::stream(py, batch)
+    }
+
+    /// The type of what `arrow_stream` gives.
+    #[pyo3(signature = (*, components, weights, partition))]
+    fn arrow_schema<'py>(
+        &self,
+        py: Python<'py>,
+        components: Vec<String>,
+        weights: Vec<f64>,
+        partition: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let wanted = Wanted { components, weights, partition };
+        arrow::schema(py, &table::schema(&self.inner, self.log_weights.as_ref(), &wanted))
+    }
+
+    /// The same records with columns of a table in the place of their own; also how many rows the table has, and
+    /// whether they were matched by number.
+    #[pyo3(signature = (frame, *, reward=None, group=None, domain=None, log_weight=None))]
+    fn with_columns(
+        &self,
+        py: Python<'_>,
+        frame: &Bound<'_, PyAny>,
+        reward: Option<&str>,
+        group: Option<&str>,
+        domain: Option<&str>,
+        log_weight: Option<&str>,
+    ) -> PyResult<(Self, usize, bool)> {
+        let frame = Frame::new(frame, self.inner.len())?;
+        let components = match reward {
+            Some(name) => vec![frame.rewards(name)?],
+            None => self.inner.components.iter().map(|column| frame.only_present(column)).collect(),
+        };
+        let group = group.map(|name| frame.category(name)).transpose()?;
+        let domain = domain.map(|name| frame.category(name)).transpose()?;
+        let log_weights = match log_weight {
+            Some(name) => Some(Arc::new(frame.log_weights(name)?)),
+            None => self.log_weights.clone(),
+        };
+        let inner = enter(py, None, |_| replaced(&self.inner, components, group, domain))?;
+        Ok((Self { inner: Arc::new(inner), log_weights }, frame.len(), frame.by_row()))
+    }
+
     /// How many records share their id with another, and their trajectory with another of their group.
     fn duplicates(&self) -> (u64, Option<u64>) {
         self.inner.duplicates()
@@ -241,6 +315,23 @@ impl Log {
             _ => Err(UsageError::new_err(format!("category is {name:?}, wanted group, domain or partition"))),
         }
     }
+}
+
+/// A copy of a log with some of its columns replaced.
+fn replaced(
+    log: &karl_log::Log,
+    components: Vec<Vec<f64>>,
+    group: Option<Category>,
+    domain: Option<Category>,
+) -> karl_log::Result<karl_log::Log> {
+    let mut log = log.clone().with_components(components)?;
+    if let Some(group) = group {
+        log = log.with_group(group)?;
+    }
+    if let Some(domain) = domain {
+        log = log.with_domain(domain)?;
+    }
+    Ok(log)
 }
 
 fn names(category: &Category) -> Vec<String> {

@@ -7,6 +7,8 @@ use crate::array::column;
 use crate::enter::enter;
 
 /// `log sum exp(values)`, shifted by the maximum.
+///
+/// Takes a `NumPy` array, or an Arrow column, which is copied where it has several chunks; a null is refused.
 #[pyfunction]
 pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = column::<f64>("values", values)?;
@@ -15,6 +17,8 @@ pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult
 }
 
 /// `log mean exp(values)`, shifted by the maximum.
+///
+/// Takes a `NumPy` array, or an Arrow column, which is copied where it has several chunks; a null is refused.
 #[pyfunction]
 pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = column::<f64>("values", values)?;
@@ -23,6 +27,8 @@ pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResul
 }
 
 /// Effective sample size of log-weights, in rows.
+///
+/// Takes a `NumPy` array, or an Arrow column, which is copied where it has several chunks; a null is refused.
 #[pyfunction]
 pub(crate) fn ess(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<f64> {
     let log_weights = column::<f64>("log_weights", log_weights)?;

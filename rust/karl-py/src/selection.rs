@@ -4,7 +4,7 @@ use karl_core::filter::{ConstantCount, Rules, Verdict, constant_groups, tally};
 use karl_core::reward::composite;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, temper};
-use karl_core::{Groups, Population, Sampler, Score, Settings, select};
+use karl_core::{Groups, Population, Sampler, Score, Settings, select, select_weighted};
 use karl_log::category::Category;
 use pyo3::prelude::*;
 
@@ -76,7 +76,8 @@ struct TemperFacts {
 
 #[pymethods]
 impl Selection {
-    /// Scores, judges and tempers every record of a log.
+    /// Scores, judges and tempers every record of a log; where it has log-weights, those are taken instead of score,
+    /// temperature and partition.
     #[new]
     #[pyo3(signature = (
         log, *, weights, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
@@ -109,7 +110,7 @@ impl Selection {
             sampler: sampler_by_name(sampler)?,
             seed,
         };
-        let table = &log.get().inner;
+        let (table, given) = (&log.get().inner, &log.get().log_weights);
         let scopes = scopes_by_name(partition_by, table)?;
         let (rewards, groups, scopes, inner) = enter(py, None, |_| {
             let components: Vec<&[f64]> = table.components.iter().map(Vec::as_slice).collect();
@@ -123,7 +124,10 @@ impl Selection {
                 scopes: &scopes,
                 fingerprints,
             };
-            let inner = select(&population, &settings)?;
+            let inner = match given.as_deref() {
+                Some(given) => select_weighted(&population, given, settings.rules, settings.sampler, seed)?,
+                None => select(&population, &settings)?,
+            };
             Ok::<_, karl_core::Error>((rewards, groups, scopes, inner))
         })?;
         Ok(Self { log, rewards, inner, groups, scopes })

@@ -1,0 +1,35 @@
+"""What an argument has to be, for type checkers; nothing here is needed at run time.
+
+A column of numbers is a NumPy array of exactly that type, which is borrowed, or anything that speaks Arrow's PyCapsule
+protocol (a series of polars or pandas, an array of pyarrow). Arrow memory is shared where it is one chunk without
+nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = "NDArray[np.float64] | ArrowArray | ArrowStream"
+    Integers: TypeAlias = "NDArray[np.int64] | ArrowArray | ArrowStream"
+
+
+class ArrowArray(Protocol):
+    """Something that hands itself over as one Arrow array."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """The capsules of its type and of its memory."""
+        ...
+
+
+class ArrowStream(Protocol):
+    """Something that hands itself over as Arrow arrays or record batches, one after the other."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The capsule of the stream."""
+        ...

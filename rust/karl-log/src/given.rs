@@ -1,0 +1,42 @@
+//! Columns that a caller made anew, in the place of those that were read.
+
+use crate::category::Category;
+use crate::error::Result;
+use crate::log::Log;
+
+impl Log {
+    /// The same records with another reward, made of these components.
+    ///
+    /// # Errors
+    /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
+    pub fn with_components(mut self, components: Vec<Vec<f64>>) -> Result<Self> {
+        components.iter().try_for_each(|column| self.check("reward", column.len()))?;
+        self.components = components;
+        Ok(self)
+    }
+
+    /// The same records in other groups.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_group(mut self, group: Category) -> Result<Self> {
+        self.check("group", group.codes().len())?;
+        self.group = group;
+        Ok(self)
+    }
+
+    /// The same records in other domains.
+    ///
+    /// # Errors
+    /// As [`Log::with_components`].
+    pub fn with_domain(mut self, domain: Category) -> Result<Self> {
+        self.check("domain", domain.codes().len())?;
+        self.domain = domain;
+        Ok(self)
+    }
+
+    fn check(&self, what: &'static str, got: usize) -> Result<()> {
+        let wanted = self.len();
+        if got == wanted { Ok(()) } else { Err(karl_core::Error::Length { what, got, wanted }.into()) }
+    }
+}
