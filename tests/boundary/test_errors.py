@@ -25,6 +25,7 @@ STANDARD = {
     "LogChangedError": ValueError,
     "FileError": OSError,
     "BadRowError": ValueError,
+    "DataSetError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,
