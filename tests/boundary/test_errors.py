@@ -26,6 +26,7 @@ STANDARD = {
     "FileError": OSError,
     "DataSetError": ValueError,
     "BadRowError": ValueError,
+    "DataSetError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,

@@ -5,21 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 from dataclasses import MISSING, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from karl_fast._core import formats
 from karl_fast.cli.layers import Layer, settled, typed, variable
+from karl_fast.config import Config, load, shares, weights
 from karl_fast.errors import UsageError
 from karl_fast.settings import Sampler, Score, Settings, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from karl_fast.config import Config
-
-Value = TypeVar("Value")
 
 READ = ("format", "id", "group", "reward", "messages", "domain")
 TARGET = ("score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
@@ -41,23 +39,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 
 
-def _weights(text: str) -> dict[str, float]:
-    from karl_fast.config import weights
+def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    @functools.wraps(parse)  # click wants a name
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"{text!r}, wanted {error}") from error
 
-    return _parsed(weights, text)
-
-
-def _shares(text: str) -> tuple[float, float, float]:
-    from karl_fast.config import shares
-
-    return _parsed(shares, text)
-
-
-def _parsed(parse: Callable[[str], Value], text: str) -> Value:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r}, wanted {error}") from error
+    return parsed
 
 
 class _Option(NamedTuple):
@@ -94,7 +84,7 @@ OPTIONS = {
     "reward": _option(
         dict | None,
         "Path of the reward, or components with weights: outcome=0.5,cost=-0.1.",
-        parser=_weights,
+        parser=_parser(weights),
         metavar="PATH[=WEIGHT],...",
     ),
     "messages": _option(str | None, "Path of the conversation."),
@@ -120,7 +110,12 @@ OPTIONS = {
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
     "sampler": _option(Sampler, "gumbel: k without replacement. all: every kept row, with its weight."),
     "shape": _option(Shape, "What a row looks like; raw is the record's own bytes.", "--as"),
-    "split": _option(tuple, "Shares of train, valid and test, dealt by group.", parser=_shares, metavar="A,B,C"),
+    "split": _option(
+        tuple,
+        "Shares of train, valid and test, dealt by group.",
+        parser=_parser(shares),
+        metavar="A,B,C",
+    ),
     "max_tokens": _option(int | None, "Drop longer rows; needs --tokenizer."),
     "tokenizer": _option(str | None, "Folder of the model's tokenizer."),
     "allow_secrets": _option(bool, "Do not replace keys and passwords."),
@@ -145,7 +140,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
             chosen = {name: given.pop(name) for name in names}
             flags = {str(option.name): option.opts[0] for option in ctx.command.params}
-            file = _config(config, str(ctx.info_name), names)
+            file = load(config, str(ctx.info_name), names) if config else Config("")
             layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
             settings = settled([layer, *typed(ctx, chosen, flags)])
             if given["logs"]:
@@ -164,12 +159,6 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return parsed
 
     return decorate
-
-
-def _config(path: str | None, command: str, names: tuple[str, ...]) -> Config:
-    from karl_fast.config import Config, load
-
-    return Config("") if path is None else load(path, command, names)
 
 
 DEFAULTS = {field.name: field.default for field in fields(Settings) if field.default is not MISSING}

@@ -51,4 +51,5 @@ def command(*, json: options.Json = False) -> None:
     print(f"karl-fast  {VERSION}")
     print(f"build      {built['target']}, {built['profile']}, rustc {built['rustc']}, {built['abi']}")
     print(f"here       {python['implementation']} {python['version']}, SIMD {built['simd']}")
-    print(f"packages   {', '.join(f'{name} {version}' for name, version in found['packages'].items())}")
+    packages = [f"{name} {version}" for name, version in found["packages"].items()]
+    print("packages   " + "\n           ".join(packages))
