@@ -29,7 +29,7 @@ from karl_fast._core import (
 )
 from karl_fast.export import export
 from karl_fast.log import Log, read
-from karl_fast.sample import Target, boltzmann, draw
+from karl_fast.sample import Target, boltzmann, draw, reservoir, weighted_reservoir
 from karl_fast.settings import Settings
 
 # isort: split
@@ -57,8 +57,10 @@ __all__ = [
     "log_mean_exp",
     "log_sum_exp",
     "read",
+    "reservoir",
     "sample",
     "uniforms",
+    "weighted_reservoir",
     "zscore",
 ]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 READ = ("format", "id", "group", "reward", "messages", "domain")
 TARGET = ("score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
 RULES = ("min_reward", "drop_constant_groups", "max_per_group", "dedup")
-DRAW = ("k", "fraction", "sampler")
+DRAW = ("k", "fraction", "sampler", "per")
 EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_inputs")
 RUN = ("seed", "strict", "max_line_bytes", "threads")
 
@@ -45,6 +45,14 @@ def shares(text: str) -> tuple[float, float, float]:
     except ValueError as error:
         raise typer.BadParameter(f"{text!r} is not three numbers like 0.9,0.1,0") from error
     return train, valid, test
+
+
+def deal(text: str) -> dict[str, str]:
+    """`domain=sqrt` to how a budget is dealt over which field."""
+    field, equals, how = text.partition("=")
+    if not (field and equals and how):
+        raise typer.BadParameter(f"{text!r} is no field=how, like domain=equal")
+    return {field: how}
 
 
 def _option(kind: Any, help: str, *names: str, **more: Any) -> Any:
@@ -78,7 +86,17 @@ OPTIONS = {
     "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one.", "--dedup"),
     "k": _option(int | None, "How many rows to draw, all splits together.", "-k"),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
-    "sampler": _option(Sampler, "gumbel: k without replacement. all: every kept row, with its weight."),
+    "sampler": _option(
+        Sampler,
+        "gumbel, weighted-reservoir: k without replacement, by weight. reservoir: k without replacement, all alike. "
+        "systematic, multinomial: k with replacement, by weight. all: every kept row, with its weight.",
+    ),
+    "per": _option(
+        dict | None,
+        "Deal k over the values of domain or group: equal, proportional to their rows, or to the root of them (sqrt).",
+        parser=deal,
+        metavar="FIELD=HOW",
+    ),
     "shape": _option(Shape, "What a row looks like; raw is the record's own bytes.", "--as"),
     "split": _option(tuple, "Shares of train, valid and test, dealt by group.", parser=shares, metavar="A,B,C"),
     "max_tokens": _option(int | None, "Drop longer rows; needs --tokenizer."),

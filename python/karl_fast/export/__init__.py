@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.errors import ArgumentError, NothingToSampleError
+from karl_fast.errors import NothingToSampleError
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
 
@@ -32,6 +32,7 @@ def plan(settings: Settings) -> _core.Export:
         threads=settings.threads,
         max_per_group=settings.max_per_group,
         judge=judge(settings),
+        per=next(iter((settings.per or {}).items()), None),
     )
 
 
@@ -52,7 +53,7 @@ def export(
 
     Args:
         log: where the rows are.
-        rows: row numbers, in the order they were drawn. [k]
+        rows: row numbers, in the order they were drawn; one that stands several times is written as often. [k]
         out: the directory.
         rewards, scores, log_weights: what each row's ``karl_fast`` object says of it; the log's rewards, and nothing,
             where absent. [B] each
@@ -62,7 +63,7 @@ def export(
         OutputExistsError: the directory exists.
         FileError: it cannot be written; nothing is left behind.
         LogError: a file is no longer what it was when it was read.
-        ArgumentError: a row that the log does not have, or that stands twice.
+        ArgumentError: a row that the log does not have.
         NothingToSampleError: none of the rows can be written.
     """
     import numpy as np
@@ -70,8 +71,6 @@ def export(
     from karl_fast.export.manifest import given
 
     _core.check_target(str(out), force=force)
-    if len(np.unique(rows)) < len(rows):
-        raise ArgumentError("rows holds a row twice, wanted each once: a data set has no copies yet")
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(

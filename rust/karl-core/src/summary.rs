@@ -34,8 +34,8 @@ pub struct Summary {
 
 /// The smallest and the largest number of a column, NaN left out; 0 and 0 where there is none.
 #[must_use]
-pub fn range(values: &[f64]) -> (f64, f64) {
-    let present = values.iter().copied().filter(|value| !value.is_nan());
+pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let present = values.filter(|value| !value.is_nan());
     present.map(|value| (value, value)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0.0, 0.0))
 }
 

@@ -44,9 +44,14 @@ fn misaligned(name: &str) -> PyErr {
 }
 
 /// Group ids, one a row; a negative one says that the row has no group.
-pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> {
+pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
     let ids = column::<i64>(name, object)?;
     Groups::from_ids(ids.as_slice()?).map_err(|error| to_python(error.into()))
+}
+
+/// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.

@@ -210,7 +210,7 @@ impl Log {
 }
 
 impl Log {
-    fn by_name(&self, name: &str) -> PyResult<&Category> {
+    pub(crate) fn by_name(&self, name: &str) -> PyResult<&Category> {
         match name {
             "group" => Ok(&self.inner.group),
             "domain" => Ok(&self.inner.domain),
