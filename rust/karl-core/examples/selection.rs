@@ -8,7 +8,6 @@
 
 use std::time::Instant;
 
-use karl_core::filter::constant_groups;
 use karl_core::rng::{Key, uniform};
 use karl_core::{
     Boltzmann, Groups, Keys, Population, Purpose, Rows, Rules, Sampler, Scopes, Score, Settings, Temperature,
@@ -23,12 +22,13 @@ fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
 }
 
 fn main() {
-    let threads = 2;
+    let threads = std::env::args().nth(1).map_or(2, |threads| threads.parse().unwrap());
     let (rows, groups) = (3_000_000_usize, 375_000_u32);
     let number = |row: usize, purpose| uniform(1, Key::of_index(row), purpose);
     let rewards: Vec<f64> = (0..rows).map(|row| (number(row, Purpose::Draw) * 64.0).floor() / 64.0).collect();
-    let codes: Vec<u32> =
-        (0..rows).map(|row| (number(row, Purpose::Split) * f64::from(groups)) as u32).collect();
+    let codes: Vec<u32> = (0..groups).flat_map(|group| [group; 8]).collect();
+    let place = |row: usize| row * 1_234_567 % rows;
+    let codes: Vec<u32> = (0..rows).map(|row| codes[place(row)]).collect();
     let mut ids: Vec<u128> = (0..rows as u64)
         .map(|row| u128::from(row.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64 | u128::from(row))
         .collect();
@@ -53,7 +53,6 @@ fn main() {
         };
         timed("scores", || settings.score.apply(&rewards, &groups, threads).unwrap());
         let selection = timed("select, with scores", || select(&population, &settings).unwrap());
-        timed("constant groups", || constant_groups(&rewards, &groups, threads).unwrap());
         timed("expected reward", || {
             selection.target.expected(&selection.rows(&population), &rewards, threads)
         });

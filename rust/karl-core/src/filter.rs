@@ -97,6 +97,20 @@ impl Rules {
     ) -> Result<()> {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
+        let needed = self.drop_constant_groups;
+        let spreads = if needed { spreads(rewards, groups, threads) } else { Vec::new() };
+        self.mark_with(verdicts, rewards, groups, fingerprints, &spreads)
+    }
+
+    /// The same where the spread of each group is known.
+    pub(crate) fn mark_with(
+        &self,
+        verdicts: &mut [Verdict],
+        rewards: &[f64],
+        groups: &Groups,
+        fingerprints: Option<&[u128]>,
+        spreads: &[Spread],
+    ) -> Result<()> {
         if self.dedup {
             duplicate(verdicts, fingerprints.unwrap_or_default(), groups)?;
         }
@@ -104,7 +118,7 @@ impl Rules {
             below_minimum(verdicts, rewards, minimum)?;
         }
         if self.drop_constant_groups {
-            constant_group(verdicts, rewards, groups, threads)?;
+            mark_constant(verdicts, groups, spreads);
         }
         Ok(())
     }
@@ -178,11 +192,14 @@ pub fn constant_group(
 ) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    let spreads = spreads(rewards, groups, threads);
+    mark_constant(verdicts, groups, &spreads(rewards, groups, threads));
+    Ok(())
+}
+
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread]) {
     mark(verdicts, Verdict::ConstantGroup, |row| {
         groups.code(row).is_some_and(|group| spreads[group].is_constant())
     });
-    Ok(())
 }
 
 /// How many groups have no difference in reward, and where they sit.
@@ -225,14 +242,19 @@ impl ConstantCount {
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
 pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
     check_length("rewards", rewards.len(), groups.rows())?;
+    Ok(count_constant(rewards, &spreads(rewards, groups, threads), threads))
+}
+
+/// The same where the spread of each group is known.
+pub(crate) fn count_constant(rewards: &[f64], spreads: &[Spread], threads: usize) -> ConstantCount {
     let (min, max) = blocks::map(rewards.len(), threads, |rows| range(&rewards[rows]))
         .into_iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
     let mut count = ConstantCount::default();
-    for spread in spreads(rewards, groups, threads).iter().filter(|spread| spread.count > 1) {
+    for spread in spreads.iter().filter(|spread| spread.count > 1) {
         count.add(spread, min, max);
     }
-    Ok(count)
+    count
 }
 
 fn range(rewards: &[f64]) -> (f64, f64) {

@@ -14,9 +14,9 @@
 
 use std::borrow::Cow;
 
-use crate::advantage::Score;
-use crate::error::{Error, Result, check_length};
-use crate::filter::{Rules, Verdict, missing_group, missing_reward};
+use crate::advantage::{Grouped, Score, Spread, spreads};
+use crate::error::{Error, Result, check_length, check_not_infinite};
+use crate::filter::{ConstantCount, Rules, Verdict, count_constant, missing_group, missing_reward};
 use crate::group::{Groups, Scopes};
 use crate::keys::Keys;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
@@ -61,6 +61,8 @@ pub struct Selection {
     pub scores: Option<Vec<f64>>,
     /// What became of each row. `[B]`
     pub verdicts: Vec<Verdict>,
+    /// Groups without any difference in reward, dropped or not.
+    pub constant: ConstantCount,
     /// The distribution over the rows that passed the rules.
     pub target: Boltzmann,
 }
@@ -108,15 +110,21 @@ pub struct Selection {
 /// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
-    let scores = settings.score.apply(population.rewards, population.groups, settings.threads)?;
-    let verdicts = judge(population, settings)?;
+    let Population { rewards, groups, .. } = *population;
+    check_not_infinite("reward", rewards)?;
+    let spreads = spreads(rewards, groups, settings.threads);
+    let scores =
+        settings.score.within(Grouped { rewards, groups, spreads: &spreads, threads: settings.threads })?;
+    let constant = count_constant(rewards, &spreads, settings.threads);
+    let verdicts = judge(population, settings, &spreads)?;
+    drop(spreads);
     let rows = Rows { scores: &scores, verdicts: &verdicts, scopes: population.scopes };
     let mut target = Boltzmann::fit(rows, settings.temperature, settings.threads)?;
     if settings.sampler == Sampler::WeightedReservoir {
         target = target.of_stream(rows)?;
     }
     let scores = if let Cow::Owned(scores) = scores { Some(scores) } else { None };
-    Ok(Selection { scores, verdicts, target })
+    Ok(Selection { scores, verdicts, constant, target })
 }
 
 impl Selection {
@@ -181,7 +189,7 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
 }
 
 /// The verdicts of the rules that come before the draw.
-fn judge(population: &Population, settings: &Settings) -> Result<Vec<Verdict>> {
+fn judge(population: &Population, settings: &Settings, spreads: &[Spread]) -> Result<Vec<Verdict>> {
     let mut verdicts = vec![Verdict::Kept; population.rewards.len()];
     missing_reward(&mut verdicts, population.rewards)?;
     if let Scopes::Of(scopes) = population.scopes {
@@ -191,6 +199,6 @@ fn judge(population: &Population, settings: &Settings) -> Result<Vec<Verdict>> {
         missing_group(&mut verdicts, population.groups)?;
     }
     let Population { rewards, groups, fingerprints, .. } = *population;
-    settings.rules.mark(&mut verdicts, rewards, groups, fingerprints, settings.threads)?;
+    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, spreads)?;
     Ok(verdicts)
 }

@@ -1,6 +1,6 @@
 //! Binding of `karl_core::selection` over the columns of a log.
 
-use karl_core::filter::{ConstantCount, Rules, Verdict, constant_groups, tally};
+use karl_core::filter::{Rules, Verdict, tally};
 use karl_core::reward::composite;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
@@ -23,7 +23,6 @@ pub(crate) struct Selection {
     partition: Partition,
     /// The rewards, where they are not the log's own column.
     rewards: Option<Vec<f64>>,
-    constant: ConstantCount,
     expected_reward: f64,
 }
 
@@ -137,17 +136,16 @@ impl Selection {
         };
         let table = &log.get().inner;
         let partition = Partition::by_name(partition_by)?;
-        let (rewards, inner, constant, expected_reward) = enter(py, None, |_| {
+        let (rewards, inner, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
-            let (inner, constant, expected) = with(table, partition, rewards.as_deref(), |population| {
+            let (inner, expected) = with(table, partition, rewards.as_deref(), |population| {
                 let inner = select(population, &settings)?;
-                let constant = constant_groups(population.rewards, population.groups, threads)?;
                 let expected = inner.target.expected(&inner.rows(population), population.rewards, threads);
-                Ok((inner, constant, expected))
+                Ok((inner, expected))
             })?;
-            Ok::<_, karl_core::Error>((rewards, inner, constant, expected))
+            Ok::<_, karl_core::Error>((rewards, inner, expected))
         })?;
-        Ok(Self { log, settings, inner, partition, rewards, constant, expected_reward })
+        Ok(Self { log, settings, inner, partition, rewards, expected_reward })
     }
 
     /// How many rows can be drawn.
@@ -159,7 +157,7 @@ impl Selection {
     /// The numbers that a manifest holds.
     fn facts(&self) -> Facts {
         let (target, counts) = (&self.inner.target, tally(&self.inner.verdicts));
-        let (table, constant) = (&self.log.get().inner, self.constant);
+        let (table, constant) = (&self.log.get().inner, self.inner.constant);
         Facts {
             verdicts: Verdict::ALL.iter().map(|verdict| verdict.name()).zip(counts).collect(),
             kept: counts[Verdict::Kept as usize],

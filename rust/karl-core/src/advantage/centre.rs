@@ -1,6 +1,6 @@
 //! The reward less its group's mean.
 
-use super::{check, fit, spreads, within_groups};
+use super::{Grouped, check, fit, spreads, within_groups};
 use crate::error::Result;
 use crate::group::Groups;
 
@@ -19,9 +19,13 @@ use crate::group::Groups;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
 pub fn centre(rewards: &[f64], groups: &Groups, threads: usize) -> Result<Vec<f64>> {
     check(rewards, groups)?;
-    let fits = fit(&spreads(rewards, groups, threads), |_, spread| {
+    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads })
+}
+
+pub(super) fn within(grouped: Grouped<'_, '_>) -> Result<Vec<f64>> {
+    let fits = fit(grouped.spreads, |_, spread| {
         let mean = spread.mean();
         move |reward| reward - mean
     });
-    within_groups(rewards, groups, threads, &fits)
+    within_groups(grouped, &fits)
 }

@@ -61,11 +61,18 @@ impl Score {
     /// [`Error::NotFinite`] for an infinite reward or a result beyond f64; [`Error::Length`] where rewards and
     /// groups differ in rows; [`Error::Negative`] for a negative `eps`.
     pub fn apply<'a>(&self, rewards: &'a [f64], groups: &Groups, threads: usize) -> Result<Cow<'a, [f64]>> {
+        check(rewards, groups)?;
+        let spreads = if self.needs_groups() { spreads(rewards, groups, threads) } else { Vec::new() };
+        self.within(Grouped { rewards, groups, spreads: &spreads, threads })
+    }
+
+    /// The same where the spread of each group is known.
+    pub(crate) fn within<'a>(&self, grouped: Grouped<'a, '_>) -> Result<Cow<'a, [f64]>> {
         match *self {
-            Self::Raw => check(rewards, groups).map(|()| Cow::Borrowed(rewards)),
-            Self::Centre => centre(rewards, groups, threads).map(Cow::Owned),
-            Self::ZScore { ddof, eps } => zscore(rewards, groups, ddof, eps, threads).map(Cow::Owned),
-            Self::LeaveOneOut => leave_one_out(rewards, groups, threads).map(Cow::Owned),
+            Self::Raw => Ok(Cow::Borrowed(grouped.rewards)),
+            Self::Centre => centre::within(grouped).map(Cow::Owned),
+            Self::ZScore { ddof, eps } => zscore::within(grouped, ddof, eps).map(Cow::Owned),
+            Self::LeaveOneOut => leave_one_out::within(grouped).map(Cow::Owned),
         }
     }
 
@@ -125,14 +132,21 @@ pub(crate) fn spreads(rewards: &[f64], groups: &Groups, threads: usize) -> Vec<S
     groups.fold(threads, empty, |spread, _, row| spread.push(rewards[row]))
 }
 
+/// Rewards, the group of each, and the spread of each group.
+#[derive(Clone, Copy)]
+pub(crate) struct Grouped<'a, 'g> {
+    pub(crate) rewards: &'a [f64],
+    pub(crate) groups: &'g Groups<'g>,
+    pub(crate) spreads: &'g [Spread],
+    pub(crate) threads: usize,
+}
+
 /// The frame the group scores share: everything but the formula.
 ///
 /// `fits` holds, for each group with two or more present rewards that are not all equal, the map from a reward to its
 /// advantage. Cost: one pass.
 fn within_groups<A: Fn(f64) -> f64 + Sync>(
-    rewards: &[f64],
-    groups: &Groups,
-    threads: usize,
+    Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>,
     fits: &[Option<A>],
 ) -> Result<Vec<f64>> {
     let advantage = |row: usize| match groups.code(row).map(|group| &fits[group]) {

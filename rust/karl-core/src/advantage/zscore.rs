@@ -1,6 +1,6 @@
 //! Centred, and divided by the group's standard deviation.
 
-use super::{Spread, check, fit, spreads, within_groups};
+use super::{Grouped, Spread, check, fit, spreads, within_groups};
 use crate::error::{Result, check_not_negative};
 use crate::group::Groups;
 use crate::numeric::Compensated;
@@ -24,24 +24,28 @@ use crate::numeric::Compensated;
 /// in a group of two or more. [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
 pub fn zscore(rewards: &[f64], groups: &Groups, ddof: u8, eps: f64, threads: usize) -> Result<Vec<f64>> {
-    check_not_negative("eps", eps)?;
     check(rewards, groups)?;
-    let spreads = spreads(rewards, groups, threads);
-    let squares = squares(rewards, groups, &spreads, threads);
-    let fits = fit(&spreads, |group, spread| {
-        let (mean, freedom) = (spread.mean(), f64::from(spread.count) - f64::from(ddof));
+    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads }, ddof, eps)
+}
+
+pub(super) fn within(grouped: Grouped<'_, '_>, ddof: u8, eps: f64) -> Result<Vec<f64>> {
+    check_not_negative("eps", eps)?;
+    let means: Vec<f64> = grouped.spreads.iter().map(Spread::mean).collect();
+    let squares = squares(grouped, &means);
+    let fits = fit(grouped.spreads, |group, spread| {
+        let (mean, freedom) = (means[group], f64::from(spread.count) - f64::from(ddof));
         let variance = if freedom > 0.0 { squares[group].value() / freedom } else { f64::NAN };
         // An overflown deviation would divide every advantage down to a false 0.
         let divisor = if variance.is_finite() { variance.sqrt() + eps } else { f64::NAN };
         move |reward| (reward - mean) / divisor
     });
-    within_groups(rewards, groups, threads, &fits)
+    within_groups(grouped, &fits)
 }
 
 /// The squared deviations of each group, in row order.
-fn squares(rewards: &[f64], groups: &Groups, spreads: &[Spread], threads: usize) -> Vec<Compensated> {
+fn squares(Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>, means: &[f64]) -> Vec<Compensated> {
     groups.fold(threads, Compensated::default(), |total, group, row| {
-        let deviation = rewards[row] - spreads[group].mean();
+        let deviation = rewards[row] - means[group];
         if !deviation.is_nan() {
             total.add(deviation * deviation);
         }
