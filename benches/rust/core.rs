@@ -5,9 +5,9 @@ use divan::{Bencher, counter::ItemsCount};
 use karl_bench::{counted, groups, keys, rewards};
 use karl_core::Keys;
 use karl_core::rng::id128;
-use karl_core::sample::{Ranking, Sampler};
+use karl_core::sample::{Ranking, gumbel};
 use karl_core::target::{Temperature, boltzmann};
-use karl_core::{Groups, advantage, numeric};
+use karl_core::{Groups, Scopes, advantage, numeric};
 
 const ROWS: usize = 100_000;
 const DRAWN: usize = 1_000;
@@ -23,7 +23,7 @@ fn bench<T>(bencher: Bencher, work: impl Fn() -> T + Sync) {
 #[divan::bench(args = [false, true])]
 fn zscore(bencher: Bencher, shuffled: bool) {
     let (rewards, groups) = (rewards(ROWS), groups(ROWS, shuffled).unwrap());
-    bench(bencher, || advantage::zscore(&rewards, &groups, 1, 1e-6).unwrap());
+    bench(bencher, || advantage::zscore(&rewards, &groups, 1, 1e-6, 1).unwrap());
 }
 
 /// Two passes over arrays by code: what one writes by hand, without a word on missing or constant rewards.
@@ -48,7 +48,7 @@ fn zscore_naive(bencher: Bencher, shuffled: bool) {
 #[divan::bench]
 fn gumbel_keys(bencher: Bencher) {
     let (logs, keys) = (rewards(ROWS), Keys::given(keys(ROWS)));
-    bench(bencher, || Sampler::Gumbel.keys(&logs, &keys, 7).unwrap());
+    bench(bencher, || gumbel::keys(&logs, &keys, 7).unwrap());
 }
 
 #[divan::bench]
@@ -84,14 +84,14 @@ fn log_sum_exp_naive(bencher: Bencher) {
 
 #[divan::bench]
 fn boltzmann_by_ess(bencher: Bencher) {
-    let (scores, whole) = (rewards(ROWS), Groups::whole(ROWS).unwrap());
-    bench(bencher, || boltzmann(&scores, &whole, Temperature::Ess(0.5)).unwrap());
+    let scores = rewards(ROWS);
+    bench(bencher, || boltzmann(&scores, Scopes::Whole, Temperature::Ess(0.5), 1).unwrap());
 }
 
 #[divan::bench]
 fn boltzmann_given(bencher: Bencher) {
-    let (scores, whole) = (rewards(ROWS), Groups::whole(ROWS).unwrap());
-    bench(bencher, || boltzmann(&scores, &whole, Temperature::Inverse(15.0)).unwrap());
+    let scores = rewards(ROWS);
+    bench(bencher, || boltzmann(&scores, Scopes::Whole, Temperature::Inverse(15.0), 1).unwrap());
 }
 
 #[divan::bench]

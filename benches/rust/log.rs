@@ -7,10 +7,10 @@
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use karl_bench::{Folder, Kind, counted, lines, number, rewards};
-use karl_core::sample::{Ranking, Sampler};
+use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
 use karl_log::emit::redact::redacted;
-use karl_log::emit::{Facts, Settings, Shape, draft};
+use karl_log::emit::{Draw, Facts, Settings, Shape, draft};
 use karl_log::field::{Path, Wanted, scan};
 use karl_log::split::Lines;
 use karl_log::value::{Reward, reward};
@@ -83,13 +83,15 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let folder = Folder::new(Kind::Big, 500).unwrap();
     let log = folder.read().unwrap();
     let numbers = rewards(log.len());
-    let ranking = Ranking::new(Sampler::Gumbel.keys(&numbers, &log.keys, 7).unwrap()).unwrap();
-    let facts = Facts { rewards: &numbers, scores: &numbers, log_weights: &numbers };
+    let keys = gumbel::keys(&numbers, &log.keys, 7).unwrap();
+    let log_weight = |row: usize| numbers[row];
+    let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
+    let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
     let settings = Settings { shape, allow_secrets: false, max_per_group: None, threads: 1 };
     let watch = Watch::new();
     bencher
         .counter(ItemsCount::new(250_usize))
-        .bench(|| counted(|| draft(&log, facts, &ranking, 250, settings, None, &watch).unwrap()));
+        .bench(|| counted(|| draft(&log, facts, draw(), settings, None, &watch).unwrap()));
 }
 
 #[divan::bench]

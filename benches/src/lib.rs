@@ -44,12 +44,12 @@ pub fn rewards(rows: usize) -> Vec<f64> {
 ///
 /// # Errors
 /// None for fewer rows than a `u32` can number.
-pub fn groups(rows: usize, shuffled: bool) -> karl_core::Result<Groups> {
+pub fn groups(rows: usize, shuffled: bool) -> karl_core::Result<Groups<'static>> {
     let mut order: Vec<usize> = (0..rows).collect();
     if shuffled {
         order.sort_by(|&a, &b| number(a).total_cmp(&number(b)));
     }
-    let codes = order.iter().filter_map(|row| u32::try_from(row / GROUP).ok()).collect();
+    let codes: Vec<u32> = order.iter().filter_map(|row| u32::try_from(row / GROUP).ok()).collect();
     Groups::from_codes(codes, rows.div_ceil(GROUP))
 }
 

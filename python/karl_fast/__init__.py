@@ -30,7 +30,7 @@ from karl_fast._core import (
 from karl_fast.comparison import compare
 from karl_fast.export import export
 from karl_fast.log import Log, read
-from karl_fast.sample import Target, boltzmann, draw
+from karl_fast.sample import Target, boltzmann, draw, reservoir, weighted_reservoir
 from karl_fast.settings import Settings
 
 # isort: split
@@ -59,8 +59,10 @@ __all__ = [
     "log_mean_exp",
     "log_sum_exp",
     "read",
+    "reservoir",
     "sample",
     "uniforms",
+    "weighted_reservoir",
     "zscore",
 ]
 

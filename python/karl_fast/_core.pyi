@@ -20,6 +20,7 @@ __all__ = [
     "centre",
     "check_target",
     "composite",
+    "draw",
     "ess",
     "formats",
     "gumbel_keys",
@@ -28,8 +29,10 @@ __all__ = [
     "log_sum_exp",
     "read",
     "redacted",
+    "reservoir",
     "top",
     "uniforms",
+    "weighted_reservoir",
     "zscore",
 ]
 
@@ -93,9 +96,23 @@ class SelectionFacts(TypedDict):
     reached_ess: float
     reached_share: float
     note: str | None
-    log_z: list[float]
+    log_z: LogZ
     largest_weight_share: float
     expected_reward: float
+
+@type_check_only
+class LogZ(TypedDict):
+    scopes: int
+    min: float | None
+    max: float | None
+    values: list[float] | None
+
+@type_check_only
+class Stratum(TypedDict):
+    name: str | None
+    kept: int
+    budget: int
+    drawn: int
 
 @type_check_only
 class SummaryFacts(TypedDict):
@@ -127,6 +144,7 @@ class DraftFacts(TypedDict):
     merged_into_train: list[int]
     threshold: float | None
     over_group_cap: int
+    strata: list[Stratum]
 
 @final
 class Log:
@@ -178,6 +196,7 @@ class Selection:
         inverse_temperature: float | None = None,
         sampler: str,
         seed: int,
+        threads: int,
     ) -> Selection: ...
     @property
     def available(self) -> int: ...
@@ -199,6 +218,7 @@ class Export:
         threads: int,
         max_per_group: int | None = None,
         judge: Callable[[str], str | None] | None = None,
+        per: tuple[str, str] | None = None,
     ) -> Export: ...
 
 @final
@@ -254,3 +274,13 @@ def boltzmann(
 def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Floats, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def top(keys: Floats, count: int) -> NDArray[np.int64]: ...
+def draw(
+    log_weights: Floats,
+    count: int,
+    *,
+    sampler: str,
+    seed: int,
+    keys: NDArray[np.uint64] | None = None,
+) -> NDArray[np.int64]: ...
+def reservoir(rows: int, k: int, *, seed: int) -> NDArray[np.int64]: ...
+def weighted_reservoir(log_weights: Floats, k: int, *, seed: int) -> NDArray[np.int64]: ...

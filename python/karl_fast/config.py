@@ -198,6 +198,8 @@ def _value(key: str, name: str, value: Any) -> Any:
                 return weights(value) if isinstance(value, str) else _weights(value)
             case "split":
                 return shares(value) if isinstance(value, str) else _shares(value)
+            case "per":
+                return deal(value) if isinstance(value, str) else _deal(value)
             case "logs":
                 return [value] if isinstance(value, str) else _texts(value)
             case "format":
@@ -244,6 +246,24 @@ def _shares(value: Any) -> tuple[float, float, float]:
     return train, valid, test
 
 
+def _deal(value: Any) -> dict[str, str]:
+    if not (isinstance(value, dict) and len(value) == 1 and all(isinstance(how, str) for how in value.values())):
+        raise ValueError("one field=how, like domain=equal")
+    return value
+
+
+def deal(text: str) -> dict[str, str]:
+    """`domain=sqrt` to how a budget is dealt over which field.
+
+    Raises:
+        ValueError: it is something else; the message says what was wanted.
+    """
+    field, equals, how = text.partition("=")
+    if not (field and equals and how):
+        raise ValueError("one field=how, like domain=equal")
+    return {field: how}
+
+
 def weights(text: str) -> dict[str, float]:
     """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1.
 
@@ -277,6 +297,8 @@ def dumps(settings: Settings) -> str:
     """What differs from the defaults, as TOML."""
     changed = {name: getattr(settings, name) for name in settings.chosen()}
     reward = changed.pop("reward", None) or {}
+    if per := changed.get("per"):
+        changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
     plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
     table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
     return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])

@@ -160,6 +160,10 @@ def select(log: Log) -> _core.Selection:
         raise UsageError(why)
     if groupless and by_group:
         raise UsageError("partition_by is group, but no record has a group: name its field with --group")
+    if settings.per and "domain" in settings.per and len(log) and not log.core.count("domain")[0]:
+        raise UsageError("per is by domain, but no record has one: name its field with --domain")
+    if settings.per and "group" in settings.per and len(log) and not log.core.count("group")[0]:
+        raise UsageError("per is by group, but no record has one: name its field with --group")
     if settings.partition_field and len(log) and not log.core.count("partition")[0]:
         raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field")
     return _core.Selection(
@@ -173,9 +177,10 @@ def select(log: Log) -> _core.Selection:
         dedup=settings.dedup,
         partition_by="field" if settings.partition_field else settings.partition_by,
         ess=settings.wanted_ess,
-        inverse_temperature=settings.inverse_temperature,
+        inverse_temperature=settings.tempered_by,
         sampler=settings.sampler,
         seed=settings.seed,
+        threads=settings.threads,
     )
 
 

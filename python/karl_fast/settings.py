@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
-Sampler = Literal["gumbel", "all"]
+Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 
 CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
@@ -30,6 +30,15 @@ RANGES = (
 
 DEFAULT_ESS = 0.5
 """The share of the kept rows that the target spreads over, where nothing is said of temperature."""
+
+REPLACING = ("systematic", "multinomial")
+"""Samplers that can draw a row more than once."""
+
+DEALS = ("equal", "proportional", "sqrt")
+"""How a budget can be dealt over strata."""
+
+STRATA = ("domain", "group")
+"""The columns that can be strata."""
 
 PLACES = ("threads", "origins")
 """Settings that change how a run goes and never what comes out of it."""
@@ -67,6 +76,7 @@ class Settings:
     max_per_group: int | None = None
     dedup: bool = False
     sampler: Sampler = "gumbel"
+    per: dict[str, str] | None = None
     k: int | None = None
     fraction: float | None = None
     seed: int = 0
@@ -85,6 +95,8 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_temperature()
         self._check_budget()
+        self._check_sampler()
+        self._check_strata()
         self._check_score()
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
@@ -132,10 +144,49 @@ class Settings:
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise UsageError(f"fraction is {self.fraction}, wanted a share above 0 and up to 1")
 
+    def _check_sampler(self) -> None:
+        if self.sampler == "reservoir":
+            given = [name for name in ("ess", "inverse_temperature") if getattr(self, name) is not None]
+            given += ["score"] * (self.score != "raw") + ["partition_by"] * (self.partition_by != "global")
+            if given:
+                raise UsageError(
+                    f"the sampler reservoir draws all rows alike: it has no use for {', '.join(given)}"
+                    " (weighted-reservoir has)"
+                )
+        if self.sampler == "weighted-reservoir" and self.partition_by != "global":
+            raise UsageError(
+                "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone (gumbel others)"
+            )
+        if self.sampler in REPLACING and self.max_per_group is not None:
+            raise UsageError(
+                f"the sampler {self.sampler} draws with replacement, where copies of a row say how much it counts:"
+                " max_per_group would break that"
+            )
+
+    def _check_strata(self) -> None:
+        if self.per is None:
+            return
+        if self.sampler in (*REPLACING, "all"):
+            raise UsageError(f"per needs a sampler that draws each row once and leaves some: {self.sampler} does not")
+        if not isinstance(self.per, dict) or len(self.per) != 1:
+            raise UsageError(f"per is {self.per!r}, wanted one field and how to deal, like {{'domain': 'equal'}}")
+        [(field_, deal)] = self.per.items()
+        if field_ not in STRATA:
+            raise UsageError(f"per names {field_!r}, wanted {' or '.join(STRATA)}: name the field with --{STRATA[0]}")
+        if deal not in DEALS:
+            raise UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}")
+
     @property
     def wanted_ess(self) -> float | None:
-        """The share to solve for; None where the inverse temperature is given."""
-        return None if self.inverse_temperature is not None else (DEFAULT_ESS if self.ess is None else self.ess)
+        """The share to solve for; None where the inverse temperature is given, or nothing is weighed."""
+        if self.tempered_by is not None:
+            return None
+        return DEFAULT_ESS if self.ess is None else self.ess
+
+    @property
+    def tempered_by(self) -> float | None:
+        """The inverse temperature where it is known before anything is read."""
+        return 0.0 if self.sampler == "reservoir" else self.inverse_temperature
 
     @property
     def weights(self) -> list[float]:

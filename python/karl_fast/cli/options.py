@@ -11,7 +11,7 @@ import typer
 
 from karl_fast._core import formats
 from karl_fast.cli.layers import Layer, settled, typed, variable
-from karl_fast.config import Config, load, shares, weights
+from karl_fast.config import Config, deal, load, shares, weights
 from karl_fast.errors import UsageError
 from karl_fast.settings import Sampler, Score, Settings, Shape
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 READ = ("format", "id", "group", "reward", "messages", "domain")
 TARGET = ("score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
 RULES = ("min_reward", "drop_constant_groups", "max_per_group", "dedup")
-DRAW = ("k", "fraction", "sampler")
+DRAW = ("k", "fraction", "sampler", "per")
 EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_inputs")
 RUN = ("seed", "strict", "max_line_bytes", "threads")
 
@@ -108,7 +108,17 @@ OPTIONS = {
     "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one."),
     "k": _option(int | None, "How many rows to draw, all splits together.", "-k"),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
-    "sampler": _option(Sampler, "gumbel: k without replacement. all: every kept row, with its weight."),
+    "sampler": _option(
+        Sampler,
+        "gumbel, weighted-reservoir: k without replacement, by weight. reservoir: k without replacement, all alike. "
+        "systematic, multinomial: k with replacement, by weight. all: every kept row, with its weight.",
+    ),
+    "per": _option(
+        dict | None,
+        "Deal k over the values of domain or group: equal, proportional to their rows, or to the root of them (sqrt).",
+        parser=_parser(deal),
+        metavar="FIELD=HOW",
+    ),
     "shape": _option(Shape, "What a row looks like; raw is the record's own bytes.", "--as"),
     "split": _option(
         tuple,

@@ -40,7 +40,8 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         _accounting(manifest),
         _groups(manifest["groups"]),
         _target(manifest["target"]),
-        f"drawn     {counted(draw['rows'], 'row')} of {counted(draw['distinct_groups'], 'group')} ({law})",
+        f"drawn     {_drawn(draw)} of {counted(draw['distinct_groups'], 'group')} ({law})",
+        _strata(draw),
         _reward_change(manifest["reward"]),
         *_failures(manifest),
         f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
@@ -126,6 +127,21 @@ def _z(log_z: dict[str, Any]) -> str:
     return f", log Z over {counted(log_z['scopes'], 'scope')}" if log_z["scopes"] else ""
 
 
+def _drawn(draw: dict[str, Any]) -> str:
+    copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
+    return counted(draw["rows"], "row") + copies
+
+
+def _strata(draw: dict[str, Any]) -> str:
+    strata = draw.get("strata")
+    if strata is None:
+        return ""
+    by_name = list(strata.get("by_name", {}).items())
+    shown = [f"{clean(name) or '(none)'} {counts['drawn']:,}" for name, counts in by_name[:DOMAINS_SHOWN]]
+    more = [f"and {strata['count'] - len(shown):,} more"] if strata["count"] > len(shown) else []
+    return f"strata    {strata['deal']} per {strata['field']}: " + ", ".join(shown + more)
+
+
 def _reward_change(reward: dict[str, Any]) -> str:
     before, after = reward["before"], reward["after"]
     if not before["count"] or not after["count"]:
@@ -136,7 +152,7 @@ def _reward_change(reward: dict[str, Any]) -> str:
 def _failures(manifest: Manifest) -> Iterable[str]:
     failed = manifest["draw"]["failed"]
     if failed:
-        head = "replaced" if manifest["draw"]["sampler"] == "gumbel" else "left out"
+        head = "left out" if manifest["draw"]["sampler"] in ("all", "given") else "replaced"
         yield f"{head}  {_counts(failed)}"
     if manifest["draw"]["over_group_cap"]:
         yield f"passed    {counted(manifest['draw']['over_group_cap'], 'row')} over, whose groups had their share"
@@ -166,7 +182,7 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
     if note:
         yield f"warning: {note}"
     draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
-    if draw["sampler"] == "gumbel" and draw["rows"] > ess:
+    if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
         wanted = counted(draw["rows_wanted"], "row was", "rows were")

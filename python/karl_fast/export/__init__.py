@@ -30,6 +30,7 @@ def plan(settings: Settings) -> _core.Export:
         threads=settings.threads,
         max_per_group=settings.max_per_group,
         judge=judge(settings),
+        per=next(iter((settings.per or {}).items()), None),
     )
 
 
@@ -50,7 +51,8 @@ def export(
 
     Args:
         log: where the rows are.
-        rows: row numbers, in the order they were drawn; an array of NumPy, or an Arrow column, as all of these. [k]
+        rows: row numbers, in the order they were drawn; one that stands several times is written as often. An array of
+            NumPy, or an Arrow column, as all of these. [k]
         out: the directory.
         rewards, scores, log_weights: what each row's ``karl_fast`` object says of it; the log's rewards, and nothing,
             where absent. [B] each
@@ -60,7 +62,7 @@ def export(
         OutputExistsError: the directory exists.
         FileError: it cannot be written; nothing is left behind.
         LogError: a file is no longer what it was when it was read.
-        ArgumentError: a row that the log does not have, or that stands twice.
+        ArgumentError: a row that the log does not have.
         NothingToSampleError: none of the rows can be written.
     """
     import numpy as np

@@ -25,8 +25,8 @@ Manifest = dict[str, Any]
 SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
 
-SCOPES_LISTED = 100
-"""Up to so many log Z are listed by name; of more, their spread is told."""
+STRATA_LISTED = 1000
+"""Up to so many strata are listed by name."""
 
 READ_AND_WRITTEN = {
     *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
@@ -63,6 +63,8 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
         log, written, wanted
     )
     manifest["draw"]["threshold"] = _threshold(log, written)
+    if log.settings.per is not None:
+        manifest["draw"]["strata"] = _strata(log.settings.per, written)
     # log Z and the ESS are those of all rows that may be drawn; these were among them.
     manifest["target"]["failed_rows_counted"] = sum(manifest["draw"]["failed"].values())
     manifest["reward"] = _rewards(log, selection, rows)
@@ -98,6 +100,10 @@ def _columns(log: Log) -> Manifest:
 
 LAWS = {
     "gumbel": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
+    "weighted-reservoir": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
+    "reservoir": "without replacement, every set of rows alike; weights are not looked at",
+    "systematic": "with replacement: a row of probability p is drawn k p times, rounded up or down",
+    "multinomial": "with replacement: k independent draws in proportion to weight",
     "all": "every kept row once, weights in log_weight",
 }
 
@@ -178,14 +184,14 @@ def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[s
     }
 
 
-def _log_z(settings: Settings, log: Log, values: list[float]) -> dict[str, Any]:
+def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
+    values = facts["values"]
     if settings.partition_by == "global":
         return {"scopes": 1, "value": finite(values[0]) if values else None}
-    present = [value for value in values if math.isfinite(value)]
-    spread = {"scopes": len(present), "min": min(present, default=None), "max": max(present, default=None)}
-    names = log.core.names("group" if settings.partition_by == "group" else "partition")
-    if len(values) > SCOPES_LISTED or len(names) != len(values):
+    spread = {"scopes": facts["scopes"], "min": facts["min"], "max": facts["max"]}
+    if values is None:
         return spread
+    names = log.core.names("group" if settings.partition_by == "group" else "partition")
     return spread | {"by_name": _named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
 
 
@@ -203,13 +209,26 @@ def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str,
     }
 
 
+def _strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
+    """Each stratum: the rows that may be drawn, those it was to have, those it has."""
+    counts = [
+        (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
+        for one in written["strata"]
+    ]
+    [(field, deal)] = per.items()
+    spread = {"field": field, "deal": deal, "count": len(counts)}
+    return spread if len(counts) > STRATA_LISTED else spread | {"by_name": _named(counts)}
+
+
 def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
     """The key of the first row not drawn.
 
     Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An
     estimate over drawn rows that divides by it is unbiased. A cap per group breaks it: there is none then.
     """
-    capped = log.settings.max_per_group is not None or log.settings.sampler != "gumbel"
+    settings = log.settings
+    plain = settings.sampler in ("gumbel", "weighted-reservoir") and settings.per is None
+    capped = settings.max_per_group is not None or not plain
     return None if capped else written["threshold"]
 
 

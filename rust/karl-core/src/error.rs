@@ -69,6 +69,13 @@ pub enum Error {
         /// Their sum.
         got: f64,
     },
+    /// A sampler draws with replacement where one without is wanted, or the other way round.
+    Replacement {
+        /// The sampler.
+        what: &'static str,
+        /// Whether it draws with replacement.
+        replaces: bool,
+    },
     /// A score is taken within groups, and no row has a group.
     NeedsGroups {
         /// The score.
@@ -98,6 +105,10 @@ impl fmt::Display for Error {
                 write!(f, "{what} is {value}, wanted zero or more")
             }
             Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
+            Self::Replacement { what, replaces } => {
+                let (got, wanted) = if replaces { ("with", "without") } else { ("without", "with") };
+                write!(f, "sampler {what} draws {got} replacement, wanted one {wanted}")
+            }
             Self::NeedsGroups { what } => {
                 write!(f, "score {what} is taken within groups, but no row has a group")
             }

@@ -11,7 +11,8 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
-use crate::advantage::{is_constant, present_rewards};
+use crate::advantage::{Spread, spreads};
+use crate::blocks;
 use crate::error::{Result, check_finite, check_length};
 use crate::group::Groups;
 
@@ -97,9 +98,24 @@ impl Rules {
         rewards: &[f64],
         groups: &Groups,
         fingerprints: Option<&[u128]>,
+        threads: usize,
     ) -> Result<()> {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
+        let needed = self.drop_constant_groups;
+        let spreads = if needed { spreads(rewards, groups, threads) } else { Vec::new() };
+        self.mark_with(verdicts, rewards, groups, fingerprints, &spreads)
+    }
+
+    /// The same where the spread of each group is known.
+    pub(crate) fn mark_with(
+        &self,
+        verdicts: &mut [Verdict],
+        rewards: &[f64],
+        groups: &Groups,
+        fingerprints: Option<&[u128]>,
+        spreads: &[Spread],
+    ) -> Result<()> {
         if self.dedup {
             duplicate(verdicts, fingerprints.unwrap_or_default(), groups)?;
         }
@@ -107,7 +123,7 @@ impl Rules {
             below_minimum(verdicts, rewards, minimum)?;
         }
         if self.drop_constant_groups {
-            constant_group(verdicts, rewards, groups)?;
+            mark_constant(verdicts, groups, spreads);
         }
         Ok(())
     }
@@ -155,11 +171,12 @@ pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64]) -> Resu
 pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Groups) -> Result<()> {
     check_length("fingerprints", fingerprints.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    let kept = (0..verdicts.len()).filter(|&row| verdicts[row] == Verdict::Kept);
-    let mut sorted: Vec<_> = kept.map(|row| (groups.code(row), fingerprints[row], row)).collect();
-    sorted.sort_unstable();
-    for run in sorted.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        run[1..].iter().for_each(|&(_, _, row)| verdicts[row] = Verdict::Duplicate);
+    let of = |row: u32| (groups.code(row as usize), fingerprints[row as usize]);
+    let kept = (0..).zip(&*verdicts).filter(|&(_, &verdict)| verdict == Verdict::Kept);
+    let mut sorted: Vec<u32> = kept.map(|(row, _)| row).collect();
+    sorted.sort_unstable_by_key(|&row| (of(row), row));
+    for run in sorted.chunk_by(|&a, &b| of(a) == of(b)) {
+        run[1..].iter().for_each(|&row| verdicts[row as usize] = Verdict::Duplicate);
     }
     Ok(())
 }
@@ -184,12 +201,22 @@ pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64) ->
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn constant_group(verdicts: &mut [Verdict], rewards: &[f64], groups: &Groups) -> Result<()> {
+pub fn constant_group(
+    verdicts: &mut [Verdict],
+    rewards: &[f64],
+    groups: &Groups,
+    threads: usize,
+) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    let constant: Vec<bool> = groups.iter().map(|members| is_constant(&present(rewards, members))).collect();
-    mark(verdicts, Verdict::ConstantGroup, |row| groups.code(row).is_some_and(|group| constant[group]));
+    mark_constant(verdicts, groups, &spreads(rewards, groups, threads));
     Ok(())
+}
+
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread]) {
+    mark(verdicts, Verdict::ConstantGroup, |row| {
+        groups.code(row).is_some_and(|group| spreads[group].is_constant())
+    });
 }
 
 /// How many groups have no difference in reward, and where they sit.
@@ -214,34 +241,42 @@ impl ConstantCount {
     pub const fn constant(self) -> usize {
         self.all_max + self.all_min + self.other
     }
+
+    fn add(&mut self, group: &Spread, min: f64, max: f64) {
+        self.groups += 1;
+        match group.max {
+            _ if !group.is_constant() => {}
+            reward if reward >= max && max > min => self.all_max += 1,
+            reward if reward <= min && max > min => self.all_min += 1,
+            _ => self.other += 1,
+        }
+    }
 }
 
 /// Counts constant groups among those with two or more present rewards. Cost: linear.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn constant_groups(rewards: &[f64], groups: &Groups) -> Result<ConstantCount> {
+pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    let all = rewards.iter().filter(|reward| !reward.is_nan());
-    let (min, max) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &r| (r.min(min), r.max(max)));
-    let mut count = ConstantCount::default();
-    for rewards in groups.iter().map(|members| present(rewards, members)).filter(|rewards| rewards.len() > 1)
-    {
-        count.groups += 1;
-        if is_constant(&rewards) {
-            match rewards[0] {
-                reward if reward >= max && max > min => count.all_max += 1,
-                reward if reward <= min && max > min => count.all_min += 1,
-                _ => count.other += 1,
-            }
-        }
-    }
-    Ok(count)
+    Ok(count_constant(rewards, &spreads(rewards, groups, threads), threads))
 }
 
-/// The present rewards of a group, in row order.
-fn present(rewards: &[f64], members: &[u32]) -> Vec<f64> {
-    present_rewards(rewards, members).collect()
+/// The same where the spread of each group is known.
+pub(crate) fn count_constant(rewards: &[f64], spreads: &[Spread], threads: usize) -> ConstantCount {
+    let (min, max) = blocks::map(rewards.len(), threads, |rows| range(&rewards[rows]))
+        .into_iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
+    let mut count = ConstantCount::default();
+    for spread in spreads.iter().filter(|spread| spread.count > 1) {
+        count.add(spread, min, max);
+    }
+    count
+}
+
+fn range(rewards: &[f64]) -> (f64, f64) {
+    let present = rewards.iter().filter(|reward| !reward.is_nan());
+    present.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &r| (r.min(min), r.max(max)))
 }
 
 /// Gives `verdict` to kept rows for which `drops` holds.

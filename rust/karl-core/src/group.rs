@@ -1,99 +1,75 @@
 //! Which rows belong together: the rollouts of one prompt, or the rows of one partition.
 //!
-//! Rows come as codes, one a row; the members of each group are laid out once, side by side, in row order
-//! (values and offsets, as in Arrow's lists), so that every later pass is linear and touches no hash map.
+//! Rows come as dense codes, one a row. Nothing else is kept a row: what a group needs to know of its members is folded
+//! from one pass over the rows, into one state a group.
 
+use std::borrow::Cow;
+
+use crate::blocks::{ALONE, in_parts};
 use crate::error::{Error, Result};
 
-/// The rows of each group, and the group of each row.
+/// The group of each row.
 ///
 /// ```
 /// use karl_core::group::Groups;
 /// let groups = Groups::from_ids(&[70, 3, 70, -1])?;
-/// assert_eq!((groups.len(), groups.members(0), groups.members(1)), (2, &[0, 2][..], &[1][..]));
-/// assert_eq!(groups.code(3), None);
+/// assert_eq!((groups.len(), groups.code(0), groups.code(1), groups.code(2)), (2, Some(0), Some(1), Some(0)));
+/// assert_eq!((groups.code(3), groups.grouped()), (None, 3));
 /// # Ok::<(), karl_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
-    codes: Vec<u32>,
-    offsets: Vec<u32>,
-    members: Vec<u32>,
+pub struct Groups<'a> {
+    codes: Cow<'a, [u32]>,
+    count: usize,
+    grouped: usize,
 }
 
-impl Groups {
+impl<'a> Groups<'a> {
     /// The code of a row that has no group.
     pub const NONE: u32 = u32::MAX;
 
-    /// Groups from dense codes: `codes[row]` is in `0..count`, or [`Groups::NONE`].
+    /// Groups from dense codes, borrowed or owned: `codes[row]` is in `0..count`, or [`Groups::NONE`].
     ///
-    /// A group may be empty. Cost: two passes over the rows (a counting sort), 4 bytes a row and a group.
+    /// A group may be empty. Cost: one pass over the rows, no memory.
     ///
     /// # Errors
     /// [`Error::Code`] for a code that is out of range; [`Error::Length`] for more rows than a `u32` can count.
-    pub fn from_codes(codes: Vec<u32>, count: usize) -> Result<Self> {
+    pub fn from_codes(codes: impl Into<Cow<'a, [u32]>>, count: usize) -> Result<Self> {
+        let codes = codes.into();
         check_rows(codes.len())?;
         let wrong = codes.iter().position(|&code| code != Self::NONE && code as usize >= count);
         if let Some(index) = wrong {
             return Err(Error::Code { index, code: codes[index], count });
         }
-        let offsets = offsets(&codes, count);
-        let members = members(&codes, &offsets);
-        Ok(Self { codes, offsets, members })
+        let grouped = codes.iter().filter(|&&code| code != Self::NONE).count();
+        Ok(Self { codes, count, grouped })
     }
 
     /// Groups from ids: rows with one id are one group, and groups stand in order of first appearance. A negative
     /// id says that the row has no group.
     ///
-    /// Cost: one sort. A hash map would be linear, but its keys are either random, or open to ids made to
-    /// collide.
+    /// Cost: linear where the ids are dense, as codes are; else one sort. A hash map would be linear too, but its keys
+    /// are either random, or open to ids made to collide.
     ///
     /// # Errors
     /// [`Error::Length`] for more rows than a `u32` can count.
-    pub fn from_ids(ids: &[i64]) -> Result<Self> {
-        let rows = check_rows(ids.len())?;
-        let mut sorted: Vec<(i64, u32)> = ids.iter().copied().zip(0..rows).collect();
-        sorted.sort_unstable();
-        let mut first = vec![Self::NONE; ids.len()];
-        for run in sorted.chunk_by(|a, b| a.0 == b.0).filter(|run| run[0].0 >= 0) {
-            for &(_, row) in run {
-                first[row as usize] = run[0].1;
-            }
-        }
-        let (codes, count) = number_by_appearance(&first);
-        Self::from_codes(codes, count)
-    }
-
-    /// The same groups, and one of its own for each row that has none.
-    ///
-    /// # Errors
-    /// [`Error::Length`] for more groups than a `u32` can count.
-    pub fn with_singles(&self) -> Result<Self> {
-        let count = check_rows(self.len() + self.rows() - self.grouped())?;
-        let mut singles = check_rows(self.len())?..count;
-        let own = |&code: &u32| if code == Self::NONE { singles.next().unwrap_or(code) } else { code };
-        let codes = self.codes.iter().map(own).collect();
-        Self::from_codes(codes, count as usize)
-    }
-
-    /// All rows in one group; no group where there are no rows.
-    ///
-    /// # Errors
-    /// [`Error::Length`] for more rows than a `u32` can count.
-    pub fn whole(rows: usize) -> Result<Self> {
-        Self::from_codes(vec![0; rows], usize::from(rows > 0))
+    pub fn from_ids(ids: &[i64]) -> Result<Groups<'static>> {
+        check_rows(ids.len())?;
+        let most = ids.iter().copied().max().and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
+        let (codes, count) = if most <= 2 * ids.len() { number_dense(ids, most) } else { number_any(ids) };
+        Groups::from_codes(codes, count)
     }
 
     /// The number of groups, empty ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.count
     }
 
     /// Whether there is no group at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.count == 0
     }
 
     /// The number of rows, those without a group included.
@@ -105,7 +81,7 @@ impl Groups {
     /// The number of rows that have a group.
     #[must_use]
     pub fn grouped(&self) -> usize {
-        self.members.len()
+        self.grouped
     }
 
     /// The group of `row`; none where the row has no group or does not exist.
@@ -115,18 +91,81 @@ impl Groups {
         (code != Self::NONE).then_some(code as usize)
     }
 
-    /// The rows of `group` in row order; none where there is no such group.
+    /// Folds the rows of each group, in row order, into its state: `step` gets the state, the group and the row.
+    ///
+    /// Every thread reads all codes and takes the rows of its range of groups, so that no state is shared and a
+    /// group's rows come in one order whatever the number of threads.
+    pub(crate) fn fold<S: Clone + Send + Sync>(
+        &self,
+        threads: usize,
+        empty: S,
+        step: impl Fn(&mut S, usize, usize) + Sync,
+    ) -> Vec<S> {
+        let threads = if self.rows() < ALONE { 1 } else { threads };
+        let part = |groups: std::ops::Range<usize>| {
+            let mut states = vec![empty.clone(); groups.len()];
+            for (row, &code) in self.codes.iter().enumerate() {
+                if let Some(state) =
+                    (code as usize).checked_sub(groups.start).and_then(|at| states.get_mut(at))
+                {
+                    step(state, code as usize, row);
+                }
+            }
+            states
+        };
+        // `NONE` is past the last state of every range: there are fewer groups than that.
+        let mut parts = in_parts(self.count, threads, part);
+        if parts.len() == 1 { parts.remove(0) } else { parts.concat() }
+    }
+}
+
+/// What is normalised together.
+#[derive(Clone, Copy, Debug)]
+pub enum Scopes<'a> {
+    /// All rows.
+    Whole,
+    /// The rows of each group; a row without one is in no scope.
+    Of(&'a Groups<'a>),
+    /// The rows of each group; a row without one is a scope of its own.
+    OfOrAlone(&'a Groups<'a>),
+}
+
+impl<'a> From<&'a Groups<'a>> for Scopes<'a> {
+    fn from(groups: &'a Groups<'a>) -> Self {
+        Self::Of(groups)
+    }
+}
+
+/// The scope of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One that has a number.
+    Shared(usize),
+    /// The row itself.
+    Alone,
+}
+
+impl Scopes<'_> {
+    /// The scope of a row; none where it has none.
     #[must_use]
-    pub fn members(&self, group: usize) -> &[u32] {
-        match self.offsets.get(group..) {
-            Some([start, end, ..]) => &self.members[*start as usize..*end as usize],
-            _ => &[],
+    pub fn of(&self, row: usize) -> Option<Scope> {
+        match self {
+            Self::Whole => Some(Scope::Shared(0)),
+            Self::Of(groups) => groups.code(row).map(Scope::Shared),
+            Self::OfOrAlone(groups) => Some(groups.code(row).map_or(Scope::Alone, Scope::Shared)),
         }
     }
 
-    /// The rows of each group, group by group.
-    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.offsets.windows(2).map(|ends| &self.members[ends[0] as usize..ends[1] as usize])
+    /// The number of rows, where the scopes know it.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        self.groups().map(Groups::rows)
+    }
+
+    pub(crate) fn groups(&self) -> Option<&Groups<'_>> {
+        match self {
+            Self::Whole => None,
+            Self::Of(groups) | Self::OfOrAlone(groups) => Some(groups),
+        }
     }
 }
 
@@ -140,26 +179,40 @@ pub(crate) fn check_rows(rows: usize) -> Result<u32> {
     })
 }
 
-/// `offsets[g]` is where the rows of group g start; one more at the end.
-fn offsets(codes: &[u32], count: usize) -> Vec<u32> {
-    let mut offsets = vec![0; count + 1];
-    codes.iter().filter(|&&code| code != Groups::NONE).for_each(|&code| offsets[code as usize + 1] += 1);
-    for group in 0..count {
-        offsets[group + 1] += offsets[group];
-    }
-    offsets
+/// The number of a row of a column that [`check_rows`] has passed.
+#[allow(clippy::cast_possible_truncation, reason = "a column that was checked has fewer rows")]
+pub(crate) const fn numbered(row: usize) -> u32 {
+    row as u32
 }
 
-/// Rows in the order of their groups, and within a group in row order.
-fn members(codes: &[u32], offsets: &[u32]) -> Vec<u32> {
-    let mut next = offsets.to_vec();
-    let mut members = vec![0; offsets[offsets.len() - 1] as usize];
-    for (row, &code) in (0..).zip(codes).filter(|&(_, &code)| code != Groups::NONE) {
-        let place = &mut next[code as usize];
-        members[*place as usize] = row;
-        *place += 1;
+/// Codes by first appearance of ids up to `most`, by a table of them.
+fn number_dense(ids: &[i64], most: usize) -> (Vec<u32>, usize) {
+    let mut table = vec![Groups::NONE; most + 1];
+    let mut count = 0;
+    let mut code = |id: i64| {
+        let Some(code) = usize::try_from(id).ok().and_then(|id| table.get_mut(id)) else {
+            return Groups::NONE;
+        };
+        if *code == Groups::NONE {
+            *code = count;
+            count += 1;
+        }
+        *code
+    };
+    (ids.iter().map(|&id| code(id)).collect(), count as usize)
+}
+
+/// Codes by first appearance of any ids, by sorting them.
+fn number_any(ids: &[i64]) -> (Vec<u32>, usize) {
+    let mut sorted: Vec<(i64, u32)> = ids.iter().copied().zip(0..).collect();
+    sorted.sort_unstable();
+    let mut first = vec![Groups::NONE; ids.len()];
+    for run in sorted.chunk_by(|a, b| a.0 == b.0).filter(|run| run[0].0 >= 0) {
+        for &(_, row) in run {
+            first[row as usize] = run[0].1;
+        }
     }
-    members
+    number_by_appearance(&first)
 }
 
 /// Dense codes from each row's first row of the same id; a row that is its own first opens a group.

@@ -15,17 +15,18 @@
 //! on what a log holds.
 //!
 //! ```
-//! use karl_core::group::Groups;
+//! use karl_core::group::Scopes;
 //! use karl_core::keys::Keys;
-//! use karl_core::sample::{Ranking, Sampler};
+//! use karl_core::sample::{Sampler, Weighted};
 //! use karl_core::target::{Temperature, boltzmann};
 //!
 //! let rewards = [0.2, 0.9, 0.9, 0.4, 0.1, 0.7];
 //!
-//! let target = boltzmann(&rewards, &Groups::whole(6)?, Temperature::Ess(0.5))?;
+//! let target = boltzmann(&rewards, Scopes::Whole, Temperature::Ess(0.5), 1)?;
 //! assert!((target.reached_ess - 3.0).abs() < 1e-9);
 //!
-//! let mut ranking = Ranking::new(Sampler::Gumbel.keys(&target.log_weights, &Keys::of_indices(6), 7)?)?;
+//! let keys = Keys::of_indices(6);
+//! let mut ranking = Weighted::by_logs(&target.log_weights, &keys)?.ranking(Sampler::Gumbel, 7, 1)?;
 //! let drawn = ranking.take(2);
 //! assert_eq!(drawn.len(), 2);
 //! # Ok::<(), karl_core::Error>(())
@@ -34,7 +35,9 @@
 #![forbid(unsafe_code)]
 
 pub mod advantage;
+mod blocks;
 pub mod error;
+pub mod exact;
 pub mod filter;
 pub mod group;
 pub mod keys;
@@ -50,10 +53,10 @@ pub mod target;
 pub use advantage::Score;
 pub use error::{Error, Result};
 pub use filter::{Rules, Verdict};
-pub use group::Groups;
+pub use group::{Groups, Scopes};
 pub use keys::Keys;
 pub use rng::{Key, Purpose};
-pub use sample::{Ranking, Sampler};
+pub use sample::{Copies, Ranking, Sampler, Weighted};
 pub use selection::{Population, Selection, Settings, select, select_weighted};
 pub use summary::Summary;
-pub use target::{Target, Temperature, boltzmann};
+pub use target::{Boltzmann, Rows, Target, Temperature, boltzmann};

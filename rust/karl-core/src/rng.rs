@@ -52,6 +52,10 @@ pub enum Purpose {
     Order = 2,
     /// Which split a group falls into.
     Split = 3,
+    /// Where a draw with replacement falls on the cumulative weights.
+    Point = 4,
+    /// The numbers of a one-pass kernel, one after another.
+    Stream = 5,
 }
 
 /// 2^-52: the distance between two neighbours of [`uniform`].

@@ -12,13 +12,17 @@
 //! of its group does not depend on which rows are wanted afterwards. The rules then decide which rows may be
 //! drawn, and the target is a distribution over those.
 
-use crate::advantage::Score;
-use crate::error::{Error, Result, check_length};
-use crate::filter::{Rules, Verdict, missing_group, missing_log_weight, missing_reward};
-use crate::group::Groups;
+use std::borrow::Cow;
+
+use crate::advantage::{Grouped, Score, Spread, spreads};
+use crate::error::{Error, Result, check_length, check_not_infinite};
+use crate::filter::{
+    ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
+};
+use crate::group::{Groups, Scopes};
 use crate::keys::Keys;
-use crate::sample::{Ranking, Sampler};
-use crate::target::{Target, Temperature, boltzmann};
+use crate::sample::{Copies, Ranking, Sampler, Weighted};
+use crate::target::{Boltzmann, Rows, Temperature};
 
 /// The columns of a log, one element a row, rows in the canonical order of their ids.
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +32,9 @@ pub struct Population<'a> {
     /// NaN where the reward is missing. `[B]`
     pub rewards: &'a [f64],
     /// The prompt each row is a rollout of.
-    pub groups: &'a Groups,
-    /// What is normalised together: [`Groups::whole`], the groups, or a field. Give a row without a group its
-    /// own code; a row without a scope is dropped as [`Verdict::MissingGroup`].
-    pub scopes: &'a Groups,
+    pub groups: &'a Groups<'a>,
+    /// What is normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`].
+    pub scopes: Scopes<'a>,
     /// The content of each row, for [`Rules::dedup`]. `[B]`
     pub fingerprints: Option<&'a [u128]>,
 }
@@ -49,30 +52,32 @@ pub struct Settings {
     pub sampler: Sampler,
     /// Which of all draws.
     pub seed: u64,
+    /// How many threads to work with; they change nothing but the time.
+    pub threads: usize,
 }
 
-/// A draw: why each row is in or out, with which weight, and in which order.
+/// A draw before its rows are asked for: why each row is in or out, and with which weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// The score of each row, dropped rows included; NaN where there is none. `[B]`
-    pub scores: Vec<f64>,
+    /// The score of each row, dropped rows included, NaN where there is none; none where the score is the reward. `[B]`
+    pub scores: Option<Vec<f64>>,
     /// What became of each row. `[B]`
     pub verdicts: Vec<Verdict>,
+    /// Groups without any difference in reward, dropped or not.
+    pub constant: ConstantCount,
     /// The distribution over the rows that passed the rules.
-    pub target: Target,
-    /// The kept rows in the order of the draw.
-    pub ranking: Ranking,
+    pub target: Boltzmann,
 }
 
-/// Scores, filters, tempers and ranks the rows of a log.
+/// Scores, filters and tempers the rows of a log.
 ///
-/// A pure function of its arguments. Cost: linear, plus one sort of the scores (and of the fingerprints for
-/// `dedup`); the ranking sorts what is taken from it.
+/// A pure function of its arguments. Cost: a few passes over the rows, and one sort of the fingerprints for `dedup`. A row
+/// costs a byte, and eight for a score that is not the reward.
 ///
 /// ```
 /// use karl_core::advantage::Score;
 /// use karl_core::filter::Rules;
-/// use karl_core::group::Groups;
+/// use karl_core::group::{Groups, Scopes};
 /// use karl_core::keys::Keys;
 /// use karl_core::sample::Sampler;
 /// use karl_core::selection::{Population, Settings, select};
@@ -83,7 +88,7 @@ pub struct Selection {
 ///     keys: &Keys::of_indices(4),
 ///     rewards: &[1.0, 0.0, 1.0, f64::NAN],
 ///     groups: &groups,
-///     scopes: &Groups::whole(4)?,
+///     scopes: Scopes::Whole,
 ///     fingerprints: None,
 /// };
 /// let settings = Settings {
@@ -92,9 +97,10 @@ pub struct Selection {
 ///     temperature: Temperature::Inverse(2.0),
 ///     sampler: Sampler::Gumbel,
 ///     seed: 7,
+///     threads: 1,
 /// };
-/// let mut selection = select(&population, &settings)?;
-/// let mut drawn = selection.ranking.take(10);
+/// let selection = select(&population, &settings)?;
+/// let mut drawn = selection.ranking(&population, &settings)?.take(10);
 /// drawn.sort_unstable();
 /// assert_eq!(drawn, [0, 1]);
 /// # Ok::<(), karl_core::Error>(())
@@ -103,54 +109,104 @@ pub struct Selection {
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows, or `dedup` without fingerprints;
 /// [`Error::NeedsGroups`] for a group score over rows of which none has a group; else as
-/// [`Score::apply`], [`Rules::mark`] and [`boltzmann`].
+/// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
-    let scores = settings.score.apply(population.rewards, population.groups)?;
-    let verdicts = judge(population, settings, None)?;
-    rank(population, settings, scores, verdicts)
+    let Population { rewards, groups, .. } = *population;
+    let spreads = spreads(rewards, groups, settings.threads);
+    let grouped = Grouped { rewards, groups, spreads: &spreads, threads: settings.threads };
+    let scores = settings.score.within(grouped)?;
+    let verdicts = judge(population, settings, &spreads, None)?;
+    weigh(population, settings, spreads, scores, verdicts)
 }
 
 /// As [`select`], with log-weights that somebody else made: `log w_i = given_i - log sum exp(given)`.
 ///
 /// That is the Boltzmann target of the given numbers at inverse temperature 1, and they stand as the scores of the
-/// selection. A row whose number is NaN or minus infinity is dropped.
+/// selection; the score and temperature of the settings say nothing. A row whose number is NaN or minus infinity is
+/// dropped.
 ///
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for plus infinity; else as [`select`].
 pub fn select_weighted(
     population: &Population,
     log_weights: &[f64],
-    rules: Rules,
-    sampler: Sampler,
-    seed: u64,
+    settings: &Settings,
 ) -> Result<Selection> {
-    let settings =
-        Settings { score: Score::Raw, rules, temperature: Temperature::Inverse(1.0), sampler, seed };
+    let settings = Settings { score: Score::Raw, temperature: Temperature::Inverse(1.0), ..*settings };
     check(population, &settings)?;
-    let verdicts = judge(population, &settings, Some(log_weights))?;
+    let spreads = spreads(population.rewards, population.groups, settings.threads);
+    let verdicts = judge(population, &settings, &spreads, Some(log_weights))?;
     let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
-    rank(population, &settings, log_weights.iter().map(score).collect(), verdicts)
+    weigh(population, &settings, spreads, log_weights.iter().map(score).collect(), verdicts)
 }
 
-fn rank(
+/// The target over the rows that passed.
+fn weigh(
     population: &Population,
     settings: &Settings,
-    scores: Vec<f64>,
+    spreads: Vec<Spread>,
+    scores: Cow<'_, [f64]>,
     verdicts: Vec<Verdict>,
 ) -> Result<Selection> {
-    let target = boltzmann(&kept_scores(&scores, &verdicts), population.scopes, settings.temperature)?;
-    let keys = settings.sampler.keys(&target.log_weights, population.keys, settings.seed)?;
-    Ok(Selection { scores, verdicts, target, ranking: Ranking::new(keys)? })
+    let constant = count_constant(population.rewards, &spreads, settings.threads);
+    drop(spreads);
+    let rows = Rows { scores: &scores, verdicts: &verdicts, scopes: population.scopes };
+    let mut target = Boltzmann::fit(rows, settings.temperature, settings.threads)?;
+    if settings.sampler == Sampler::WeightedReservoir {
+        target = target.of_stream(rows)?;
+    }
+    let scores = if let Cow::Owned(scores) = scores { Some(scores) } else { None };
+    Ok(Selection { scores, verdicts, constant, target })
 }
 
 impl Selection {
-    /// The score of each row in the target, and NaN for the rows that the rules dropped: what
-    /// [`temper`](crate::target::temper) takes.
+    /// The number of rows that may be drawn.
     #[must_use]
-    pub fn kept_scores(&self) -> Vec<f64> {
-        let kept = |(&score, &log): (&f64, &f64)| if log > f64::NEG_INFINITY { score } else { f64::NAN };
-        self.scores.iter().zip(&self.target.log_weights).map(kept).collect()
+    pub fn kept(&self) -> usize {
+        self.verdicts.iter().filter(|&&verdict| verdict == Verdict::Kept).count()
+    }
+
+    /// What is tempered, a row. `[B]`
+    #[must_use]
+    pub fn scores<'a>(&'a self, rewards: &'a [f64]) -> &'a [f64] {
+        self.scores.as_deref().unwrap_or(rewards)
+    }
+
+    /// The rows as the target sees them.
+    #[must_use]
+    pub fn rows<'a>(&'a self, population: &Population<'a>) -> Rows<'a> {
+        Rows { scores: self.scores(population.rewards), verdicts: &self.verdicts, scopes: population.scopes }
+    }
+
+    /// The rows with their weights and keys, for a sampler.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for a population of another number of rows.
+    pub fn weighted<'a>(&'a self, population: &Population<'a>) -> Result<Weighted<'a>> {
+        check_length("rewards", population.rewards.len(), self.verdicts.len())?;
+        Weighted::by_target(self.rows(population), &self.target, population.keys)
+    }
+
+    /// The kept rows in the order of a draw without replacement.
+    ///
+    /// # Errors
+    /// As [`Weighted::ranking`].
+    pub fn ranking<'a>(&'a self, population: &Population<'a>, settings: &Settings) -> Result<Ranking<'a>> {
+        self.weighted(population)?.ranking(settings.sampler, settings.seed, settings.threads)
+    }
+
+    /// A draw of `count` with replacement.
+    ///
+    /// # Errors
+    /// As [`Copies::new`].
+    pub fn copies<'a>(
+        &'a self,
+        population: &Population<'a>,
+        settings: &Settings,
+        count: usize,
+    ) -> Result<Copies<'a>> {
+        Copies::new(self.weighted(population)?, settings.sampler, count, settings.seed, settings.threads)
     }
 }
 
@@ -158,7 +214,8 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
     let rows = population.rewards.len();
     check_length("keys", population.keys.len(), rows)?;
     check_length("groups", population.groups.rows(), rows)?;
-    check_length("scopes", population.scopes.rows(), rows)?;
+    check_length("scopes", population.scopes.rows().unwrap_or(rows), rows)?;
+    check_not_infinite("reward", population.rewards)?;
     if settings.score.needs_groups() && rows > 0 && population.groups.grouped() == 0 {
         return Err(Error::NeedsGroups { what: settings.score.name() });
     }
@@ -166,22 +223,24 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
 }
 
 /// The verdicts of the rules that come before the draw.
-fn judge(population: &Population, settings: &Settings, log_weights: Option<&[f64]>) -> Result<Vec<Verdict>> {
-    let mut verdicts = vec![Verdict::Kept; population.rewards.len()];
-    missing_reward(&mut verdicts, population.rewards)?;
-    missing_group(&mut verdicts, population.scopes)?;
+fn judge(
+    population: &Population,
+    settings: &Settings,
+    spreads: &[Spread],
+    log_weights: Option<&[f64]>,
+) -> Result<Vec<Verdict>> {
+    let Population { rewards, groups, fingerprints, .. } = *population;
+    let mut verdicts = vec![Verdict::Kept; rewards.len()];
+    missing_reward(&mut verdicts, rewards)?;
+    if let Scopes::Of(scopes) = population.scopes {
+        missing_group(&mut verdicts, scopes)?;
+    }
     if settings.score.needs_groups() {
-        missing_group(&mut verdicts, population.groups)?;
+        missing_group(&mut verdicts, groups)?;
     }
     if let Some(log_weights) = log_weights {
         missing_log_weight(&mut verdicts, log_weights)?;
     }
-    settings.rules.mark(&mut verdicts, population.rewards, population.groups, population.fingerprints)?;
+    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, spreads)?;
     Ok(verdicts)
-}
-
-/// The scores of kept rows, and NaN for the others, which the target takes as dropped.
-fn kept_scores(scores: &[f64], verdicts: &[Verdict]) -> Vec<f64> {
-    let kept = |(&score, &verdict)| if verdict == Verdict::Kept { score } else { f64::NAN };
-    scores.iter().zip(verdicts).map(kept).collect()
 }

@@ -34,8 +34,8 @@ pub struct Summary {
 
 /// The smallest and the largest number of a column, NaN left out; 0 and 0 where there is none.
 #[must_use]
-pub fn range(values: &[f64]) -> (f64, f64) {
-    let present = values.iter().copied().filter(|value| !value.is_nan());
+pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let present = values.filter(|value| !value.is_nan());
     present.map(|value| (value, value)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0.0, 0.0))
 }
 
@@ -67,12 +67,24 @@ impl Histogram {
         let edges = edges(low, high)?;
         let mut counts = vec![0; BINS];
         for value in values.filter(|&value| value >= low && value <= high) {
-            // The number of edges at or below the value: compared with the edges themselves, not computed.
-            let passed = edges.partition_point(|&edge| edge <= value);
-            counts[passed.clamp(1, BINS) - 1] += 1;
+            counts[bin(&edges, value)] += 1;
         }
         Ok(Self { edges, counts })
     }
+}
+
+/// The last bin whose lower edge is at or below the value: guessed by division, decided by the edges themselves.
+fn bin(edges: &[f64], value: f64) -> usize {
+    let share = (value - edges[0]) / (edges[BINS] - edges[0]);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
+    let mut bin = ((share * BINS as f64) as usize).min(BINS - 1);
+    while bin > 0 && edges[bin] > value {
+        bin -= 1;
+    }
+    while bin < BINS - 1 && edges[bin + 1] <= value {
+        bin += 1;
+    }
+    bin
 }
 
 fn edges(low: f64, high: f64) -> Result<Vec<f64>> {

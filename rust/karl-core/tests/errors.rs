@@ -10,14 +10,14 @@ use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
 use karl_core::target::temper;
 use karl_core::{
-    Error, Groups, Keys, Population, Ranking, Result, Rules, Sampler, Score, Settings, Summary, Temperature,
-    Verdict, boltzmann, select,
+    Error, Groups, Keys, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score, Settings, Summary,
+    Temperature, Verdict, Weighted, boltzmann, select,
 };
 
 const INF: f64 = f64::INFINITY;
 
-fn whole(rows: usize) -> Groups {
-    Groups::whole(rows).unwrap()
+fn whole(rows: usize) -> Groups<'static> {
+    Groups::from_codes(vec![0; rows], usize::from(rows > 0)).unwrap()
 }
 
 /// Where and what was not finite. NaN is unequal to itself, so values are compared as bits.
@@ -59,43 +59,43 @@ fn an_infinite_reward_names_its_row_under_every_score() {
     let rewards = [0.0, -INF, 1.0];
     let scores = [Score::Raw, Score::Centre, Score::ZScore { ddof: 0, eps: 1e-6 }, Score::LeaveOneOut];
     for score in scores {
-        assert_eq!(not_finite(score.apply(&rewards, &whole(3))), ("reward", 1, (-INF).to_bits()));
+        assert_eq!(not_finite(score.apply(&rewards, &whole(3), 2)), ("reward", 1, (-INF).to_bits()));
     }
 }
 
 #[test]
 fn an_advantage_beyond_f64_is_refused_not_returned() {
     let huge = [1e308, 1e308, -1e308];
-    assert_eq!(not_finite(zscore(&huge, &whole(3), 0, 1e-6)).0, "advantage");
-    assert_eq!(not_finite(centre(&[1.7e308, 1.6e308], &whole(2))).0, "advantage");
-    assert_eq!(not_finite(zscore(&[0.0, 1e-200], &whole(2), 0, 0.0)).0, "advantage");
-    assert_eq!(not_finite(zscore(&[0.0, 1.0], &whole(2), 2, 1e-6)).0, "advantage");
+    assert_eq!(not_finite(zscore(&huge, &whole(3), 0, 1e-6, 2)).0, "advantage");
+    assert_eq!(not_finite(centre(&[1.7e308, 1.6e308], &whole(2), 2)).0, "advantage");
+    assert_eq!(not_finite(zscore(&[0.0, 1e-200], &whole(2), 0, 0.0, 2)).0, "advantage");
+    assert_eq!(not_finite(zscore(&[0.0, 1.0], &whole(2), 2, 1e-6, 2)).0, "advantage");
 }
 
 #[test]
 fn a_negative_or_nan_eps_is_refused() {
-    let refused = zscore(&[0.0], &whole(1), 0, -1e-6);
+    let refused = zscore(&[0.0], &whole(1), 0, -1e-6, 2);
     assert_eq!(refused, Err(Error::Negative { what: "eps", value: -1e-6 }));
-    assert!(matches!(zscore(&[0.0], &whole(1), 0, f64::NAN), Err(Error::Negative { what: "eps", .. })));
+    assert!(matches!(zscore(&[0.0], &whole(1), 0, f64::NAN, 2), Err(Error::Negative { what: "eps", .. })));
 }
 
 #[test]
 fn a_code_out_of_range_names_its_row() {
     assert_eq!(Groups::from_codes(vec![0, 5, 1], 2), Err(Error::Code { index: 1, code: 5, count: 2 }));
     let groups = Groups::from_codes(vec![Groups::NONE], 0).unwrap();
-    assert!(groups.is_empty() && groups.members(0).is_empty() && groups.code(9).is_none());
+    assert!(groups.is_empty() && groups.code(9).is_none());
 }
 
 #[test]
 fn a_given_row_that_the_log_does_not_have_is_refused() {
     for row in [-1, 3, i64::MIN] {
-        assert_eq!(Ranking::given(&[0, row], 3), Err(Error::Row { index: 1, row, count: 3 }));
+        assert_eq!(Ranking::given(&[0, row], 3).err(), Some(Error::Row { index: 1, row, count: 3 }));
     }
 }
 
 #[test]
 fn temperatures_out_of_range_are_refused() {
-    let with = |temperature| boltzmann(&[0.0, 1.0], &whole(2), temperature);
+    let with = |temperature| boltzmann(&[0.0, 1.0], &whole(2), temperature, 2);
     for value in [0.0, -0.5, 1.1] {
         assert_eq!(with(Temperature::Ess(value)), Err(Error::Fraction { what: "ess", value }));
     }
@@ -104,13 +104,13 @@ fn temperatures_out_of_range_are_refused() {
     assert_eq!(with(Temperature::Inverse(-1.0)), Err(Error::Negative { what, value: -1.0 }));
     assert!(matches!(with(Temperature::Inverse(f64::NAN)), Err(Error::Negative { .. })));
     assert_eq!(not_finite(with(Temperature::Inverse(INF))), (what, 0, INF.to_bits()));
-    let table = temper(&[0.0, 1.0], &whole(2), &[0.0, 1.0], &[1.0, INF]);
+    let table = temper(Rows::all(&[0.0, 1.0], &whole(2)), &[0.0, 1.0], &[1.0, INF], 2);
     assert_eq!(not_finite(table), (what, 1, INF.to_bits()));
 }
 
 #[test]
 fn scores_without_a_target_are_refused() {
-    let with = |scores: &[f64], b| boltzmann(scores, &whole(scores.len()), Temperature::Inverse(b));
+    let with = |scores: &[f64], b| boltzmann(scores, &whole(scores.len()), Temperature::Inverse(b), 2);
     assert_eq!(not_finite(with(&[0.0, INF], 1.0)), ("score", 1, INF.to_bits()));
     assert_eq!(not_finite(with(&[-1.7e308, 1.7e308], 1.0)).0, "spread of the scores");
     assert_eq!(not_finite(with(&[1e300, 1e300], 1e300)), ("log_z", 0, INF.to_bits()));
@@ -123,9 +123,8 @@ fn logs_that_are_no_logs_of_weights_are_refused() {
         assert_eq!(not_finite(log_sum_exp(&logs)), ("log_sum_exp value", 1, value.to_bits()));
         assert_eq!(not_finite(log_mean_exp(&logs)).1, 1);
         assert_eq!(not_finite(ess(&logs)), ("log weight", 1, value.to_bits()));
-        for sampler in [Sampler::Gumbel, Sampler::All] {
-            assert_eq!(not_finite(sampler.keys(&logs, &Keys::of_indices(2), 7)).0, "log weight");
-        }
+        assert_eq!(not_finite(Weighted::by_logs(&logs, &Keys::of_indices(2)).map(|_| ())).0, "log weight");
+        assert_eq!(not_finite(gumbel::keys(&logs, &Keys::of_indices(2), 7)).0, "log weight");
     }
     assert_eq!(log_mean_exp(&[]), Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 }));
     assert_eq!(log_sum_exp(&[]), Ok(f64::NEG_INFINITY));
@@ -176,19 +175,19 @@ fn a_summary_needs_numbers_and_a_range() {
 fn columns_that_differ_in_rows_are_refused() {
     let (two, one) = (whole(2), [Verdict::Kept]);
     let refused = [
-        centre(&[1.0], &two).err(),
-        boltzmann(&[1.0], &two, Temperature::Inverse(1.0)).err(),
-        temper(&[1.0, 1.0], &two, &[1.0], &[1.0]).err(),
+        centre(&[1.0], &two, 2).err(),
+        boltzmann(&[1.0], &two, Temperature::Inverse(1.0), 2).err(),
+        temper(Rows::all(&[1.0, 1.0], &two), &[1.0], &[1.0], 2).err(),
         gumbel::keys(&[0.0], &Keys::of_indices(0), 7).err(),
-        Sampler::All.keys(&[0.0], &Keys::of_indices(0), 7).err(),
+        Weighted::by_logs(&[0.0], &Keys::of_indices(0)).err(),
         cap_per_group(&mut [0.0], &two, 1).err(),
         missing_reward(&mut one.clone(), &[1.0, 2.0]).err(),
         missing_group(&mut one.clone(), &two).err(),
         duplicate(&mut one.clone(), &[], &two).err(),
         duplicate(&mut one.clone(), &[1], &two).err(),
         below_minimum(&mut one.clone(), &[1.0, 2.0], 0.0).err(),
-        constant_groups(&[1.0], &two).err(),
-        Rules::default().mark(&mut one.clone(), &[1.0, 2.0], &two, None).err(),
+        constant_groups(&[1.0], &two, 2).err(),
+        Rules::default().mark(&mut one.clone(), &[1.0, 2.0], &two, None, 2).err(),
         write_order(&[1], &Keys::of_indices(1), 7).err(),
     ];
     for (index, error) in refused.into_iter().enumerate() {
@@ -199,20 +198,26 @@ fn columns_that_differ_in_rows_are_refused() {
 #[test]
 fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
     let (keys, two, three) = (Keys::of_indices(2), whole(2), whole(3));
-    let good =
-        Population { keys: &keys, rewards: &[0.0, 1.0], groups: &two, scopes: &two, fingerprints: None };
+    let good = Population {
+        keys: &keys,
+        rewards: &[0.0, 1.0],
+        groups: &two,
+        scopes: Scopes::Of(&two),
+        fingerprints: None,
+    };
     let mut settings = Settings {
         score: Score::Raw,
         rules: Rules::default(),
         temperature: Temperature::Ess(0.5),
         sampler: Sampler::Gumbel,
         seed: 7,
+        threads: 2,
     };
     assert!(select(&good, &settings).is_ok());
     let length = |what, got| Err(Error::Length { what, got, wanted: 2 });
     assert_eq!(select(&Population { keys: &Keys::of_indices(1), ..good }, &settings), length("keys", 1));
     assert_eq!(select(&Population { groups: &three, ..good }, &settings), length("groups", 3));
-    assert_eq!(select(&Population { scopes: &three, ..good }, &settings), length("scopes", 3));
+    assert_eq!(select(&Population { scopes: Scopes::Of(&three), ..good }, &settings), length("scopes", 3));
     settings.rules.dedup = true;
     assert_eq!(select(&good, &settings), length("fingerprints", 0));
     assert!(select(&Population { fingerprints: Some(&[1, 2]), ..good }, &settings).is_ok());

@@ -11,7 +11,7 @@ const NAN: f64 = f64::NAN;
 fn marked(rules: Rules, rewards: &[f64], ids: &[i64], prints: &[u128]) -> Vec<Verdict> {
     let mut verdicts = vec![Kept; rewards.len()];
     missing_reward(&mut verdicts, rewards).unwrap();
-    rules.mark(&mut verdicts, rewards, &Groups::from_ids(ids).unwrap(), Some(prints)).unwrap();
+    rules.mark(&mut verdicts, rewards, &Groups::from_ids(ids).unwrap(), Some(prints), 2).unwrap();
     verdicts
 }
 
@@ -47,7 +47,9 @@ fn duplicates_are_told_apart_by_group_and_the_first_kept_row_stays() {
 fn rows_without_a_group_are_duplicates_among_themselves() {
     let groups = Groups::from_codes(vec![Groups::NONE, 0, Groups::NONE], 1).unwrap();
     let mut verdicts = vec![Kept; 3];
-    Rules { dedup: true, ..Rules::default() }.mark(&mut verdicts, &[0.0; 3], &groups, Some(&[7; 3])).unwrap();
+    Rules { dedup: true, ..Rules::default() }
+        .mark(&mut verdicts, &[0.0; 3], &groups, Some(&[7; 3]), 2)
+        .unwrap();
     assert_eq!(verdicts, [Kept, Kept, Duplicate]);
 }
 
@@ -70,7 +72,7 @@ fn rows_without_a_group_are_missing_one_only_where_it_is_asked_for() {
     let groups = Groups::from_codes(vec![0, Groups::NONE], 1).unwrap();
     let mut verdicts = vec![Kept; 2];
     Rules { drop_constant_groups: true, ..Rules::default() }
-        .mark(&mut verdicts, &[1.0; 2], &groups, None)
+        .mark(&mut verdicts, &[1.0; 2], &groups, None, 2)
         .unwrap();
     assert_eq!(verdicts, [ConstantGroup, Kept]);
     missing_group(&mut verdicts, &groups).unwrap();
@@ -82,13 +84,13 @@ fn constant_groups_are_counted_where_they_sit() {
     let rewards = [1.0, 1.0, 0.0, 0.0, 0.5, 0.5, 0.0, 1.0, 1.0, NAN, 1.0, NAN, 1.0];
     let groups = Groups::from_ids(&[1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 6]).unwrap();
     let wanted = ConstantCount { groups: 5, all_max: 2, all_min: 1, other: 1 };
-    assert_eq!(constant_groups(&rewards, &groups).unwrap(), wanted);
+    assert_eq!(constant_groups(&rewards, &groups, 2).unwrap(), wanted);
     assert_eq!(wanted.constant(), 4);
 }
 
 #[test]
 fn in_a_log_of_one_reward_top_is_bottom() {
-    let count = constant_groups(&[0.5; 4], &Groups::from_ids(&[1, 1, 2, 2]).unwrap()).unwrap();
+    let count = constant_groups(&[0.5; 4], &Groups::from_ids(&[1, 1, 2, 2]).unwrap(), 2).unwrap();
     assert_eq!(count, ConstantCount { groups: 2, all_max: 0, all_min: 0, other: 2 });
 }
 

@@ -3,10 +3,10 @@
 #![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
 
 use karl_core::target::{Note, temper};
-use karl_core::{Groups, Target, Temperature, boltzmann};
+use karl_core::{Groups, Rows, Scopes, Target, Temperature, boltzmann};
 
 fn whole(scores: &[f64], temperature: Temperature) -> Target {
-    boltzmann(scores, &Groups::whole(scores.len()).unwrap(), temperature).unwrap()
+    boltzmann(scores, Scopes::Whole, temperature, 2).unwrap()
 }
 
 fn zero(value: f64) -> bool {
@@ -28,7 +28,7 @@ fn two_rows_have_a_closed_form() {
 fn inverse_temperature_zero_is_uniform_within_each_scope() {
     let partition = Groups::from_codes(vec![0, 0, 1, Groups::NONE, 0], 3).unwrap();
     let scores = [5.0, f64::NAN, 2.0, 9.0, -5.0];
-    let target = boltzmann(&scores, &partition, Temperature::Inverse(0.0)).unwrap();
+    let target = boltzmann(&scores, &partition, Temperature::Inverse(0.0), 2).unwrap();
     let (half, gone) = (-libm::log(2.0), f64::NEG_INFINITY);
     assert_eq!(target.log_weights, [half, gone, 0.0, gone, half]);
     assert_eq!(target.log_z, [libm::log(2.0), 0.0, gone]);
@@ -63,7 +63,7 @@ fn ties_at_the_top_are_named_and_the_nearest_share_is_taken() {
 fn uneven_scopes_are_named() {
     let partition = Groups::from_codes(vec![0, 1, 1, 1, 1, 1, 1, 1, 1, 1], 2).unwrap();
     let scores: Vec<f64> = (0..10).map(f64::from).collect();
-    let target = boltzmann(&scores, &partition, Temperature::Ess(0.9)).unwrap();
+    let target = boltzmann(&scores, &partition, Temperature::Ess(0.9), 2).unwrap();
     // 2^2 / (1 + 1/9) rows at inverse temperature 0, of 10.
     assert!(zero(target.inverse_temperature) && (target.reached_share - 0.36).abs() < 1e-12);
     assert_eq!(target.note, Some(Note::UnevenScopes));
@@ -109,7 +109,7 @@ fn extreme_temperatures_put_all_weight_on_the_top() {
 fn the_table_has_one_row_a_temperature() {
     let scores = [0.0, 1.0, f64::NAN];
     let rows =
-        temper(&scores, &Groups::whole(3).unwrap(), &[10.0, 20.0, 99.0], &[0.0, libm::log(3.0)]).unwrap();
+        temper(Rows::all(&scores, Scopes::Whole), &[10.0, 20.0, 99.0], &[0.0, libm::log(3.0)], 2).unwrap();
     let by_hand = [(2.0, 1.0, 0.5, 15.0), (1.6, 0.8, 0.75, 17.5)];
     for (row, (ess, share, top, reward)) in rows.iter().zip(by_hand) {
         for (got, wanted) in

@@ -237,11 +237,18 @@ fn a_stopped_draft_says_so() {
             .unwrap();
     let watch = Watch::new();
     watch.stop();
-    let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weights: &[0.0] };
+    let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
     let settings = Settings { shape: Shape::Chat, allow_secrets: false, max_per_group: None, threads: 2 };
     assert!(matches!(
-        karl_log::emit::draft(&log, facts, &ranking, 1, settings, None, &watch),
+        karl_log::emit::draft(
+            &log,
+            facts,
+            karl_log::emit::Draw::Ranked { ranking, count: 1, strata: None },
+            settings,
+            None,
+            &watch,
+        ),
         Err(Error::Interrupted)
     ));
 }

@@ -74,12 +74,12 @@ fn misaligned(name: &str) -> PyErr {
 }
 
 /// Group ids, one a row; a negative one says that the row has no group. An Arrow column may hold names instead.
-pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> {
+pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
     let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
         let (chunks, kind) = arrow::chunks(name, object)?;
         if is_text(&kind) {
             let category = category(name, &chunks, &kind)?;
-            Groups::from_codes(category.codes().to_vec(), category.names().len())
+            Groups::from_codes(category.codes().into_owned(), category.names().len())
         } else {
             Groups::from_ids(&numbers::<i64>(name, &chunks, &kind)?)
         }
@@ -87,6 +87,11 @@ pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups> 
         Groups::from_ids(column::<i64>(name, object)?.as_slice()?)
     };
     groups.map_err(|error| to_python(error.into()))
+}
+
+/// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.

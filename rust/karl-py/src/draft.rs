@@ -1,15 +1,19 @@
 //! Binding of `karl_log::emit`: from a selection to files.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use karl_core::Ranking;
+use karl_core::sample::strata::{Deal, budgets};
+use karl_core::{Ranking, Sampler, Verdict};
+use karl_log::category::{Category, Names};
 use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Flaw, Shape};
+use karl_log::emit::{self, Draw, Flaw, Shape, Strata};
 use pyo3::prelude::*;
 
 use crate::array::column;
 use crate::enter::enter;
-use crate::error::{ArgumentError, UsageError, to_python};
+use crate::error::{UsageError, to_python};
 use crate::log::Log;
 use crate::selection::Selection;
 
@@ -19,6 +23,16 @@ pub(crate) struct Draft {
     inner: emit::Draft,
     splits: [Vec<usize>; 3],
     merged: [usize; 3],
+    strata: Vec<Stratum>,
+}
+
+/// What one stratum was to have and has, as a dictionary.
+#[derive(Clone, IntoPyObject)]
+struct Stratum {
+    name: Option<String>,
+    kept: u64,
+    budget: u64,
+    drawn: u64,
 }
 
 /// How to make rows of records, and how to deal them into splits.
@@ -29,13 +43,14 @@ pub(crate) struct Export {
     fewest: usize,
     seed: u64,
     judge: Option<Py<PyAny>>,
+    per: Option<(String, Deal)>,
 }
 
 #[pymethods]
 impl Export {
     /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, max_per_group=None, judge=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
     #[allow(
         clippy::too_many_arguments,
         reason = "one keyword a setting; the Python layer holds them in one object"
@@ -49,6 +64,7 @@ impl Export {
         threads: usize,
         max_per_group: Option<usize>,
         judge: Option<Py<PyAny>>,
+        per: Option<(String, String)>,
     ) -> PyResult<Self> {
         let unknown = || {
             UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
@@ -59,7 +75,14 @@ impl Export {
             max_per_group,
             threads,
         };
-        Ok(Self { settings, fractions, fewest, seed, judge })
+        let unknown = |name: &str| {
+            UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
+        };
+        let deal = |(field, deal): (String, String)| {
+            Ok((field, Deal::by_name(&deal).ok_or_else(|| unknown(&deal))?))
+        };
+        let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
+        Ok(Self { settings, fractions, fewest, seed, judge, per })
     }
 }
 
@@ -76,22 +99,43 @@ struct Facts {
     merged_into_train: [usize; 3],
     threshold: Option<f64>,
     over_group_cap: u64,
+    strata: Vec<Stratum>,
 }
 
 #[pymethods]
 impl Draft {
-    /// The first `count` rows of a selection that can be written.
+    /// `count` rows of a selection that can be written.
     #[staticmethod]
     fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
-        let facts = emit::Facts {
-            rewards: &selection.rewards,
-            scores: &selection.inner.scores,
-            log_weights: &selection.inner.target.log_weights,
-        };
-        make(py, &selection.log.get().inner, facts, &selection.inner.ranking, count, export)
+        let log = &selection.log.get().inner;
+        let mut strata = strata(selection, count, export)?;
+        let budgets = strata.as_ref().map(Dealt::limits);
+        let mut draft = make(py, export, log, |judge, watch| {
+            selection.with(|population| {
+                let rows = selection.inner.rows(population);
+                let log_weight = |row| selection.inner.target.log_weight(&rows, row);
+                let facts =
+                    emit::Facts { rewards: population.rewards, scores: rows.scores, log_weight: &log_weight };
+                let draw = if selection.settings.sampler.replaces() {
+                    Draw::Copied(selection.inner.copies(population, &selection.settings, count)?)
+                } else {
+                    let ranking = selection.inner.ranking(population, &selection.settings)?;
+                    Draw::Ranked { ranking, count, strata: budgets }
+                };
+                emit::draft(log, facts, draw, export.settings, judge, watch)
+            })
+        })?;
+        if selection.settings.sampler == Sampler::WeightedReservoir {
+            // Its keys are taken before log Z; a threshold is compared with log weights.
+            let log_z = selection.inner.target.log_z().next().unwrap_or_default();
+            draft.inner.threshold = draft.inner.threshold.map(|threshold| threshold - log_z);
+        }
+        draft.strata = strata.as_mut().map(|strata| strata.tell(&draft.inner.rows)).unwrap_or_default();
+        Ok(draft)
     }
 
-    /// Rows that were chosen elsewhere, in that order, with a reward, score and log-weight for every row of the log.
+    /// Rows that were chosen elsewhere, in that order, with a reward, score and log-weight for every row of the log. A
+    /// row that stands several times is written as often.
     #[staticmethod]
     fn given(
         py: Python<'_>,
@@ -105,22 +149,28 @@ impl Draft {
         let rows = column::<i64>("rows", rows)?;
         let (rewards, scores) = (column::<f64>("rewards", rewards)?, column::<f64>("scores", scores)?);
         let log_weights = column::<f64>("log_weights", log_weights)?;
-        let facts = emit::Facts {
-            rewards: rewards.as_slice()?,
-            scores: scores.as_slice()?,
-            log_weights: log_weights.as_slice()?,
-        };
-        refuse_copies(rows.as_slice()?)?;
-        let ranking =
-            Ranking::given(rows.as_slice()?, log.inner.len()).map_err(|error| to_python(error.into()))?;
-        make(py, &log.inner, facts, &ranking, rows.as_slice()?.len(), export)
+        let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
+        let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
+        let facts =
+            emit::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
+        let ranking = Ranking::given(rows, log.inner.len()).map_err(|error| to_python(error.into()))?;
+        let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
+        make(py, export, &log.inner, |judge, watch| {
+            let mut draft = emit::draft(&log.inner, facts, draw, export.settings, judge, watch)?;
+            let mut copies: HashMap<i64, u32> = HashMap::new();
+            for &row in rows {
+                *copies.entry(row).or_default() += 1;
+            }
+            draft.copy(|row| copies.get(&i64::from(row)).copied().unwrap_or(1));
+            Ok(draft)
+        })
     }
 
     /// The numbers that a manifest holds.
     fn facts(&self) -> Facts {
         let draft = &self.inner;
         Facts {
-            rows: draft.rows.clone(),
+            rows: draft.drawn(),
             shape: draft.shape.map(Shape::name),
             dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),
             trimmed_rows: draft.trimmed_rows,
@@ -130,6 +180,7 @@ impl Draft {
             merged_into_train: self.merged,
             threshold: draft.threshold,
             over_group_cap: draft.over_group_cap,
+            strata: self.strata.clone(),
         }
     }
 
@@ -164,30 +215,77 @@ pub(crate) fn redacted(text: &str) -> String {
     emit::redact::redacted(text)
 }
 
-fn refuse_copies(rows: &[i64]) -> PyResult<()> {
-    let mut sorted = rows.to_vec();
-    sorted.sort_unstable();
-    let copies = sorted.iter().zip(sorted.iter().skip(1)).find(|(row, next)| row == next);
-    copies.map_or(Ok(()), |(row, _)| {
-        let message = format!("rows holds {row} twice, wanted each row once: a data set has no copies yet");
-        Err(ArgumentError::new_err(message))
-    })
+/// A budget dealt over the strata of a log.
+struct Dealt<'a> {
+    column: &'a Category,
+    codes: Cow<'a, [u32]>,
+    kept: Vec<u64>,
+    budgets: Vec<u64>,
+}
+
+/// The strata that `export` asks for; rows without a name are a stratum of their own, the last.
+fn strata<'a>(selection: &'a Selection, count: usize, export: &Export) -> PyResult<Option<Dealt<'a>>> {
+    let Some((field, deal)) = &export.per else { return Ok(None) };
+    let column = selection.log.get().by_name(field)?;
+    let names = column.names();
+    let codes = column.codes();
+    let strata = Strata { codes: &codes, budgets: vec![0; names.len() + 1] };
+    let mut kept = strata.budgets.clone();
+    for (row, &verdict) in (0..).zip(&selection.inner.verdicts) {
+        kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
+    }
+    // Ties of remainders go by name, so that nothing depends on which record came first.
+    let mut order: Vec<usize> = (0..kept.len()).collect();
+    order.sort_by_key(|&code| name(names, code).map_or((true, ""), |name| (false, name)));
+    let sorted: Vec<u64> = order.iter().map(|&code| kept[code]).collect();
+    let mut dealt = vec![0; kept.len()];
+    order
+        .into_iter()
+        .zip(budgets(&sorted, count as u64, *deal))
+        .for_each(|(code, budget)| dealt[code] = budget);
+    Ok(Some(Dealt { column, codes, kept, budgets: dealt }))
+}
+
+fn name(names: &Names, code: usize) -> Option<&str> {
+    names.get(u32::try_from(code).ok()?)
+}
+
+impl Dealt<'_> {
+    fn limits(&self) -> Strata<'_> {
+        Strata { codes: &self.codes, budgets: self.budgets.clone() }
+    }
+
+    /// What became of each stratum that has rows, by name.
+    fn tell(&self, rows: &[u32]) -> Vec<Stratum> {
+        let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
+        for &row in rows {
+            drawn[limits.of(row)] += 1;
+        }
+        let stratum = |code: usize| Stratum {
+            name: name(self.column.names(), code).map(str::to_owned),
+            kept: self.kept[code],
+            budget: self.budgets[code],
+            drawn: drawn[code],
+        };
+        let mut told: Vec<Stratum> =
+            (0..self.kept.len()).filter(|&code| self.kept[code] > 0).map(stratum).collect();
+        told.sort_by(|a, b| (a.name.is_none(), &a.name).cmp(&(b.name.is_none(), &b.name)));
+        told
+    }
 }
 
 fn make(
     py: Python<'_>,
-    log: &karl_log::Log,
-    facts: emit::Facts<'_>,
-    ranking: &Ranking,
-    count: usize,
     export: &Export,
+    log: &karl_log::Log,
+    work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
     enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
-        let inner = emit::draft(log, facts, ranking, count, export.settings, judge, watch)?;
+        let inner = work(judge, watch)?;
         let (splits, merged) = inner.split(log, export.seed, &export.fractions, export.fewest)?;
-        Ok::<_, karl_log::Error>(Draft { inner, splits, merged })
+        Ok::<_, karl_log::Error>(Draft { inner, splits, merged, strata: Vec::new() })
     })
 }
 

@@ -34,7 +34,9 @@ pub(crate) fn to_python(error: Error) -> PyErr {
 
 fn draw(error: &karl_core::Error, message: String) -> PyErr {
     match error {
-        karl_core::Error::NeedsGroups { .. } => UsageError::new_err(message),
+        karl_core::Error::NeedsGroups { .. } | karl_core::Error::Replacement { .. } => {
+            UsageError::new_err(message)
+        }
         karl_core::Error::NotFinite { .. }
         | karl_core::Error::Length { .. }
         | karl_core::Error::Code { .. }

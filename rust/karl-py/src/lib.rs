@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]
-    use super::sample::{gumbel_keys, top};
+    use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
     #[pymodule_export]
     use super::selection::Selection;
     #[pymodule_export]

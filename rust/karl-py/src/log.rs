@@ -307,7 +307,7 @@ impl Log {
 }
 
 impl Log {
-    fn by_name(&self, name: &str) -> PyResult<&Category> {
+    pub(crate) fn by_name(&self, name: &str) -> PyResult<&Category> {
         match name {
             "group" => Ok(&self.inner.group),
             "domain" => Ok(&self.inner.domain),

@@ -1,11 +1,22 @@
 //! Bindings of `karl_core::sample`.
 
-use karl_core::sample::{Ranking, gumbel};
+use karl_core::sample::{Ranking, algorithm_l, exp_jumps, gumbel};
+use karl_core::{Copies, Sampler, Weighted};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, keys};
+use crate::array::{column, keys, threads};
 use crate::enter::enter;
+use crate::error::UsageError;
+
+type Rows<'py> = Bound<'py, PyArray1<i64>>;
+
+/// The sampler of a name.
+pub(crate) fn sampler_by_name(name: &str) -> PyResult<Sampler> {
+    let names = || Sampler::ALL.map(Sampler::name).join(", ");
+    Sampler::by_name(name)
+        .ok_or_else(|| UsageError::new_err(format!("sampler is {name:?}, wanted one of {}", names())))
+}
 
 /// Log-weight plus Gumbel noise of (seed, key), one a row.
 #[pyfunction]
@@ -25,12 +36,61 @@ pub(crate) fn gumbel_keys<'py>(
 
 /// The rows of the largest keys, largest first; rows whose key is minus infinity never come.
 #[pyfunction]
-pub(crate) fn top<'py>(
-    py: Python<'py>,
-    keys: &Bound<'py, PyAny>,
-    count: usize,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
+pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) -> PyResult<Rows<'py>> {
     let keys = column::<f64>("keys", keys)?.as_slice()?.to_vec();
-    let rows = enter(py, None, |_| Ranking::new(keys).map(|mut ranking| ranking.take(count)))?;
-    Ok(rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py))
+    let rows = enter(py, None, |_| Ranking::of(keys, threads()).map(|mut ranking| ranking.take(count)))?;
+    Ok(numbers(rows).into_pyarray(py))
+}
+
+/// The rows that a sampler draws by log-weights; a row drawn several times stands as often, side by side.
+#[pyfunction]
+#[pyo3(signature = (log_weights, count, *, sampler, seed, keys=None))]
+pub(crate) fn draw<'py>(
+    py: Python<'py>,
+    log_weights: &Bound<'py, PyAny>,
+    count: usize,
+    sampler: &str,
+    seed: u64,
+    keys: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Rows<'py>> {
+    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let weights = log_weights.as_slice()?;
+    let (keys, sampler) = (self::keys(keys, weights.len())?, sampler_by_name(sampler)?);
+    let rows = enter(py, None, |_| {
+        let weighted = Weighted::by_logs(weights, &keys)?;
+        if !sampler.replaces() {
+            return Ok(weighted.ranking(sampler, seed, threads())?.take(count));
+        }
+        Copies::new(weighted, sampler, count, seed, threads()).map(|copies| copies.drawn())
+    })?;
+    Ok(numbers(rows).into_pyarray(py))
+}
+
+/// k of the numbers below `rows` by Algorithm L, in the order of the reservoir's places.
+#[pyfunction]
+#[pyo3(signature = (rows, k, *, seed))]
+pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<Rows<'_>> {
+    let drawn = enter(py, None, |_| {
+        Ok::<_, karl_core::Error>(algorithm_l::reservoir(0..rows, k, algorithm_l::stream(seed)))
+    })?;
+    Ok(drawn.into_iter().map(u64::cast_signed).collect::<Vec<i64>>().into_pyarray(py))
+}
+
+/// k rows by A-ExpJ, by descending key.
+#[pyfunction]
+#[pyo3(signature = (log_weights, k, *, seed))]
+pub(crate) fn weighted_reservoir<'py>(
+    py: Python<'py>,
+    log_weights: &Bound<'py, PyAny>,
+    k: usize,
+    seed: u64,
+) -> PyResult<Rows<'py>> {
+    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let weights = log_weights.as_slice()?;
+    let rows = enter(py, None, |_| exp_jumps::by_logs(weights, k, seed))?;
+    Ok(numbers(rows).into_pyarray(py))
+}
+
+fn numbers(rows: Vec<u32>) -> Vec<i64> {
+    rows.into_iter().map(i64::from).collect()
 }

@@ -1,26 +1,37 @@
 //! Binding of `karl_core::selection` over the columns of a log.
 
-use karl_core::filter::{ConstantCount, Rules, Verdict, constant_groups, tally};
+use karl_core::filter::{Rules, Verdict, tally};
 use karl_core::reward::composite;
 use karl_core::summary::Summary;
-use karl_core::target::{Note, temper};
-use karl_core::{Groups, Population, Sampler, Score, Settings, select, select_weighted};
+use karl_core::target::{Note, Tempered, temper};
+use karl_core::{Groups, Population, Scopes, Score, Settings, select, select_weighted};
 use karl_log::category::Category;
 use pyo3::prelude::*;
 
 use crate::enter::enter;
 use crate::error::{UsageError, to_python};
 use crate::log::Log;
+use crate::sample::sampler_by_name;
 use crate::target::temperature;
 
-/// Which rows of a log may be drawn, how much each weighs, and in which order they come.
+/// Which rows of a log may be drawn, and how much each weighs.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Selection {
     pub(crate) log: Py<Log>,
-    pub(crate) rewards: Vec<f64>,
+    pub(crate) settings: Settings,
     pub(crate) inner: karl_core::Selection,
-    groups: Groups,
-    scopes: Groups,
+    partition: Partition,
+    /// The rewards, where they are not the log's own column.
+    rewards: Option<Vec<f64>>,
+    expected_reward: f64,
+}
+
+/// What log Z is taken over.
+#[derive(Clone, Copy)]
+enum Partition {
+    Global,
+    Group,
+    Field,
 }
 
 /// The numbers of a selection, as a dictionary.
@@ -39,10 +50,22 @@ struct Facts {
     reached_ess: f64,
     reached_share: f64,
     note: Option<&'static str>,
-    log_z: Vec<f64>,
+    log_z: LogZ,
     largest_weight_share: f64,
     expected_reward: f64,
 }
+
+/// log Z of the scopes that have rows, as a dictionary: how many, between what, and each by number where they are few.
+#[derive(IntoPyObject)]
+struct LogZ {
+    scopes: usize,
+    min: Option<f64>,
+    max: Option<f64>,
+    values: Option<Vec<f64>>,
+}
+
+/// Up to so many log Z are told one by one.
+const SCOPES_TOLD: usize = 100;
 
 /// A column's statistics, as a dictionary.
 #[derive(IntoPyObject)]
@@ -81,7 +104,7 @@ impl Selection {
     #[new]
     #[pyo3(signature = (
         log, *, weights, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
-        partition_by, ess=None, inverse_temperature=None, sampler, seed
+        partition_by, ess=None, inverse_temperature=None, sampler, seed, threads
     ))]
     #[allow(
         clippy::too_many_arguments,
@@ -102,6 +125,7 @@ impl Selection {
         inverse_temperature: Option<f64>,
         sampler: &str,
         seed: u64,
+        threads: usize,
     ) -> PyResult<Self> {
         let settings = Settings {
             score: score_by_name(score, ddof, eps)?,
@@ -109,80 +133,40 @@ impl Selection {
             temperature: temperature(ess, inverse_temperature)?,
             sampler: sampler_by_name(sampler)?,
             seed,
+            threads,
         };
         let (table, given) = (&log.get().inner, &log.get().log_weights);
-        let scopes = scopes_by_name(partition_by, table)?;
-        let (rewards, groups, scopes, inner) = enter(py, None, |_| {
-            let components: Vec<&[f64]> = table.components.iter().map(Vec::as_slice).collect();
-            let rewards = if components.is_empty() { Vec::new() } else { composite(&components, &weights)? };
-            let (groups, scopes) = (as_groups(&table.group)?, scopes()?);
-            let fingerprints = table.fingerprints.as_deref();
-            let population = Population {
-                keys: &table.keys,
-                rewards: &rewards,
-                groups: &groups,
-                scopes: &scopes,
-                fingerprints,
-            };
-            let inner = match given.as_deref() {
-                Some(given) => select_weighted(&population, given, settings.rules, settings.sampler, seed)?,
-                None => select(&population, &settings)?,
-            };
-            Ok::<_, karl_core::Error>((rewards, groups, scopes, inner))
+        let partition = Partition::by_name(partition_by)?;
+        let (rewards, inner, expected_reward) = enter(py, None, |_| {
+            let rewards = own_rewards(table, &weights)?;
+            let (inner, expected) = with(table, partition, rewards.as_deref(), |population| {
+                let inner = match given.as_deref() {
+                    Some(given) => select_weighted(population, given, &settings)?,
+                    None => select(population, &settings)?,
+                };
+                let expected = inner.target.expected(&inner.rows(population), population.rewards, threads);
+                Ok((inner, expected))
+            })?;
+            Ok::<_, karl_core::Error>((rewards, inner, expected))
         })?;
-        Ok(Self { log, rewards, inner, groups, scopes })
+        Ok(Self { log, settings, inner, partition, rewards, expected_reward })
     }
 
     /// How many rows can be drawn.
     #[getter]
     fn available(&self) -> usize {
-        self.inner.ranking.remaining()
+        self.inner.kept()
     }
 
     /// The numbers that a manifest holds.
-    fn facts(&self) -> PyResult<Facts> {
-        let counts = constant_groups(&self.rewards, &self.groups).map_err(|error| to_python(error.into()))?;
-        let [now] = self.temper_at(&[self.inner.target.inverse_temperature])?[..] else {
-            return Err(UsageError::new_err("the target has no temperature"));
-        };
-        Ok(self.facts_with(counts, now))
-    }
-
-    /// The target at each of some inverse temperatures.
-    fn temper(&self, inverse_temperatures: Vec<f64>) -> PyResult<Vec<TemperFacts>> {
-        let fact = |row: &karl_core::target::Tempered| TemperFacts {
-            inverse_temperature: row.inverse_temperature,
-            ess: row.ess,
-            share: row.share,
-            top_share: row.top_share,
-            expected_reward: row.expected_reward,
-        };
-        Ok(self.temper_at(&inverse_temperatures)?.iter().map(fact).collect())
-    }
-
-    /// Statistics of what is tempered, over the rows that may be drawn.
-    fn score_summary(&self) -> PyResult<SummaryFacts> {
-        SummaryFacts::new(summarise(&self.inner.kept_scores(), None))
-    }
-
-    /// Statistics of the reward, or of one component, over all rows or some.
-    #[pyo3(signature = (component=None, rows=None))]
-    fn summary(&self, component: Option<usize>, rows: Option<Vec<u32>>) -> PyResult<SummaryFacts> {
-        let log = self.log.get();
-        let values = component.and_then(|at| log.inner.components.get(at)).unwrap_or(&self.rewards);
-        SummaryFacts::new(summarise(values, rows))
-    }
-}
-
-impl Selection {
-    fn facts_with(&self, constant: ConstantCount, now: karl_core::target::Tempered) -> Facts {
-        let target = &self.inner.target;
-        let counts = tally(&self.inner.verdicts);
+    fn facts(&self) -> Facts {
+        let (target, counts) = (&self.inner.target, tally(&self.inner.verdicts));
+        let (table, constant) = (&self.log.get().inner, self.inner.constant);
         Facts {
             verdicts: Verdict::ALL.iter().map(|verdict| verdict.name()).zip(counts).collect(),
             kept: counts[Verdict::Kept as usize],
-            groups: self.groups.len(),
-            ungrouped: self.rewards.len() - self.groups.grouped(),
+            groups: table.group.names().len(),
+            ungrouped: table.group.codes().iter().filter(|&&code| code == Groups::NONE).count(),
             comparable_groups: constant.groups,
             constant_at_top: constant.all_max,
             constant_at_bottom: constant.all_min,
@@ -192,22 +176,133 @@ impl Selection {
             reached_ess: target.reached_ess,
             reached_share: target.reached_share,
             note: target.note.map(Note::name),
-            log_z: target.log_z.clone(),
-            largest_weight_share: now.top_share,
-            expected_reward: now.expected_reward,
+            log_z: self.log_z(),
+            largest_weight_share: target.top_share,
+            expected_reward: self.expected_reward,
         }
     }
 
-    fn temper_at(&self, inverse_temperatures: &[f64]) -> PyResult<Vec<karl_core::target::Tempered>> {
-        let scores = self.inner.kept_scores();
-        temper(&scores, &self.scopes, &self.rewards, inverse_temperatures)
-            .map_err(|error| to_python(error.into()))
+    /// The target at each of some inverse temperatures.
+    fn temper(&self, py: Python<'_>, inverse_temperatures: Vec<f64>) -> PyResult<Vec<TemperFacts>> {
+        let fact = |row: &Tempered| TemperFacts {
+            inverse_temperature: row.inverse_temperature,
+            ess: row.ess,
+            share: row.share,
+            top_share: row.top_share,
+            expected_reward: row.expected_reward,
+        };
+        let rows = enter(py, None, |_| {
+            self.with(|population| {
+                let rows = self.inner.rows(population);
+                temper(rows, population.rewards, &inverse_temperatures, self.settings.threads)
+            })
+        })?;
+        Ok(rows.iter().map(fact).collect())
+    }
+
+    /// Statistics of what is tempered, over the rows that may be drawn.
+    fn score_summary(&self) -> PyResult<SummaryFacts> {
+        let scores = self.inner.scores(self.rewards());
+        let kept = scores.iter().zip(&self.inner.verdicts).filter(|&(_, &verdict)| verdict == Verdict::Kept);
+        SummaryFacts::new(summarise(kept.map(|(&score, _)| score)))
+    }
+
+    /// Statistics of the reward, or of one component, over all rows or some.
+    #[pyo3(signature = (component=None, rows=None))]
+    fn summary(&self, component: Option<usize>, rows: Option<Vec<u32>>) -> PyResult<SummaryFacts> {
+        let log = self.log.get();
+        let values =
+            component.and_then(|at| log.inner.components.get(at)).map_or(self.rewards(), Vec::as_slice);
+        SummaryFacts::new(summarise_rows(values, rows))
     }
 }
 
+impl Selection {
+    /// The reward of each row.
+    pub(crate) fn rewards(&self) -> &[f64] {
+        rewards(&self.log.get().inner, self.rewards.as_deref())
+    }
+
+    /// Hands the columns of the log to `work` in the form the core takes.
+    pub(crate) fn with<T, E: From<karl_core::Error>>(
+        &self,
+        work: impl FnOnce(&Population<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        with(&self.log.get().inner, self.partition, self.rewards.as_deref(), work)
+    }
+
+    fn log_z(&self) -> LogZ {
+        let logs = || self.inner.target.log_z();
+        let filled = self.inner.target.filled;
+        let finite = |log: f64| log.is_finite().then_some(log);
+        let numbered = logs().filter_map(finite).count();
+        // A row that is a scope of its own has b times its score.
+        let alone = || {
+            let rows = if filled > numbered { self.inner.verdicts.len() } else { 0 };
+            let (scores, codes) = (self.inner.scores(self.rewards()), self.log.get().inner.group.codes());
+            (0..rows)
+                .filter(move |&row| codes[row] == Groups::NONE && self.inner.verdicts[row] == Verdict::Kept)
+                .map(move |row| self.inner.target.inverse_temperature * scores[row])
+        };
+        LogZ {
+            scopes: filled,
+            min: logs().filter_map(finite).chain(alone()).reduce(f64::min),
+            max: logs().filter_map(finite).chain(alone()).reduce(f64::max),
+            values: (filled == numbered && logs().count() <= SCOPES_TOLD).then(|| logs().collect()),
+        }
+    }
+}
+
+impl Partition {
+    fn by_name(name: &str) -> PyResult<Self> {
+        match name {
+            "global" => Ok(Self::Global),
+            "group" => Ok(Self::Group),
+            "field" => Ok(Self::Field),
+            _ => Err(UsageError::new_err(format!("partition_by is {name:?}, wanted global, group or field"))),
+        }
+    }
+}
+
+/// The composite reward; none where it is the log's own column.
+#[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
+fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
+    if log.components.len() == 1 && weights == [1.0] {
+        return Ok(None);
+    }
+    let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
+    if components.is_empty() { Ok(Some(Vec::new())) } else { composite(&components, weights).map(Some) }
+}
+
+fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {
+    own.unwrap_or_else(|| log.components.first().map_or(&[], Vec::as_slice))
+}
+
+fn with<T, E: From<karl_core::Error>>(
+    log: &karl_log::Log,
+    partition: Partition,
+    own: Option<&[f64]>,
+    work: impl FnOnce(&Population<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let (groups, field) = (as_groups(&log.group)?, as_groups(&log.partition)?);
+    let scopes = match partition {
+        Partition::Global => Scopes::Whole,
+        Partition::Group => Scopes::OfOrAlone(&groups),
+        Partition::Field => Scopes::Of(&field),
+    };
+    let fingerprints = log.fingerprints.as_deref();
+    work(&Population { keys: &log.keys, rewards: rewards(log, own), groups: &groups, scopes, fingerprints })
+}
+
+/// Over the range of the values themselves.
+fn summarise(values: impl Iterator<Item = f64> + Clone) -> karl_core::Result<Summary> {
+    let (low, high) = karl_core::summary::range(values.clone());
+    Summary::of(values, low, high)
+}
+
 /// Over the range of the whole column, so that the histograms of its parts line up.
-fn summarise(values: &[f64], rows: Option<Vec<u32>>) -> karl_core::Result<Summary> {
-    let (low, high) = karl_core::summary::range(values);
+fn summarise_rows(values: &[f64], rows: Option<Vec<u32>>) -> karl_core::Result<Summary> {
+    let (low, high) = karl_core::summary::range(values.iter().copied());
     match rows {
         None => Summary::of(values.iter().copied(), low, high),
         Some(mut rows) => {
@@ -229,26 +324,6 @@ fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {
     }
 }
 
-fn sampler_by_name(name: &str) -> PyResult<Sampler> {
-    match name {
-        "gumbel" => Ok(Sampler::Gumbel),
-        "all" => Ok(Sampler::All),
-        _ => Err(UsageError::new_err(format!("sampler is {name:?}, wanted gumbel or all"))),
-    }
-}
-
-type Scopes<'a> = Box<dyn FnOnce() -> karl_core::Result<Groups> + Send + 'a>;
-
-/// What log Z is taken over: all rows, each group (a row without one for itself), or each name of a field.
-fn scopes_by_name<'a>(name: &str, log: &'a karl_log::Log) -> PyResult<Scopes<'a>> {
-    match name {
-        "global" => Ok(Box::new(|| Groups::whole(log.len()))),
-        "group" => Ok(Box::new(|| as_groups(&log.group)?.with_singles())),
-        "field" => Ok(Box::new(|| as_groups(&log.partition))),
-        _ => Err(UsageError::new_err(format!("partition_by is {name:?}, wanted global, group or field"))),
-    }
-}
-
-fn as_groups(category: &Category) -> karl_core::Result<Groups> {
-    Groups::from_codes(category.codes().to_vec(), category.names().len())
+fn as_groups(category: &Category) -> karl_core::Result<Groups<'_>> {
+    Groups::from_codes(category.codes(), category.names().len())
 }

@@ -1,10 +1,10 @@
 //! Binding of `karl_core::target`.
 
-use karl_core::{Groups, Temperature, target};
+use karl_core::{Scopes, Temperature, target};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, groups};
+use crate::array::{column, groups, threads};
 use crate::enter::enter;
 use crate::error::UsageError;
 
@@ -44,8 +44,8 @@ pub(crate) fn boltzmann<'py>(
     let temperature = temperature(ess, inverse_temperature)?;
     let values = scores.as_slice()?;
     let target = enter(py, None, |_| {
-        let partition = partition.map_or_else(|| Groups::whole(values.len()), Ok)?;
-        target::boltzmann(values, &partition, temperature)
+        let within = partition.as_ref().map_or(Scopes::Whole, Scopes::Of);
+        target::boltzmann(values, within, temperature, threads())
     })?;
     Ok(Target {
         inverse_temperature: target.inverse_temperature,

@@ -1,6 +1,6 @@
 //! The reward less its group's mean.
 
-use super::{mean, within_groups};
+use super::{Grouped, check, fit, spreads, within_groups};
 use crate::error::Result;
 use crate::group::Groups;
 
@@ -17,9 +17,15 @@ use crate::group::Groups;
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn centre(rewards: &[f64], groups: &Groups) -> Result<Vec<f64>> {
-    within_groups(rewards, groups, |present| {
-        let mean = mean(present);
+pub fn centre(rewards: &[f64], groups: &Groups, threads: usize) -> Result<Vec<f64>> {
+    check(rewards, groups)?;
+    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads })
+}
+
+pub(super) fn within(grouped: Grouped<'_, '_>) -> Result<Vec<f64>> {
+    let fits = fit(grouped.spreads, |_, spread| {
+        let mean = spread.mean();
         move |reward| reward - mean
-    })
+    });
+    within_groups(grouped, &fits)
 }

@@ -29,8 +29,12 @@ pub use centre::centre;
 pub use leave_one_out::leave_one_out;
 pub use zscore::zscore;
 
+use std::borrow::Cow;
+
+use crate::blocks;
 use crate::error::{Error, Result, check_length, check_not_infinite};
 use crate::group::Groups;
+use crate::numeric::Compensated;
 
 /// The axis: how a reward becomes the score that is tempered into a weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,17 +55,24 @@ pub enum Score {
 }
 
 impl Score {
-    /// The scores of all rows. Shapes: rewards `[B]`, result `[B]`.
+    /// The scores of all rows; for [`Score::Raw`] the rewards themselves. Shapes: rewards `[B]`, result `[B]`.
     ///
     /// # Errors
     /// [`Error::NotFinite`] for an infinite reward or a result beyond f64; [`Error::Length`] where rewards and
     /// groups differ in rows; [`Error::Negative`] for a negative `eps`.
-    pub fn apply(&self, rewards: &[f64], groups: &Groups) -> Result<Vec<f64>> {
+    pub fn apply<'a>(&self, rewards: &'a [f64], groups: &Groups, threads: usize) -> Result<Cow<'a, [f64]>> {
+        check(rewards, groups)?;
+        let spreads = if self.needs_groups() { spreads(rewards, groups, threads) } else { Vec::new() };
+        self.within(Grouped { rewards, groups, spreads: &spreads, threads })
+    }
+
+    /// The same where the spread of each group is known.
+    pub(crate) fn within<'a>(&self, grouped: Grouped<'a, '_>) -> Result<Cow<'a, [f64]>> {
         match *self {
-            Self::Raw => check(rewards, groups).map(|()| rewards.to_vec()),
-            Self::Centre => centre(rewards, groups),
-            Self::ZScore { ddof, eps } => zscore(rewards, groups, ddof, eps),
-            Self::LeaveOneOut => leave_one_out(rewards, groups),
+            Self::Raw => Ok(Cow::Borrowed(grouped.rewards)),
+            Self::Centre => centre::within(grouped).map(Cow::Owned),
+            Self::ZScore { ddof, eps } => zscore::within(grouped, ddof, eps).map(Cow::Owned),
+            Self::LeaveOneOut => leave_one_out::within(grouped).map(Cow::Owned),
         }
     }
 
@@ -83,46 +94,77 @@ impl Score {
     }
 }
 
-/// Whether all of `rewards` are equal; true for one and for none. NaN must have been left out.
-pub(crate) fn is_constant(rewards: &[f64]) -> bool {
-    let max = rewards.iter().fold(f64::NEG_INFINITY, |max, &reward| max.max(reward));
-    rewards.iter().all(|&reward| reward >= max)
+/// The present rewards of a group, seen one after another in row order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    /// How many.
+    pub(crate) count: u32,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    total: Compensated,
+}
+
+impl Spread {
+    pub(crate) fn push(&mut self, reward: f64) {
+        if !reward.is_nan() {
+            self.count += 1;
+            self.min = self.min.min(reward);
+            self.max = self.max.max(reward);
+            self.total.add(reward);
+        }
+    }
+
+    /// Whether all are equal; true for one and for none.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.min >= self.max || self.count == 0
+    }
+
+    /// Their mean. A group of 1e308s overflows to infinity, which `check_advantages` then reports.
+    fn mean(&self) -> f64 {
+        self.total.value() / f64::from(self.count)
+    }
+}
+
+/// The spread of each group.
+pub(crate) fn spreads(rewards: &[f64], groups: &Groups, threads: usize) -> Vec<Spread> {
+    let empty =
+        Spread { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::default() };
+    groups.fold(threads, empty, |spread, _, row| spread.push(rewards[row]))
+}
+
+/// Rewards, the group of each, and the spread of each group.
+#[derive(Clone, Copy)]
+pub(crate) struct Grouped<'a, 'g> {
+    pub(crate) rewards: &'a [f64],
+    pub(crate) groups: &'g Groups<'g>,
+    pub(crate) spreads: &'g [Spread],
+    pub(crate) threads: usize,
 }
 
 /// The frame the group scores share: everything but the formula.
 ///
-/// `fit` sees the present rewards of one group, two or more and not all equal, and gives the map from a
-/// reward to its advantage. Cost: the passes of `fit`, plus two.
-fn within_groups<A: Fn(f64) -> f64>(
-    rewards: &[f64],
-    groups: &Groups,
-    fit: impl Fn(&[f64]) -> A,
+/// `fits` holds, for each group with two or more present rewards that are not all equal, the map from a reward to its
+/// advantage. Cost: one pass.
+fn within_groups<A: Fn(f64) -> f64 + Sync>(
+    Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>,
+    fits: &[Option<A>],
 ) -> Result<Vec<f64>> {
-    check(rewards, groups)?;
-    let mut advantages = vec![f64::NAN; rewards.len()];
-    let mut present = Vec::new();
-    for members in groups.iter() {
-        present.clear();
-        present.extend(present_rewards(rewards, members));
-        let advantage = (!is_constant(&present)).then(|| fit(&present));
-        for row in members.iter().map(|&row| row as usize).filter(|&row| !rewards[row].is_nan()) {
-            advantages[row] = match &advantage {
-                Some(advantage) => finite(row, advantage(rewards[row]))?,
-                None => 0.0,
-            };
-        }
-    }
-    Ok(advantages)
+    let advantage = |row: usize| match groups.code(row).map(|group| &fits[group]) {
+        Some(None) if !rewards[row].is_nan() => 0.0,
+        Some(Some(advantage)) => advantage(rewards[row]),
+        _ => f64::NAN,
+    };
+    let mut advantages = vec![0.0; rewards.len()];
+    blocks::fill(&mut advantages, threads, |first, block| {
+        block.iter_mut().zip(first..).for_each(|(value, row)| *value = advantage(row));
+    });
+    check_advantages(&advantages, rewards, groups).map(|()| advantages)
 }
 
-/// The rewards of `members` that are not missing, in row order.
-pub(crate) fn present_rewards<'a>(rewards: &'a [f64], members: &'a [u32]) -> impl Iterator<Item = f64> + 'a {
-    members.iter().map(|&row| rewards[row as usize]).filter(|reward| !reward.is_nan())
-}
-
-/// The mean of present rewards. A group of 1e308s overflows to infinity, which `finite` then reports.
-fn mean(present: &[f64]) -> f64 {
-    crate::numeric::sum(present.iter().copied()) / present.len() as f64
+/// One fit for each group whose rewards differ.
+fn fit<A>(spreads: &[Spread], one: impl Fn(usize, &Spread) -> A) -> Vec<Option<A>> {
+    let fit = |(group, spread): (usize, &Spread)| (!spread.is_constant()).then(|| one(group, spread));
+    spreads.iter().enumerate().map(fit).collect()
 }
 
 fn check(rewards: &[f64], groups: &Groups) -> Result<()> {
@@ -130,6 +172,12 @@ fn check(rewards: &[f64], groups: &Groups) -> Result<()> {
     check_not_infinite("reward", rewards)
 }
 
-fn finite(index: usize, value: f64) -> Result<f64> {
-    if value.is_finite() { Ok(value) } else { Err(Error::NotFinite { what: "advantage", index, value }) }
+/// A row that has a reward and a group has an advantage, unless f64 has no such number.
+fn check_advantages(advantages: &[f64], rewards: &[f64], groups: &Groups) -> Result<()> {
+    let wrong =
+        |row: usize| !advantages[row].is_finite() && !rewards[row].is_nan() && groups.code(row).is_some();
+    match (0..advantages.len()).find(|&row| wrong(row)) {
+        Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
+        None => Ok(()),
+    }
 }

@@ -1,9 +1,9 @@
 //! Centred, and divided by the group's standard deviation.
 
-use super::within_groups;
+use super::{Grouped, Spread, check, fit, spreads, within_groups};
 use crate::error::{Result, check_not_negative};
 use crate::group::Groups;
-use crate::numeric::mean_and_variance;
+use crate::numeric::Compensated;
 
 /// Centred, unit-variance advantage within each group.
 ///
@@ -23,12 +23,31 @@ use crate::numeric::mean_and_variance;
 /// formula does not have: rewards beyond 1e150, rewards apart by less than 1e-150 with `eps = 0`, `n <= ddof`
 /// in a group of two or more. [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn zscore(rewards: &[f64], groups: &Groups, ddof: u8, eps: f64) -> Result<Vec<f64>> {
+pub fn zscore(rewards: &[f64], groups: &Groups, ddof: u8, eps: f64, threads: usize) -> Result<Vec<f64>> {
+    check(rewards, groups)?;
+    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads }, ddof, eps)
+}
+
+pub(super) fn within(grouped: Grouped<'_, '_>, ddof: u8, eps: f64) -> Result<Vec<f64>> {
     check_not_negative("eps", eps)?;
-    within_groups(rewards, groups, |present| {
-        let (mean, variance) = mean_and_variance(present.iter().copied(), ddof).unwrap_or((0.0, f64::NAN));
+    let means: Vec<f64> = grouped.spreads.iter().map(Spread::mean).collect();
+    let squares = squares(grouped, &means);
+    let fits = fit(grouped.spreads, |group, spread| {
+        let (mean, freedom) = (means[group], f64::from(spread.count) - f64::from(ddof));
+        let variance = if freedom > 0.0 { squares[group].value() / freedom } else { f64::NAN };
         // An overflown deviation would divide every advantage down to a false 0.
         let divisor = if variance.is_finite() { variance.sqrt() + eps } else { f64::NAN };
         move |reward| (reward - mean) / divisor
+    });
+    within_groups(grouped, &fits)
+}
+
+/// The squared deviations of each group, in row order.
+fn squares(Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>, means: &[f64]) -> Vec<Compensated> {
+    groups.fold(threads, Compensated::default(), |total, group, row| {
+        let deviation = rewards[row] - means[group];
+        if !deviation.is_nan() {
+            total.add(deviation * deviation);
+        }
     })
 }

@@ -14,10 +14,13 @@
 //! Not the equal keys `u^(1/w)` of Efraimidis and Spirakis: they underflow to 0 for w below 1e-3 and round to
 //! 1 for w above 1e15, where log weights have no such range.
 
-use super::check;
+use std::ops::Range;
+
+use super::{Keyed, Ranked, Weighted};
 use crate::error::Result;
+use crate::group::numbered;
 use crate::keys::Keys;
-use crate::rng::{Key, Purpose, gumbel, uniform};
+use crate::rng::{Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
 ///
@@ -29,10 +32,59 @@ use crate::rng::{Key, Purpose, gumbel, uniform};
 /// [`Error::Length`](crate::Error::Length) where log weights and keys differ in rows;
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity.
 pub fn keys(log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
-    check(log_weights, keys)?;
+    Weighted::by_logs(log_weights, keys)?;
     // No branch for weight zero: minus infinity plus a finite number stays what it is.
-    let draw = |(&log, key): (&f64, Key)| log + gumbel(uniform(seed, key, Purpose::Draw));
+    let draw = |(&log, key)| log + gumbel(uniform(seed, key, Purpose::Draw));
     Ok(log_weights.iter().zip(keys.iter()).map(draw).collect())
+}
+
+/// The keys of weighted rows, computed for those rows alone that can reach what is asked for.
+pub(super) struct Race<'a, L> {
+    rows: Weighted<'a>,
+    seed: u64,
+    log: L,
+}
+
+impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Race<'a, L> {
+    pub(super) fn new(rows: Weighted<'a>, seed: u64, log: L) -> Self {
+        Self { rows, seed, log }
+    }
+}
+
+/// More than any Gumbel number of a [`uniform`], which ends at 36.74.
+const MOST: f64 = 37.0;
+
+/// No less than `gumbel(u)`, without a logarithm: `-ln u >= 1 - u`, and the exponent of `1 - u` bounds its logarithm.
+///
+/// A hundred-millionth on top covers the roundings of both sides.
+#[must_use]
+pub fn bound(u: f64) -> f64 {
+    let exponent = ((1.0 - u).to_bits() >> 52) as f64 - 1023.0;
+    exponent * -std::f64::consts::LN_2 + 1e-8
+}
+
+impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
+        for row in block {
+            let log = (self.log)(&self.rows, row);
+            if log == f64::NEG_INFINITY || log + MOST < least {
+                continue;
+            }
+            let u = uniform(self.seed, self.rows.keys.get(row), Purpose::Draw);
+            // Adding rounds alike on both sides, so a bound that falls short means that the key does.
+            if log + bound(u) < least {
+                continue;
+            }
+            let key = log + gumbel(u);
+            if key >= least {
+                found.push(Ranked { key, row: numbered(row) });
+            }
+        }
+    }
 }
 
 /// The probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.

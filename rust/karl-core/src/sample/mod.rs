@@ -1,62 +1,171 @@
-//! Which rows are drawn: weights in, an order of rows out.
+//! Which rows are drawn: weights in, rows out.
 //!
 //! | point | law | file |
 //! |---|---|---|
 //! | [`Sampler::Gumbel`] | k of n without replacement, Plackett-Luce | [`gumbel`] |
-//! | [`Sampler::All`] | every row that has a weight, in row order | here |
+//! | [`Sampler::WeightedReservoir`] | the same, and its keys need no sum over the log | [`reservoir`] |
+//! | [`Sampler::Reservoir`] | k of n without replacement, all alike | [`reservoir`] |
+//! | [`Sampler::Systematic`] | k with replacement, copies within one of `k p` | [`systematic`] |
+//! | [`Sampler::Multinomial`] | k with replacement, independent | [`multinomial`] |
+//! | [`Sampler::All`] | every row that has a weight, in row order | [`reservoir`] |
 //!
-//! A sampler turns log weights into one key a row; the draw is the rows by descending key. The first k of a
-//! [`Ranking`] are the draw of k, so a row that fails later is replaced by the next without a second draw.
+//! The samplers without replacement give each row a key, and the draw is the rows by descending key: the first k of a
+//! [`Ranking`] are the draw of k, so a row that fails later is replaced by the next without a second draw. Those with
+//! replacement throw points on the cumulative weights ([`Copies`]).
+//!
+//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`].
 
+pub mod algorithm_l;
+mod copies;
+pub mod exp_jumps;
 pub mod gumbel;
+pub mod multinomial;
 mod ranking;
+pub mod reservoir;
+pub mod strata;
+pub mod systematic;
 
-pub use ranking::{Ranking, cap_per_group};
+pub use copies::{Copies, Copy};
+pub use ranking::{Keyed, Ranked, Ranking, cap_per_group};
 
-use crate::error::{Result, check_length, check_logs};
+use crate::error::{Error, Result, check_length};
 use crate::keys::Keys;
+use crate::target::{Boltzmann, Rows};
 
 /// The axis: by which law rows are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampler {
     /// Without replacement, in proportion to the weights of what is left.
     Gumbel,
+    /// The law of [`Sampler::Gumbel`], by keys that know of one row alone, for streams.
+    WeightedReservoir,
+    /// Without replacement, all alike: weights are not looked at.
+    Reservoir,
+    /// With replacement, by k evenly spaced points: the copies of a row are its share rounded up or down.
+    Systematic,
+    /// With replacement, by k independent points.
+    Multinomial,
     /// Every row that has a weight, in row order; its log weight goes with it.
     All,
 }
 
 impl Sampler {
-    /// The key of each row: descending, they are the order of the draw; minus infinity is never drawn.
-    ///
-    /// Shapes: log weights and keys `[B]`. Cost: one hash and two `log` a row for [`Sampler::Gumbel`].
-    ///
-    /// # Errors
-    /// [`Error::Length`](crate::Error::Length) where log weights and keys differ in rows;
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity.
-    pub fn keys(self, log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
-        match self {
-            Self::Gumbel => gumbel::keys(log_weights, keys, seed),
-            Self::All => equal_keys(log_weights, keys),
-        }
-    }
+    /// All samplers.
+    pub const ALL: [Self; 6] = [
+        Self::Gumbel,
+        Self::WeightedReservoir,
+        Self::Reservoir,
+        Self::Systematic,
+        Self::Multinomial,
+        Self::All,
+    ];
 
     /// The name the command line and the manifest use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gumbel => "gumbel",
+            Self::WeightedReservoir => "weighted-reservoir",
+            Self::Reservoir => "reservoir",
+            Self::Systematic => "systematic",
+            Self::Multinomial => "multinomial",
             Self::All => "all",
         }
     }
+
+    /// The sampler of a name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|sampler| sampler.name() == name)
+    }
+
+    /// Whether a row can be drawn more than once.
+    #[must_use]
+    pub const fn replaces(self) -> bool {
+        matches!(self, Self::Systematic | Self::Multinomial)
+    }
 }
 
-/// Equal keys for rows that have a weight: ties stand in row order.
-fn equal_keys(log_weights: &[f64], keys: &Keys) -> Result<Vec<f64>> {
-    check(log_weights, keys)?;
-    Ok(log_weights.iter().map(|&log| if log > f64::NEG_INFINITY { 0.0 } else { log }).collect())
+/// Rows, how much each weighs, and what its randomness is keyed by: what a sampler sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighted<'a> {
+    weights: Weights<'a>,
+    keys: &'a Keys,
 }
 
-fn check(log_weights: &[f64], keys: &Keys) -> Result<()> {
-    check_length("keys", keys.len(), log_weights.len())?;
-    check_logs("log weight", log_weights)
+#[derive(Clone, Copy, Debug)]
+enum Weights<'a> {
+    Target(Rows<'a>, &'a Boltzmann),
+    Logs(&'a [f64]),
+}
+
+impl<'a> Weighted<'a> {
+    /// Rows weighted by a target.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where rows and keys differ in number.
+    pub fn by_target(rows: Rows<'a>, target: &'a Boltzmann, keys: &'a Keys) -> Result<Self> {
+        check_length("keys", keys.len(), rows.len())?;
+        Ok(Self { weights: Weights::Target(rows, target), keys })
+    }
+
+    /// Rows with their log weights, to which any constant may be added; minus infinity is never drawn.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where log weights and keys differ in rows; [`Error::NotFinite`] for a log weight that is NaN or
+    /// plus infinity.
+    pub fn by_logs(logs: &'a [f64], keys: &'a Keys) -> Result<Self> {
+        check_length("keys", keys.len(), logs.len())?;
+        crate::error::check_logs("log weight", logs)?;
+        Ok(Self { weights: Weights::Logs(logs), keys })
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The log weight of a row.
+    #[must_use]
+    pub fn log(&self, row: usize) -> f64 {
+        match self.weights {
+            Weights::Target(rows, target) => target.log_weight(&rows, row),
+            Weights::Logs(logs) => logs[row],
+        }
+    }
+
+    /// The log weight before any sum over the log is taken from it.
+    fn own_log(&self, row: usize) -> f64 {
+        match self.weights {
+            Weights::Target(rows, target) => {
+                let score = rows.score(row);
+                if score.is_nan() { f64::NEG_INFINITY } else { target.inverse_temperature * score }
+            }
+            Weights::Logs(logs) => logs[row],
+        }
+    }
+
+    /// The rows in the order in which a sampler without replacement draws them.
+    ///
+    /// # Errors
+    /// [`Error::Replacement`] for a sampler with replacement, which has no such order; [`Error::Length`] for more rows
+    /// than a `u32` can count.
+    pub fn ranking(self, sampler: Sampler, seed: u64, threads: usize) -> Result<Ranking<'a>> {
+        match sampler {
+            Sampler::Gumbel => Ranking::of(gumbel::Race::new(self, seed, Self::log), threads),
+            Sampler::WeightedReservoir => Ranking::of(gumbel::Race::new(self, seed, Self::own_log), threads),
+            Sampler::Reservoir => Ranking::of(reservoir::Alike::new(self, seed), threads),
+            Sampler::All => Ranking::of(reservoir::InOrder::new(self), threads),
+            Sampler::Systematic | Sampler::Multinomial => {
+                Err(Error::Replacement { what: sampler.name(), replaces: true })
+            }
+        }
+    }
 }

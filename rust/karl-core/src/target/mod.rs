@@ -8,18 +8,25 @@
 //! normalised together: the whole log, or each group of a partition, and then each scope has total weight 1.
 //! Weights stay logarithms throughout; `exp(b s)` itself overflows at b s = 710.
 //!
+//! Sums of weights are exact ([`crate::exact`]): they do not depend on the order of the rows, nor on threads.
+//!
 //! The inverse temperature is given, or found from the effective sample size (ESS) it should leave. The same
 //! `b` means nothing across logs (it depends on the scale of the reward), a share of ESS means the same
 //! everywhere. A target that cannot be reached is not an error: the nearest is taken, and [`Note`] says why.
 
 mod levels;
+mod solve;
+mod sums;
 mod temper;
 
 pub use temper::{Tempered, temper};
 
+use crate::blocks;
 use crate::error::{Error, Result, check_length, check_not_infinite, check_not_negative};
-use crate::group::Groups;
-use levels::Levels;
+use crate::exact::LogSum;
+use crate::filter::Verdict;
+use crate::group::{Scope, Scopes};
+use sums::{Scale, Sums};
 
 /// How the inverse temperature is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +64,219 @@ impl Note {
     }
 }
 
-/// A target distribution over rows, and how concentrated it is.
+/// Rows that take part in a target: those that have a score, that no rule has dropped, and that are in a scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// What is tempered; NaN where there is none. `[B]`
+    pub scores: &'a [f64],
+    /// What became of each row; empty where no rule was applied. `[B]`
+    pub verdicts: &'a [Verdict],
+    /// What is normalised together.
+    pub scopes: Scopes<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows to which no rule was applied.
+    pub fn all(scores: &'a [f64], within: impl Into<Scopes<'a>>) -> Self {
+        Self { scores, verdicts: &[], scopes: within.into() }
+    }
+
+    /// The number of rows, dropped ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    /// The score of a row; NaN for one that takes no part.
+    #[must_use]
+    pub fn score(&self, row: usize) -> f64 {
+        let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);
+        if kept && self.scopes.of(row).is_some() { self.scores[row] } else { f64::NAN }
+    }
+
+    fn check(&self) -> Result<()> {
+        check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
+        check_not_infinite("score", self.scores)
+    }
+}
+
+/// A Boltzmann distribution over rows, without a number a row: how sharp it is, and the log partition of each scope.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Boltzmann {
+    /// b of `exp(b * score)`.
+    pub inverse_temperature: f64,
+    /// The wanted ESS as a share of the kept rows; none where the inverse temperature was given.
+    pub wanted_ess: Option<f64>,
+    /// The ESS, in rows.
+    pub reached_ess: f64,
+    /// The ESS as a share of the kept rows; 0 for no rows.
+    pub reached_share: f64,
+    /// Why wanted and reached differ; none where they do not.
+    pub note: Option<Note>,
+    /// The largest probability any one row has of being drawn first; 0 for no rows.
+    pub top_share: f64,
+    /// Scopes that have rows.
+    pub filled: usize,
+    scopes: Vec<Normaliser>,
+}
+
+/// What turns a score of one scope into a log weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Normaliser {
+    /// The score that the sum is relative to: the largest.
+    top: f64,
+    /// `log sum exp(b (s - top))`.
+    log_sum: f64,
+}
+
+impl Boltzmann {
+    /// Fits the temperature and sums the weights.
+    ///
+    /// Cost: one pass over the rows for a given temperature, about ten for a wanted share; two more to begin with.
+    ///
+    /// # Errors
+    /// As [`boltzmann`].
+    pub fn fit(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<Self> {
+        check_temperature(temperature)?;
+        rows.check()?;
+        let scale = Scale::new(rows, threads)?;
+        match temperature {
+            Temperature::Inverse(given) => {
+                let note = (scale.kept == 0).then_some(Note::NoRows);
+                Self::at(&scale, given).map(|fit| Self { note, ..fit })
+            }
+            Temperature::Ess(wanted) => {
+                let scale = scale.with_levels();
+                let (found, note) = solve::solve(&scale, wanted);
+                Self::at(&scale, found).map(|fit| Self { wanted_ess: Some(wanted), note, ..fit })
+            }
+        }
+    }
+
+    fn at(scale: &Scale<'_>, b: f64) -> Result<Self> {
+        let sums = scale.sums(b);
+        let top =
+            sums.iter().map(|sums| sums.top_weight()).fold(f64::from(u8::from(scale.alone > 0)), f64::max);
+        let (ess, filled) = (scale.ess(&sums), scale.filled());
+        let scope = |(&top, sums): (&f64, &Sums)| Normaliser { top, log_sum: sums.log() };
+        let fit = Self {
+            inverse_temperature: b,
+            wanted_ess: None,
+            reached_ess: ess,
+            reached_share: if scale.kept == 0 { 0.0 } else { ess / scale.kept as f64 },
+            note: None,
+            top_share: if filled == 0 { 0.0 } else { top / filled as f64 },
+            filled,
+            scopes: scale.tops.iter().zip(&sums).map(scope).collect(),
+        };
+        fit.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        let wrong = |(_, log_z): &(usize, f64)| log_z.is_nan() || *log_z == f64::INFINITY;
+        let found = self.log_z().enumerate().find(wrong);
+        match found {
+            Some((index, value)) => Err(Error::NotFinite { what: "log_z", index, value }),
+            None => Ok(self),
+        }
+    }
+
+    /// log Z of each scope that has a number; minus infinity for one without rows.
+    pub fn log_z(&self) -> impl Iterator<Item = f64> {
+        self.scopes.iter().map(|scope| match scope.top {
+            f64::NEG_INFINITY => f64::NEG_INFINITY,
+            top => self.inverse_temperature * top + scope.log_sum,
+        })
+    }
+
+    /// The log weight of a row: `b s - log Z(scope)`; minus infinity for a row that takes no part.
+    ///
+    /// It is computed relative to the top of the scope, `b (s - top) - log sum exp(b (s - top))`, without the two large
+    /// numbers that cancel.
+    #[must_use]
+    pub fn log_weight(&self, rows: &Rows<'_>, row: usize) -> f64 {
+        let score = rows.score(row);
+        match rows.scopes.of(row) {
+            Some(Scope::Alone) if !score.is_nan() => 0.0,
+            Some(Scope::Shared(at)) if !score.is_nan() => {
+                let Normaliser { top, log_sum } = self.scopes[at];
+                self.inverse_temperature * (score - top) - log_sum
+            }
+            _ => f64::NEG_INFINITY,
+        }
+    }
+
+    /// The same distribution summed as a stream can sum it: from exponents that are relative to nothing, which gives the
+    /// same bits in any order. All rows have to be one scope.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for a log Z beyond f64.
+    pub fn of_stream(self, rows: Rows<'_>) -> Result<Self> {
+        let mut sums = StreamSums::default();
+        let scores = (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan());
+        scores.for_each(|score| sums.push(self.inverse_temperature * score));
+        let fit = sums.fit(self.inverse_temperature);
+        Self { wanted_ess: self.wanted_ess, note: self.note, ..fit }.checked()
+    }
+
+    /// The mean of a column over the row drawn first: `sum_i p_i x_i`, with `p_i = w_i / scopes`.
+    ///
+    /// A kept row without a value makes it NaN, and so do no kept rows. Blocks of rows fold in row order.
+    #[must_use]
+    pub fn expected(&self, rows: &Rows<'_>, values: &[f64], threads: usize) -> f64 {
+        let parts = blocks::map(rows.len(), threads, |block| {
+            let log = |row: usize| (row, self.log_weight(rows, row));
+            // A dropped row may have no value, and 0 * NaN is NaN.
+            let kept = block.map(log).filter(|&(_, log)| log > f64::NEG_INFINITY);
+            crate::numeric::sum(kept.map(|(row, log)| libm::exp(log) * values[row]))
+        });
+        crate::numeric::sum(parts.into_iter()) / self.filled as f64
+    }
+}
+
+/// The sums under a target over one scope, taken from a stream: the same bits in any order.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSums {
+    kept: u64,
+    top: Option<f64>,
+    first: LogSum,
+    second: LogSum,
+}
+
+impl StreamSums {
+    /// Takes in one row by its exponent, `b s`.
+    pub fn push(&mut self, exponent: f64) {
+        self.kept += 1;
+        self.top = Some(self.top.map_or(exponent, |top| top.max(exponent)));
+        self.first.push(exponent);
+        self.second.push(2.0 * exponent);
+    }
+
+    /// The target of the rows seen, at the inverse temperature of their exponents.
+    #[must_use]
+    pub fn fit(&self, inverse_temperature: f64) -> Boltzmann {
+        let log_z = self.first.value();
+        let ess = if self.kept == 0 { 0.0 } else { libm::exp(2.0 * log_z - self.second.value()) };
+        Boltzmann {
+            inverse_temperature,
+            wanted_ess: None,
+            reached_ess: ess,
+            reached_share: if self.kept == 0 { 0.0 } else { ess / self.kept as f64 },
+            note: (self.kept == 0).then_some(Note::NoRows),
+            top_share: self.top.map_or(0.0, |top| libm::exp(top - log_z)),
+            filled: usize::from(self.kept > 0),
+            scopes: vec![Normaliser { top: 0.0, log_sum: log_z }],
+        }
+    }
+}
+
+/// A target distribution over rows as arrays, and how concentrated it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// b of `exp(b * score)`.
@@ -76,17 +295,7 @@ pub struct Target {
     pub log_weights: Vec<f64>,
 }
 
-/// The largest inverse temperature that is tried, times the spread of the scores. At 1e4 a score lower by a
-/// hundredth of the spread weighs exp(-100).
-const CAP: f64 = 1e4;
-
-/// Bisection halves a float interval to neighbours in fewer steps than this from any start with `CAP` above.
-const STEPS: usize = 200;
-
-/// How close to the smallest reachable ESS counts as there.
-const NEAR: f64 = 1e-6;
-
-/// The Boltzmann target of `scores` within the scopes of `partition`.
+/// The Boltzmann target of `scores` within scopes, as arrays.
 ///
 /// ```text
 /// log w_i = b s_i - log Z(scope of i),    log Z(scope) = log sum_{j in scope} exp(b s_j)
@@ -94,44 +303,38 @@ const NEAR: f64 = 1e-6;
 /// ```
 ///
 /// A row with a NaN score or without a scope is a dropped row: its log weight is minus infinity, and it is in
-/// no sum. For [`Temperature::Ess`] the smallest b in `[0, 1e4 / spread]` is taken whose ESS is at most the
-/// wanted share of the kept rows, by bisection down to neighbouring floats: the same bits on every machine,
-/// and in whatever order the rows come.
+/// no sum. For [`Temperature::Ess`] the smallest b in `[0, 1e4 / spread]` of the doubles with 40 bits below the leading
+/// one is taken whose ESS is at most the wanted share of the kept rows: the same bits on every machine, in whatever
+/// order the rows come, and for any number of threads.
 ///
-/// Shapes: scores `[B]`, log weights `[B]`, log Z `[scopes]`. Cost: one sort of the scores, then about 70
-/// passes over the distinct scores for a search, one for a given b.
+/// Shapes: scores `[B]`, log weights `[B]`, log Z `[scopes]`. Cost: as [`Boltzmann::fit`].
 /// References: Peters and Schaal 2007 (RWR); `FlowRL` (arXiv:2509.15207) for the name of the target; Kish 1965.
 ///
 /// # Errors
-/// [`Error::Length`] where scores and partition differ in rows; [`Error::NotFinite`] for an infinite score, a
+/// [`Error::Length`] where scores and scopes differ in rows; [`Error::NotFinite`] for an infinite score, a
 /// spread or a log Z beyond f64, or an infinite inverse temperature; [`Error::Fraction`] for a share outside
 /// (0, 1]; [`Error::Negative`] for a negative inverse temperature.
-pub fn boltzmann(scores: &[f64], partition: &Groups, temperature: Temperature) -> Result<Target> {
-    check_temperature(temperature)?;
-    let levels = checked_levels(scores, partition)?;
-    let (inverse_temperature, wanted_ess, note) = match temperature {
-        Temperature::Inverse(given) => (given, None, (levels.kept == 0).then_some(Note::NoRows)),
-        Temperature::Ess(wanted) => {
-            let (found, note) = solve(&levels, wanted);
-            (found, Some(wanted), note)
-        }
-    };
-    let (log_z, log_weights) = weigh(&levels, scores, partition, inverse_temperature)?;
+pub fn boltzmann<'a>(
+    scores: &'a [f64],
+    within: impl Into<Scopes<'a>>,
+    temperature: Temperature,
+    threads: usize,
+) -> Result<Target> {
+    let rows = Rows::all(scores, within);
+    let fit = Boltzmann::fit(rows, temperature, threads)?;
+    let mut log_weights = vec![0.0; scores.len()];
+    blocks::fill(&mut log_weights, threads, |first, block| {
+        block.iter_mut().zip(first..).for_each(|(log, row)| *log = fit.log_weight(&rows, row));
+    });
     Ok(Target {
-        inverse_temperature,
-        wanted_ess,
-        reached_ess: levels.ess(inverse_temperature),
-        reached_share: levels.share(inverse_temperature),
-        note,
-        log_z,
+        inverse_temperature: fit.inverse_temperature,
+        wanted_ess: fit.wanted_ess,
+        reached_ess: fit.reached_ess,
+        reached_share: fit.reached_share,
+        note: fit.note,
+        log_z: fit.log_z().collect(),
         log_weights,
     })
-}
-
-fn checked_levels(scores: &[f64], partition: &Groups) -> Result<Levels> {
-    check_length("scores", scores.len(), partition.rows())?;
-    check_not_infinite("score", scores)?;
-    Levels::new(scores, partition)
 }
 
 fn check_temperature(temperature: Temperature) -> Result<()> {
@@ -147,72 +350,4 @@ fn check_inverse_temperature(index: usize, value: f64) -> Result<()> {
         return Err(Error::NotFinite { what: "inverse_temperature", index, value });
     }
     check_not_negative("inverse_temperature", value)
-}
-
-/// The inverse temperature for a wanted share, and what stood in the way.
-fn solve(levels: &Levels, wanted: f64) -> (f64, Option<Note>) {
-    if levels.kept == 0 {
-        return (0.0, Some(Note::NoRows));
-    }
-    if levels.spread <= 0.0 {
-        return (0.0, Some(Note::EqualScores));
-    }
-    let uniform = levels.share(0.0);
-    if uniform <= wanted {
-        return (0.0, (uniform < wanted).then_some(Note::UnevenScopes));
-    }
-    let cap = (CAP / levels.spread).min(f64::MAX);
-    if levels.share(cap) > wanted {
-        let least = levels.ess(cap) * (1.0 + NEAR);
-        return (smallest(cap, |b| levels.ess(b) <= least), Some(Note::TiesAtTop));
-    }
-    (smallest(cap, |b| levels.share(b) <= wanted), None)
-}
-
-/// The smallest b in `[0, cap]` for which `there` holds, given that it holds at `cap` and from b on upwards.
-///
-/// Newton or secant steps would need fewer passes, but end on a neighbour that depends on where they began.
-fn smallest(cap: f64, there: impl Fn(f64) -> bool) -> f64 {
-    if there(0.0) {
-        return 0.0;
-    }
-    let (mut low, mut high) = (0.0, cap);
-    for _ in 0..STEPS {
-        let middle = low + (high - low) / 2.0;
-        if middle <= low || middle >= high {
-            break;
-        }
-        if there(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    high
-}
-
-/// log Z of each scope and the log weight of each row.
-///
-/// A weight is taken relative to the top of its scope, `b (s - top) - log sum exp(b (s - top))`, which is
-/// `b s - log Z` without the two large numbers that cancel.
-fn weigh(levels: &Levels, scores: &[f64], partition: &Groups, b: f64) -> Result<(Vec<f64>, Vec<f64>)> {
-    let mut log_z = vec![f64::NEG_INFINITY; partition.len()];
-    let mut log_weights = vec![f64::NEG_INFINITY; scores.len()];
-    for (scope, (members, sums)) in partition.iter().zip(levels.sums(b)).enumerate() {
-        let Some(sums) = sums else { continue };
-        let (top, log_sum) = (levels.top(scope), sums.log());
-        log_z[scope] = b * top + log_sum;
-        for row in members.iter().map(|&row| row as usize).filter(|&row| !scores[row].is_nan()) {
-            log_weights[row] = b * (scores[row] - top) - log_sum;
-        }
-    }
-    match log_z.iter().position(|value| value.is_nan() || *value == f64::INFINITY) {
-        Some(index) => Err(Error::NotFinite { what: "log_z", index, value: log_z[index] }),
-        None => Ok((log_z, log_weights)),
-    }
-}
-
-/// Refuses a list of inverse temperatures that holds one [`boltzmann`] would refuse.
-fn check_inverse_temperatures(values: &[f64]) -> Result<()> {
-    values.iter().enumerate().try_for_each(|(index, &value)| check_inverse_temperature(index, value))
 }

@@ -1,13 +1,7 @@
 //! The same scores at many temperatures: the table to choose one from.
 
-use super::{
-    check_inverse_temperatures, checked_levels,
-    levels::{Levels, Sums},
-    weigh,
-};
+use super::{Boltzmann, Rows, Scale, check_inverse_temperature};
 use crate::error::{Result, check_length};
-use crate::group::Groups;
-use crate::numeric::Compensated;
 
 /// What a target looks like at one inverse temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,7 +18,7 @@ pub struct Tempered {
     pub expected_reward: f64,
 }
 
-/// The target of `scores` within the scopes of `partition` at each of `inverse_temperatures`.
+/// The target of some rows at each of `inverse_temperatures`.
 ///
 /// With S scopes that have rows, row i is drawn first with probability `p_i = w_i / S`:
 ///
@@ -34,46 +28,31 @@ pub struct Tempered {
 ///
 /// `rewards` are what the weights are averaged over; they differ from the scores where those are advantages.
 /// A kept row without a reward makes `expected_reward` NaN; with no kept rows it is NaN, and the others are 0.
-/// Sums over rows fold in row order. Shapes: scores and rewards `[B]`. Cost: one sort, then one pass over the
-/// rows a temperature.
+/// Shapes: rewards `[B]`. Cost: two passes over the rows a temperature, one where there are few distinct scores.
 ///
 /// # Errors
 /// As [`boltzmann`](super::boltzmann), and [`Error::Length`](crate::Error::Length) where the rewards differ in
 /// rows.
 pub fn temper(
-    scores: &[f64],
-    partition: &Groups,
+    rows: Rows<'_>,
     rewards: &[f64],
     inverse_temperatures: &[f64],
+    threads: usize,
 ) -> Result<Vec<Tempered>> {
-    check_length("rewards", rewards.len(), scores.len())?;
-    check_inverse_temperatures(inverse_temperatures)?;
-    let levels = checked_levels(scores, partition)?;
-    inverse_temperatures
-        .iter()
-        .map(|&b| weigh(&levels, scores, partition, b).map(|(_, logs)| row(&levels, rewards, &logs, b)))
-        .collect()
-}
-
-fn row(levels: &Levels, rewards: &[f64], log_weights: &[f64], inverse_temperature: f64) -> Tempered {
-    let scopes = levels.filled() as f64;
-    let top = levels.sums(inverse_temperature).flatten().map(Sums::top_weight).fold(0.0, f64::max);
-    Tempered {
-        inverse_temperature,
-        ess: levels.ess(inverse_temperature),
-        share: levels.share(inverse_temperature),
-        top_share: if levels.kept == 0 { 0.0 } else { top / scopes },
-        expected_reward: weighted_sum(rewards, log_weights) / scopes,
-    }
-}
-
-fn weighted_sum(rewards: &[f64], log_weights: &[f64]) -> f64 {
-    let mut total = Compensated::default();
-    for (&reward, &log_weight) in rewards.iter().zip(log_weights) {
-        // A dropped row may have no reward, and 0 * NaN is NaN.
-        if log_weight > f64::NEG_INFINITY {
-            total.add(libm::exp(log_weight) * reward);
-        }
-    }
-    total.value()
+    check_length("rewards", rewards.len(), rows.len())?;
+    let each = || inverse_temperatures.iter().copied().enumerate();
+    each().try_for_each(|(index, b)| check_inverse_temperature(index, b))?;
+    rows.check()?;
+    let scale = Scale::new(rows, threads)?.with_levels();
+    let row = |(_, b)| {
+        let fit = Boltzmann::at(&scale, b)?;
+        Ok(Tempered {
+            inverse_temperature: b,
+            ess: fit.reached_ess,
+            share: fit.reached_share,
+            top_share: fit.top_share,
+            expected_reward: fit.expected(&rows, rewards, threads),
+        })
+    };
+    each().map(row).collect()
 }

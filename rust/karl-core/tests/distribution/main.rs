@@ -12,7 +12,7 @@ mod statistics;
 mod uniforms;
 
 use karl_core::sample::gumbel::{inclusion, keys};
-use karl_core::{Groups, Keys, Ranking, Temperature, boltzmann};
+use karl_core::{Keys, Ranking, Scopes, Temperature, boltzmann};
 use statistics::{deviation, fit};
 
 /// The chance of a false alarm over all chi-square tests of this file.
@@ -138,8 +138,7 @@ fn rewards(rows: usize) -> Vec<f64> {
 }
 
 fn target(rewards: &[f64], inverse_temperature: f64) -> Vec<f64> {
-    let whole = Groups::whole(rewards.len()).unwrap();
-    boltzmann(rewards, &whole, Temperature::Inverse(inverse_temperature)).unwrap().log_weights
+    boltzmann(rewards, Scopes::Whole, Temperature::Inverse(inverse_temperature), 2).unwrap().log_weights
 }
 
 const INVERSE_TEMPERATURES: [f64; 4] = [0.0, 1.0, 15.0, 1e3];

@@ -1,9 +1,9 @@
 //! Group advantages, as the trainers give them.
 
+use karl_core::Score;
 use karl_core::numeric::mean_and_variance;
-use karl_core::{Groups, Score};
 
-use super::{CLOSE, NEAR_EQUAL, assert_all_close, assert_close, each, golden, number, numbers};
+use super::{CLOSE, NEAR_EQUAL, assert_all_close, assert_close, each, golden, number, numbers, whole};
 
 /// Which score each column of `group_advantages.json` is.
 const ADVANTAGES: [(&str, Score); 10] = [
@@ -28,7 +28,7 @@ fn advantages_equal_those_of_the_trainers() {
         let rewards = numbers(&case["rewards"]);
         let tolerance = if case["id"] == "near_equal" { NEAR_EQUAL } else { CLOSE };
         for (name, score) in ADVANTAGES.iter().filter(|(name, _)| case["outputs"][name].is_array()) {
-            let got = score.apply(&rewards, &Groups::whole(rewards.len()).unwrap()).unwrap();
+            let got = score.apply(&rewards, &whole(rewards.len()), 2).unwrap();
             if rewards.len() == 1 {
                 assert_close(got[0], 0.0, 0.0, "law 8: a group of one, where verl gives the raw reward");
             } else {
@@ -68,7 +68,7 @@ fn an_unscorable_rollout_is_left_out_as_in_trl() {
     let case = each(&file, "cases").iter().find(|case| case["id"] == "trl_unscorable_nan").unwrap();
     let (rewards, wanted) = (numbers(&case["rewards"]), numbers(&case["outputs"]["adv"]));
     let score = Score::ZScore { ddof: 1, eps: 1e-4 };
-    let got = score.apply(&rewards, &Groups::whole(4).unwrap()).unwrap();
+    let got = score.apply(&rewards, &whole(rewards.len()), 2).unwrap();
     for row in [0, 1, 3] {
         assert_close(got[row], wanted[row], CLOSE, "present");
     }
@@ -84,7 +84,7 @@ fn binary_rewards_have_a_closed_form() {
         let wanted = &case["outputs"][format!("G8_c{right}")];
         for (ddof, row, name) in [(0, 0, "Aplus_ddof0"), (0, 7, "Aminus_ddof0"), (1, 0, "Aplus_ddof1")] {
             let score = Score::ZScore { ddof, eps: 0.0 };
-            let got = score.apply(&rewards, &Groups::whole(8).unwrap()).unwrap()[row];
+            let got = score.apply(&rewards, &whole(rewards.len()), 2).unwrap()[row];
             assert_close(got, number(&wanted[name]), CLOSE, name);
         }
     }

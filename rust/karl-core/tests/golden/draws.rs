@@ -2,7 +2,7 @@
 
 use karl_core::numeric::ess;
 use karl_core::rng::gumbel;
-use karl_core::{Groups, Ranking, Temperature, boltzmann};
+use karl_core::{Ranking, Scopes, Temperature, boltzmann};
 
 use super::{CLOSE, assert_all_close, assert_close, each, golden, naive, number, numbers, order, rows};
 
@@ -33,7 +33,7 @@ fn low_temperatures_neither_overflow_nor_lose_the_order() {
         let (b, scores) = (number(&case["beta"]), numbers(&case["r"]));
         let gumbels: Vec<f64> = numbers(&case["u"]).into_iter().map(gumbel).collect();
         assert_all_close(&gumbels, &numbers(&case["gumbel"]), CLOSE, "gumbel");
-        let target = boltzmann(&scores, &Groups::whole(5).unwrap(), Temperature::Inverse(b)).unwrap();
+        let target = boltzmann(&scores, Scopes::Whole, Temperature::Inverse(b), 2).unwrap();
         let weights: Vec<f64> = target.log_weights.iter().map(|&log| libm::exp(log)).collect();
         assert_all_close(&weights, &numbers(&case["p_log_space"]), CLOSE, "p");
         let keys: Vec<f64> = target.log_weights.iter().zip(&gumbels).map(|(log, g)| log + g).collect();

@@ -8,7 +8,7 @@ mod naive;
 mod streams;
 mod targets;
 
-use karl_core::Ranking;
+use karl_core::{Groups, Ranking};
 use serde_json::Value;
 
 /// Relative, for f64 formulas.
@@ -20,6 +20,11 @@ pub(crate) const NEAR_EQUAL: f64 = 1e-7;
 pub(crate) fn golden(name: &str) -> Value {
     let path = format!("{}/../../tests/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// All rows in one group.
+pub(crate) fn whole(rows: usize) -> Groups<'static> {
+    Groups::from_codes(vec![0; rows], usize::from(rows > 0)).unwrap()
 }
 
 /// A number; the files spell infinities as strings.

@@ -2,10 +2,10 @@
 
 use karl_core::numeric::{log_mean_exp, log_sum_exp};
 use karl_core::target::temper;
-use karl_core::{Groups, Score, Temperature, boltzmann};
+use karl_core::{Rows, Scopes, Score, Temperature, boltzmann};
 use serde_json::Value;
 
-use super::{CLOSE, assert_all_close, assert_close, each, golden, number, numbers};
+use super::{CLOSE, assert_all_close, assert_close, each, golden, number, numbers, whole};
 
 #[test]
 fn the_soft_value_is_not_the_accuracy() {
@@ -23,7 +23,7 @@ fn the_target_is_the_softmax_of_flowrl() {
     let name = "beta_multiplied_softmax(FlowRL convention: exp(beta*r))";
     for case in each(&golden("partition_function"), name) {
         let (b, rewards) = (number(&case["beta_multiplier"]), numbers(&case["rewards"]));
-        let target = boltzmann(&rewards, &Groups::whole(4).unwrap(), Temperature::Inverse(b)).unwrap();
+        let target = boltzmann(&rewards, Scopes::Whole, Temperature::Inverse(b), 2).unwrap();
         let weights: Vec<f64> = target.log_weights.iter().map(|&log| libm::exp(log)).collect();
         assert_all_close(&weights, &numbers(&case["p"]), CLOSE, "p");
         assert_close(target.log_z[0], number(&case["logZ_sum"]), CLOSE, "log z");
@@ -49,7 +49,7 @@ fn seed_000_tempers_as_computed() {
     let rewards = seed_000(case);
     for wanted in each(case, "tempered") {
         let got =
-            temper(&rewards, &Groups::whole(111).unwrap(), &rewards, &[number(&wanted["beta"])]).unwrap()[0];
+            temper(Rows::all(&rewards, Scopes::Whole), &rewards, &[number(&wanted["beta"])], 2).unwrap()[0];
         assert_close(got.ess, number(&wanted["ess"]), CLOSE, "ess");
         assert_close(got.share, number(&wanted["ess_over_n"]), CLOSE, "share");
         assert_close(got.top_share * 7.0, number(&wanted["p_top7(bucket .8)"]), CLOSE, "top 7");
@@ -60,10 +60,11 @@ fn seed_000_tempers_as_computed() {
 #[test]
 fn seed_000_tempers_as_computed_on_scores() {
     let case = &golden("seed_checks")["values"]["seed000_bucket_centres"];
-    let (rewards, whole) = (seed_000(case), Groups::whole(111).unwrap());
-    let scores = Score::ZScore { ddof: 0, eps: 0.0 }.apply(&rewards, &whole).unwrap();
+    let (rewards, whole) = (seed_000(case), whole(111));
+    let scores = Score::ZScore { ddof: 0, eps: 0.0 }.apply(&rewards, &whole, 2).unwrap();
     for wanted in each(case, "tempered_zscore") {
-        let got = temper(&scores, &whole, &rewards, &[number(&wanted["beta_on_zscore"])]).unwrap()[0];
+        let got =
+            temper(Rows::all(&scores, &whole), &rewards, &[number(&wanted["beta_on_zscore"])], 2).unwrap()[0];
         assert_close(got.share, number(&wanted["ess_over_n"]), CLOSE, "share");
         assert_close(got.top_share * 7.0, number(&wanted["top_weight_share_top7"]), CLOSE, "top 7");
     }

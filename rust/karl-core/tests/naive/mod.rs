@@ -7,9 +7,9 @@ use karl_core::filter::Verdict;
 use karl_core::{Groups, Rules, Score};
 
 /// The codes as the crate wants them.
-pub(crate) fn groups(codes: &[Option<u8>]) -> Groups {
+pub(crate) fn groups(codes: &[Option<u8>]) -> Groups<'static> {
     let count = codes.iter().flatten().max().map_or(0, |&most| usize::from(most) + 1);
-    let codes = codes.iter().map(|code| code.map_or(Groups::NONE, u32::from)).collect();
+    let codes: Vec<u32> = codes.iter().map(|code| code.map_or(Groups::NONE, u32::from)).collect();
     Groups::from_codes(codes, count).unwrap()
 }
 

@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::log::Log;
 
 impl Draft {
-    /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id).
+    /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id); a
+    /// line stands as often as its row was drawn.
     ///
     /// A split other than train with fewer than `fewest` rows goes to train: trainers refuse one smaller than
     /// their batch. The second result is how many rows went.
@@ -27,7 +28,7 @@ impl Draft {
         check_fractions(fractions)?;
         let line_of: HashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
-        let order = write_order(&self.rows, &log.keys, seed)?;
+        let order = write_order(&self.drawn(), &log.keys, seed)?;
         let of = |row: u32| split_of(seed, group_key(log, row as usize), fractions);
         let mut sizes = [0; 3];
         for &row in &order {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use karl_core::Groups;
-use karl_core::sample::{Ranking, cap_per_group};
+use karl_core::Copies;
+use karl_core::sample::Ranking;
 
 use super::example::Flaw;
 use super::make::{Body, Candidate, Line, Maker};
 use super::redact::Found;
 use super::render::Shape;
+use super::walk::{Limits, Strata, walk};
 use crate::error::{Error, Result};
 use crate::fetch::fetch;
 use crate::log::Log;
@@ -27,14 +28,29 @@ const SPARE: usize = 256;
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;
 
 /// What the selection knows of each row of the log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The reward, composite or not. `[B]`
     pub rewards: &'a [f64],
     /// What was tempered. `[B]`
     pub scores: &'a [f64],
-    /// Its log-weight under the target. `[B]`
-    pub log_weights: &'a [f64],
+    /// Its log-weight under the target, by row.
+    pub log_weight: &'a (dyn Fn(usize) -> f64 + Sync),
+}
+
+/// Which rows are wanted, and what becomes of one that fails.
+pub enum Draw<'a> {
+    /// So many rows in the order of a ranking; the next key takes the place of one that fails.
+    Ranked {
+        /// The order.
+        ranking: Ranking<'a>,
+        /// How many.
+        count: usize,
+        /// How many of each stratum, together `count`.
+        strata: Option<Strata<'a>>,
+    },
+    /// Rows with replacement; the draw is made again without one that fails.
+    Copied(Copies<'a>),
 }
 
 /// How to make rows of records.
@@ -44,7 +60,7 @@ pub struct Settings {
     pub shape: Shape,
     /// Whether secrets stay as they are.
     pub allow_secrets: bool,
-    /// How many rows of a group there may be.
+    /// How many rows of a group there may be, in a draw without replacement.
     pub max_per_group: Option<usize>,
     /// How many threads to make rows with; at least one is used.
     pub threads: usize,
@@ -53,8 +69,10 @@ pub struct Settings {
 /// The rows of a data set, in memory.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// The log's row of each, in the order of the draw.
+    /// The log's row of each, once, in the order of the draw.
     pub rows: Vec<u32>,
+    /// How often each was drawn.
+    pub copies: Vec<u32>,
     /// The text of each, without its line end.
     pub lines: Vec<String>,
     /// Chosen records that were not written, by reason.
@@ -73,50 +91,29 @@ pub struct Draft {
     pub threshold: Option<f64>,
 }
 
-/// Draws `count` rows that can be written.
+/// Draws rows that can be written.
 ///
-/// It is the draw of one row after another in the order of the ranking that passes over every record that cannot be
-/// written, and every record of a group that has its share; each is counted. So the law of the rest is unchanged.
+/// Without replacement it is the draw of one row after another in the order of the ranking that passes over every record
+/// that cannot be written, and every record of a group or stratum that has its share; each is counted. With
+/// replacement it is the draw from those records alone that can be written. So the law of the rest is unchanged.
+///
+/// Memory: the drawn rows and a few spare ones.
 ///
 /// # Errors
 /// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
 pub fn draft(
     log: &Log,
     facts: Facts<'_>,
-    ranking: &Ranking,
-    count: usize,
+    draw: Draw<'_>,
     settings: Settings,
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let mut work = Work::new(Maker { log, facts, settings }, judge);
-    let cap = settings.max_per_group.map(|most| Ok::<_, Error>((groups(log)?, most))).transpose()?;
-    let mut keys = ranking.keys().to_vec();
-    let mut spare = 0;
-    loop {
-        let mut sound = capped(&keys, cap.as_ref())?;
-        let rows = sound.take(count);
-        if rows.iter().all(|row| work.made.contains_key(row)) {
-            return Ok(work.draft(rows, count, ranking, sound.threshold()));
-        }
-        let unmade = rows.into_iter().chain(sound.take(spare)).filter(|row| !work.made.contains_key(row));
-        work.make(&unmade.collect::<Vec<_>>(), watch)?;
-        work.flaws.keys().for_each(|&row| keys[row as usize] = f64::NEG_INFINITY);
-        spare = SPARE.max(2 * spare);
+    let work = Work::new(Maker { log, facts, settings }, judge);
+    match draw {
+        Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
+        Draw::Copied(copies) => work.copied(copies, watch),
     }
-}
-
-fn groups(log: &Log) -> Result<Groups> {
-    Ok(Groups::from_codes(log.group.codes().to_vec(), log.group.names().len())?)
-}
-
-/// The ranking by keys, without the rows beyond the cap of their group.
-fn capped(keys: &[f64], cap: Option<&(Groups, usize)>) -> Result<Ranking> {
-    let mut keys = keys.to_vec();
-    if let Some((groups, most)) = cap {
-        cap_per_group(&mut keys, groups, *most)?;
-    }
-    Ok(Ranking::new(keys)?)
 }
 
 type Parsed = std::result::Result<Candidate, Flaw>;
@@ -141,6 +138,59 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     fn new(maker: Maker<'a>, judge: Option<Judge<'a>>) -> Self {
         Self { maker, judge, shape: None, made: HashMap::new(), flaws: HashMap::new() }
+    }
+
+    fn ranked(
+        mut self,
+        mut ranking: Ranking<'_>,
+        count: usize,
+        strata: Option<Strata<'_>>,
+        watch: &Watch,
+    ) -> Result<Draft> {
+        let groups = self.maker.log.group.codes();
+        let limits = Limits { groups: &groups, most: self.maker.settings.max_per_group, strata };
+        let mut spare = 0;
+        loop {
+            let walked = walk(&mut ranking, count, spare, &limits, |row| self.flaws.contains_key(&row));
+            let unmade = |row: &u32| !self.made.contains_key(row);
+            if !walked.rows.iter().any(unmade) {
+                let dropped = walked.flawed.iter().map(|row| self.flaws[row]).collect();
+                let copies = vec![1; walked.rows.len()];
+                let draft = Draft {
+                    threshold: walked.threshold,
+                    over_group_cap: walked.over_cap,
+                    ..self.draft(walked.rows, copies, dropped)
+                };
+                return Ok(draft);
+            }
+            let wanted: Vec<u32> = walked.rows.into_iter().chain(walked.spare).filter(unmade).collect();
+            self.make(&wanted, watch)?;
+            spare = SPARE.max(2 * spare);
+        }
+    }
+
+    fn copied(mut self, mut copies: Copies<'_>, watch: &Watch) -> Result<Draft> {
+        loop {
+            let rows: Vec<u32> = copies.rows().iter().map(|copy| copy.row).collect();
+            let unmade: Vec<u32> = rows.iter().copied().filter(|row| !self.made.contains_key(row)).collect();
+            self.make(&unmade, watch)?;
+            let failed: Vec<u32> = unmade.into_iter().filter(|row| self.flaws.contains_key(row)).collect();
+            if failed.is_empty() {
+                let counts = copies.rows().iter().map(|copy| copy.count).collect();
+                let dropped = self.flaws.values().copied().collect();
+                return Ok(self.draft(rows, counts, dropped));
+            }
+            copies.replace(&failed);
+            self.forget(&copies);
+        }
+    }
+
+    /// Lets go of texts that a draw made again has no use for, once they are the most.
+    fn forget(&mut self, copies: &Copies<'_>) {
+        let rows = copies.rows();
+        if self.made.len() > 2 * rows.len() {
+            self.made.retain(|row, _| rows.binary_search_by_key(row, |copy| copy.row).is_ok());
+        }
     }
 
     /// Makes rows, or finds their flaws.
@@ -176,34 +226,47 @@ impl<'a> Work<'a> {
         Ok(judge(&made.text).map_err(Error::Judge)?.map_or(line, Err))
     }
 
-    /// The drawn rows, and what was passed over before the last of them was drawn.
-    fn draft(mut self, rows: Vec<u32>, count: usize, ranking: &Ranking, threshold: Option<f64>) -> Draft {
-        let mut draft = Draft { shape: self.shape, threshold, ..Draft::default() };
-        // Where there are fewer rows than wanted, every other was passed over.
-        let last = rows.last().copied().filter(|_| rows.len() == count);
-        let passed = |row: u32| last.is_none_or(|last| ranking.precedes(row, last));
-        self.flaws.retain(|&row, _| passed(row));
-        for &flaw in self.flaws.values() {
+    /// The drawn rows with their texts.
+    fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, dropped: Vec<Flaw>) -> Draft {
+        let mut draft = Draft { shape: self.shape, ..Draft::default() };
+        for flaw in dropped {
             *draft.dropped.entry(flaw).or_default() += 1;
         }
-        if self.maker.settings.max_per_group.is_some() {
-            let before = ranking.rows().filter(|&row| passed(row) && !self.flaws.contains_key(&row)).count();
-            draft.over_group_cap = (before + usize::from(last.is_some())).saturating_sub(rows.len()) as u64;
-        }
-        let lines: Vec<(u32, Line)> =
-            rows.into_iter().filter_map(|row| Some((row, self.made.remove(&row)?))).collect();
-        let tools = lines.iter().any(|(_, line)| line.tools);
-        for (row, line) in lines {
-            draft.add(row, line, tools);
+        let lines: Vec<(u32, u32, Line)> = rows
+            .into_iter()
+            .zip(copies)
+            .filter_map(|(row, copies)| Some((row, copies, self.made.remove(&row)?)))
+            .collect();
+        let tools = lines.iter().any(|(_, _, line)| line.tools);
+        for (row, copies, line) in lines {
+            draft.add(row, copies, line, tools);
         }
         draft
     }
 }
 
 impl Draft {
-    fn add(&mut self, row: u32, line: Line, tools: bool) {
+    /// The log's row of each row to write: as often as it was drawn, copies side by side.
+    #[must_use]
+    pub fn drawn(&self) -> Vec<u32> {
+        let each = self.rows.iter().zip(&self.copies);
+        each.flat_map(|(&row, &copies)| std::iter::repeat_n(row, copies as usize)).collect()
+    }
+
+    /// Says how often each row is to stand in the data set.
+    pub fn copy(&mut self, copies: impl Fn(u32) -> u32) {
+        for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {
+            *count = copies(row);
+            Line::say_copies(line, *count);
+        }
+    }
+
+    fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
         self.rows.push(row);
-        self.lines.push(if tools && !line.tools { Line::without_tools(&line.text) } else { line.text });
+        self.copies.push(copies);
+        let mut text = if tools && !line.tools { Line::without_tools(&line.text) } else { line.text };
+        Line::say_copies(&mut text, copies);
+        self.lines.push(text);
         self.trimmed_rows += u64::from(line.trimmed > 0);
         self.trimmed_messages += line.trimmed;
         for (family, count) in line.secrets {

@@ -40,7 +40,19 @@ impl Line {
             None => text.to_owned(),
         }
     }
+
+    /// Writes into the stamp of a row how often it was drawn; a raw row has none.
+    pub(super) fn say_copies(text: &mut String, copies: u32) {
+        if copies != 1 && text.ends_with(ONE_COPY) {
+            text.truncate(text.len() - "1}}".len());
+            text.push_str(&copies.to_string());
+            text.push_str("}}");
+        }
+    }
 }
+
+/// How a row ends that was drawn once.
+const ONE_COPY: &str = "\"copies\":1}}";
 
 /// How a row's last field begins.
 const STAMP: &str = "\"karl_fast\":{";
@@ -107,7 +119,7 @@ impl Maker<'_> {
             ("group", json!(self.log.group.name(at))),
             ("reward", number(self.facts.rewards[at])),
             ("score", number(self.facts.scores[at])),
-            ("log_weight", number(self.facts.log_weights[at])),
+            ("log_weight", number((self.facts.log_weight)(at))),
             ("copies", json!(1)),
         ];
         stamp.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

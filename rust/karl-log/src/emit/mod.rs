@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A chosen record that fails on the way is counted under its [`Flaw`], and the next key takes its place: the law
-//! of the rest is unchanged.
+//! of the rest is unchanged. With replacement there is no next key, and the draw is made again without that record.
 
 mod deal;
 pub mod directory;
@@ -18,7 +18,9 @@ mod plan;
 pub mod redact;
 pub mod render;
 mod transcript;
+mod walk;
 
-pub use draft::{Draft, Facts, Judge, Settings, draft};
+pub use draft::{Draft, Draw, Facts, Judge, Settings, draft};
 pub use example::{Example, Flaw};
 pub use render::Shape;
+pub use walk::Strata;

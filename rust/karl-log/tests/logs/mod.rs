@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use karl_core::sample::Ranking;
-use karl_log::emit::{self, Draft, Facts, Shape};
+use karl_log::emit::{self, Draft, Draw, Facts, Shape};
 use karl_log::layout::Wishes;
 use karl_log::read::{Settings, read, read_in_ranges};
 use karl_log::source::Source;
@@ -111,9 +111,10 @@ pub(crate) fn judged(
     judge: Option<emit::Judge<'_>>,
 ) -> Draft {
     let numbers = vec![0.5; log.len()];
-    let facts = Facts { rewards: &numbers, scores: &numbers, log_weights: &numbers };
+    let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &|_| 0.5 };
     let ranking = Ranking::given(rows, log.len()).unwrap();
-    emit::draft(log, facts, &ranking, count, settings, judge, &Watch::new()).unwrap()
+    let draw = Draw::Ranked { ranking, count, strata: None };
+    emit::draft(log, facts, draw, settings, judge, &Watch::new()).unwrap()
 }
 
 /// The rows of a log of one file in the order of the file.

@@ -1,0 +1,83 @@
+//! Passes over rows on several threads, with results that do not depend on how many.
+//!
+//! Rows are cut into fixed blocks, whatever the number of threads, and the results stand in the order of the blocks:
+//! what is folded from them has the same bits everywhere.
+
+use std::ops::Range;
+use std::thread;
+
+/// Rows of one block: large enough to hide the cost of handing it out, small enough that its columns stay in cache.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Fewer rows than this are not worth a second thread.
+pub(crate) const ALONE: usize = 4 * BLOCK;
+
+/// One result a block of rows, in the order of the blocks. The calling thread takes its share of them.
+pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+    let blocks = rows.div_ceil(BLOCK);
+    let run = |blocks: Range<usize>| -> Vec<T> {
+        blocks.map(|block| one(block * BLOCK..rows.min((block + 1) * BLOCK))).collect()
+    };
+    in_parts(blocks, if rows < ALONE { 1 } else { threads }, run).into_iter().flatten().collect()
+}
+
+/// One result a part, for `0..count` cut into as many parts as there are threads, in the order of the parts.
+pub(crate) fn in_parts<T: Send>(
+    count: usize,
+    threads: usize,
+    run: impl Fn(Range<usize>) -> T + Sync,
+) -> Vec<T> {
+    let threads = threads.clamp(1, count.max(1));
+    let part = |at: usize| count * at / threads..count * (at + 1) / threads;
+    thread::scope(|scope| {
+        let run = &run;
+        let workers: Vec<_> = (1..threads).map(|at| scope.spawn(move || run(part(at)))).collect();
+        let mut results = vec![run(part(0))];
+        for worker in workers {
+            results.push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    })
+}
+
+/// Fills a column block by block; `one` gets the first row of a block and the block to fill.
+pub(crate) fn fill<T: Send>(column: &mut [T], threads: usize, one: impl Fn(usize, &mut [T]) + Sync) {
+    let rows = column.len();
+    let threads = if rows < ALONE { 1 } else { threads.max(1) };
+    let share = rows.div_ceil(BLOCK).div_ceil(threads).max(1) * BLOCK;
+    let run = |part: usize, rows: &mut [T]| {
+        for (block, rows) in rows.chunks_mut(BLOCK).enumerate() {
+            one(part * share + block * BLOCK, rows);
+        }
+    };
+    thread::scope(|scope| {
+        let run = &run;
+        let mut parts = column.chunks_mut(share).enumerate();
+        let first = parts.next();
+        parts.for_each(|(part, rows)| drop(scope.spawn(move || run(part, rows))));
+        if let Some((part, rows)) = first {
+            run(part, rows);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_the_same_for_any_number_of_threads() {
+        for rows in [0, 1, BLOCK, 5 * BLOCK + 3] {
+            let alone = map(rows, 1, |rows| rows);
+            assert!(alone.iter().map(ExactSizeIterator::len).sum::<usize>() == rows);
+            for threads in [0, 2, 3, 64] {
+                assert_eq!(map(rows, threads, |rows| rows), alone);
+                let mut column = vec![0; rows];
+                fill(&mut column, threads, |first, rows| {
+                    rows.iter_mut().enumerate().for_each(|(at, row)| *row = first + at);
+                });
+                assert!(column.iter().enumerate().all(|(row, &value)| row == value));
+            }
+        }
+    }
+}

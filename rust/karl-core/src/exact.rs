@@ -1,0 +1,138 @@
+//! Sums of weights that have no order: integers, so that adding is associative to the last bit.
+//!
+//! A sum of floats depends on the order of its terms, and with it on shards and threads. These sums round each term
+//! once, by itself, to a fixed grid and add the integers: the same bits for any order, any cut into parts, and for
+//! equal terms counted once and multiplied.
+
+use std::collections::BTreeMap;
+
+/// The grid of a [`Share`] is `2^-BITS`. A total of 2^32 terms then fits 128 bits.
+const BITS: i32 = 96;
+
+/// Bits of an f64 below its exponent.
+const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
+
+/// A sum of terms from 0 to 1, each cut to a multiple of 2^-96.
+///
+/// What 2^32 cuts can lose together is 2^-64: less than a rounding of a total of 1 or more, and the weights summed
+/// here are relative to the largest, which is 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(pub u128);
+
+impl Share {
+    /// A term from 0 to 1. Cost: a shift.
+    #[must_use]
+    pub fn of(term: f64) -> Self {
+        debug_assert!((0.0..=1.0).contains(&term), "{term} is no share");
+        let (significand, exponent) = parts(term);
+        let shift = exponent + BITS;
+        Self(if shift >= 0 {
+            u128::from(significand) << shift
+        } else if shift > -64 {
+            u128::from(significand >> -shift)
+        } else {
+            0
+        })
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+
+    /// The sum of `count` equal terms.
+    #[must_use]
+    pub fn times(self, count: u32) -> Self {
+        Self(self.0 * u128::from(count))
+    }
+
+    /// The sum as a float.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        self.0 as f64 * 2f64.powi(-BITS)
+    }
+}
+
+/// `term = significand * 2^exponent` for a positive or zero f64.
+fn parts(term: f64) -> (u64, i32) {
+    let bits = term.to_bits();
+    let (fraction, raised) = (bits & ((1 << MANTISSA) - 1), i32::try_from(bits >> MANTISSA).unwrap_or(0));
+    if raised == 0 { (fraction, -1074) } else { (fraction | 1 << MANTISSA, raised - 1075) }
+}
+
+/// How many bins of a [`LogSum`] below the highest can still be seen in its value.
+const SEEN: i64 = 4;
+
+/// Powers of two in a bin.
+const WIDTH: i64 = 32;
+
+/// The largest exponent that a [`LogSum`] tells from its neighbours to within a rounding.
+const LARGEST: f64 = 1e15;
+
+/// `log(sum(exp(x)))` of a stream, without order: any order and any cut into parts give the same bits.
+///
+/// ```text
+/// exp(x) = 2^n m,  n = round(x / ln 2),  m = exp(x - n ln 2) in [0.7, 1.5)
+/// ```
+///
+/// m is rounded once, by itself; then `2^n m` is an integer on the grid of its bin of 32 powers of two, and bins are
+/// added exactly. Bins too far below the highest to be seen in the value are let go. Constant space; one `exp` a term.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogSum {
+    bins: BTreeMap<i64, u128>,
+}
+
+impl LogSum {
+    /// Takes one exponent in; minus infinity, the logarithm of zero, changes nothing.
+    ///
+    /// Exponents beyond 1e15 in size are taken as that: their neighbours are a factor of e apart.
+    pub fn push(&mut self, x: f64) {
+        if x == f64::NEG_INFINITY || x.is_nan() {
+            return;
+        }
+        let x = x.clamp(-LARGEST, LARGEST);
+        let power = libm::round(x * std::f64::consts::LOG2_E);
+        let (significand, exponent) = parts(libm::exp((x - power * LN2_HIGH) - power * LN2_LOW));
+        #[allow(clippy::cast_possible_truncation, reason = "an integer below 2^51")]
+        let power = power as i64 + i64::from(exponent);
+        let bin = power.div_euclid(WIDTH);
+        let highest = self.bins.last_key_value().map_or(bin, |(&highest, _)| highest);
+        if bin < highest - SEEN {
+            return;
+        }
+        *self.bins.entry(bin).or_default() += u128::from(significand) << power.rem_euclid(WIDTH);
+        self.forget();
+    }
+
+    /// Takes in what another sum has seen.
+    pub fn merge(&mut self, other: &Self) {
+        for (&bin, &sum) in &other.bins {
+            *self.bins.entry(bin).or_default() += sum;
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        let highest = self.bins.last_key_value().map_or(0, |(&highest, _)| highest);
+        while self.bins.first_key_value().is_some_and(|(&bin, _)| bin < highest - SEEN) {
+            self.bins.pop_first();
+        }
+    }
+
+    /// The logarithm of the sum; minus infinity when nothing was seen.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        let Some((&highest, _)) = self.bins.last_key_value() else { return f64::NEG_INFINITY };
+        let bin = |(&bin, &sum): (&i64, &u128)| {
+            let below = i32::try_from((bin - highest) * WIDTH).unwrap_or(i32::MIN);
+            sum as f64 * 2f64.powi(below)
+        };
+        let total: f64 = self.bins.iter().map(bin).sum();
+        let power = (highest * WIDTH) as f64;
+        power * LN2_HIGH + (power * LN2_LOW + libm::log(total))
+    }
+}
+
+/// ln 2 in two parts: products of the first with integers below 2^20 are exact.
+const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;

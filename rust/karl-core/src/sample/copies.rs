@@ -1,0 +1,235 @@
+//! Drawing with replacement: points on the cumulative weights of the rows in their order.
+//!
+//! Weights become integers, multiples of 2^-62, each by itself; their running sums are exact. So where a point falls does
+//! not depend on how the rows were cut into shards or threads, and the counts of [`systematic`](super::systematic) keep
+//! their bounds to the last point.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{Sampler, Weighted, multinomial, systematic};
+use crate::blocks::{self, BLOCK};
+use crate::error::{Error, Result};
+use crate::group::{check_rows, numbered};
+
+/// The largest weight of a row, 1, as an integer. 2^32 rows of it, times 2^32 points, fit 128 bits.
+const ONE: f64 = (1_u64 << 62) as f64;
+
+/// A row that was drawn, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The row.
+    pub row: u32,
+    /// How often it was drawn: once or more.
+    pub count: u32,
+}
+
+/// A draw with replacement that can be made again without rows that turned out to be unusable.
+///
+/// ```
+/// use karl_core::sample::{Copies, Copy, Sampler, Weighted};
+/// use karl_core::Keys;
+/// let (logs, keys) = ([0.0, f64::NEG_INFINITY, 0.0], Keys::of_indices(3));
+/// let mut copies = Copies::new(Weighted::by_logs(&logs, &keys)?, Sampler::Systematic, 10, 7, 1)?;
+/// assert_eq!(copies.rows(), [Copy { row: 0, count: 5 }, Copy { row: 2, count: 5 }]);
+/// copies.replace(&[0]);
+/// assert_eq!(copies.rows(), [Copy { row: 2, count: 10 }]);
+/// # Ok::<(), karl_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Copies<'a> {
+    line: Line<'a>,
+    sampler: Sampler,
+    seed: u64,
+    count: usize,
+    /// The row of each draw, and how often that draw was made before; one a draw.
+    draws: Vec<(u32, u32)>,
+    rows: Vec<Copy>,
+}
+
+impl<'a> Copies<'a> {
+    /// Draws `count` times.
+    ///
+    /// Cost: two passes over the rows, one `exp` each, and a sort of the points.
+    ///
+    /// # Errors
+    /// [`Error::Replacement`] for a sampler without replacement; [`Error::Length`] for more rows or draws than a `u32` can
+    /// count.
+    pub fn new(
+        rows: Weighted<'a>,
+        sampler: Sampler,
+        count: usize,
+        seed: u64,
+        threads: usize,
+    ) -> Result<Self> {
+        if !sampler.replaces() {
+            return Err(Error::Replacement { what: sampler.name(), replaces: false });
+        }
+        check_rows(rows.len())?;
+        check_rows(count)?;
+        let line = Line::new(rows, threads);
+        let mut copies = Self { line, sampler, seed, count, draws: Vec::new(), rows: Vec::new() };
+        copies.draw_all();
+        Ok(copies)
+    }
+
+    /// The rows that were drawn, in row order.
+    #[must_use]
+    pub fn rows(&self) -> &[Copy] {
+        &self.rows
+    }
+
+    /// The row of each draw in row order: copies stand side by side.
+    #[must_use]
+    pub fn drawn(&self) -> Vec<u32> {
+        let copies = |copy: &Copy| std::iter::repeat_n(copy.row, copy.count as usize);
+        self.rows.iter().flat_map(copies).collect()
+    }
+
+    /// Gives rows weight zero and makes the draw again: the points of [`systematic`](super::systematic) all anew, of
+    /// [`multinomial`](super::multinomial) those that had fallen on these rows.
+    ///
+    /// The law of what is drawn in the end is that of a draw from the other rows alone.
+    pub fn replace(&mut self, failed: &[u32]) {
+        self.line.without.extend(failed);
+        self.line.measure();
+        if self.sampler == Sampler::Multinomial {
+            self.draw_again();
+        } else {
+            self.draw_all();
+        }
+    }
+
+    fn draw_all(&mut self) {
+        let total = self.line.total;
+        let points = if total == 0 {
+            Vec::new()
+        } else if self.sampler == Sampler::Systematic {
+            systematic::points(total, self.count, self.seed)
+        } else {
+            (0..self.count).map(|draw| multinomial::point(total, draw, 0, self.seed)).collect()
+        };
+        self.draws = self.line.locate(&points).into_iter().map(|row| (row, 0)).collect();
+        self.tally();
+    }
+
+    /// Makes those draws again whose row is out.
+    fn draw_again(&mut self) {
+        let out = |row: u32| self.line.without.contains(&row);
+        let again: Vec<usize> = (0..self.draws.len()).filter(|&draw| out(self.draws[draw].0)).collect();
+        if self.line.total == 0 {
+            self.draws.clear();
+        } else {
+            let point =
+                |&draw: &usize| multinomial::point(self.line.total, draw, self.draws[draw].1 + 1, self.seed);
+            let rows = self.line.locate(&again.iter().map(point).collect::<Vec<_>>());
+            for (draw, row) in again.into_iter().zip(rows) {
+                self.draws[draw] = (row, self.draws[draw].1 + 1);
+            }
+        }
+        self.tally();
+    }
+
+    fn tally(&mut self) {
+        let mut rows: Vec<u32> = self.draws.iter().map(|&(row, _)| row).collect();
+        rows.sort_unstable();
+        let copy = |run: &[u32]| Copy { row: run[0], count: u32::try_from(run.len()).unwrap_or(u32::MAX) };
+        self.rows = rows.chunk_by(|a, b| a == b).map(copy).collect();
+    }
+}
+
+/// The weights of the rows laid end to end.
+#[derive(Debug)]
+struct Line<'a> {
+    rows: Weighted<'a>,
+    threads: usize,
+    /// Rows whose weight is taken as zero.
+    without: BTreeSet<u32>,
+    /// The largest log weight, so that the largest weight is 1.
+    top: f64,
+    /// Where each block of rows starts.
+    starts: Vec<u128>,
+    total: u128,
+}
+
+impl<'a> Line<'a> {
+    fn new(rows: Weighted<'a>, threads: usize) -> Self {
+        let tops = blocks::map(rows.len(), threads, |block| {
+            block.map(|row| rows.log(row)).fold(f64::NEG_INFINITY, f64::max)
+        });
+        let top = tops.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let mut line = Self { rows, threads, without: BTreeSet::new(), top, starts: Vec::new(), total: 0 };
+        line.measure();
+        line
+    }
+
+    /// Lays the weights out anew.
+    fn measure(&mut self) {
+        let lengths = blocks::map(self.rows.len(), self.threads, |block| {
+            block.map(|row| u128::from(self.weight(row))).sum::<u128>()
+        });
+        self.total = 0;
+        self.starts = lengths
+            .into_iter()
+            .map(|length| {
+                self.total += length;
+                self.total - length
+            })
+            .collect();
+    }
+
+    fn weight(&self, row: usize) -> u64 {
+        if !self.without.is_empty() && self.without.contains(&(numbered(row))) {
+            return 0;
+        }
+        let weight = libm::exp(self.rows.log(row) - self.top) * ONE;
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to 2^62; NaN is 0"
+        )]
+        let weight = weight as u64;
+        weight
+    }
+
+    /// The row on which each point falls; a point lies below the total.
+    fn locate(&self, points: &[u128]) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..numbered(points.len())).collect();
+        order.sort_unstable_by_key(|&at| points[at as usize]);
+        let found = blocks::map(self.rows.len(), self.threads, |block| {
+            let start = self.starts[block.start / BLOCK];
+            let end = self.starts.get(block.start / BLOCK + 1).copied().unwrap_or(self.total);
+            let from = order.partition_point(|&at| points[at as usize] < start);
+            let to = order.partition_point(|&at| points[at as usize] < end);
+            self.walk(block, start, order[from..to].iter().map(|&at| points[at as usize]))
+        });
+        let mut rows = vec![0; points.len()];
+        for (at, row) in order.into_iter().zip(found.into_iter().flatten()) {
+            rows[at as usize] = row;
+        }
+        rows
+    }
+
+    /// The rows of ascending points that fall on one block.
+    fn walk(
+        &self,
+        block: Range<usize>,
+        start: u128,
+        mut points: impl ExactSizeIterator<Item = u128>,
+    ) -> Vec<u32> {
+        let mut found = Vec::with_capacity(points.len());
+        let mut point = points.next();
+        let mut end = start;
+        for row in block {
+            if point.is_none() {
+                break;
+            }
+            end += u128::from(self.weight(row));
+            while point.is_some_and(|point| point < end) {
+                found.push(numbered(row));
+                point = points.next();
+            }
+        }
+        found
+    }
+}

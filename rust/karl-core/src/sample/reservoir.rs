@@ -1,0 +1,66 @@
+//! Drawing without replacement by keys that know of one row alone, so that a stream needs a buffer of k rows and no more.
+//!
+//! *Reservoir*: the k rows with the smallest uniforms. All rows are alike, and each set of k has the same probability.
+//!
+//! *Weighted reservoir*: the k rows that come first in a race of exponential waiting times,
+//!
+//! ```text
+//! t_i = -ln(u_i) / w_i,      w_i = exp(b s_i)      (Efraimidis and Spirakis 2006: u^(1/w), largest first)
+//! ```
+//!
+//! compared by `-ln t_i = b s_i - ln(-ln u_i)`, which is the Gumbel key without log Z: the law, and with the same seed the
+//! rows, of [`gumbel`](super::gumbel). Not the classic reservoirs, which replace a random place of the buffer: those
+//! follow the order of the stream, and a draw here follows the records alone.
+
+use std::ops::Range;
+
+use super::{Keyed, Ranked, Weighted};
+use crate::group::numbered;
+use crate::rng::{Purpose, uniform};
+
+/// Rows by ascending uniform.
+pub(super) struct Alike<'a> {
+    rows: Weighted<'a>,
+    seed: u64,
+}
+
+impl<'a> Alike<'a> {
+    pub(super) fn new(rows: Weighted<'a>, seed: u64) -> Self {
+        Self { rows, seed }
+    }
+}
+
+impl Keyed for Alike<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
+        for row in block.filter(|&row| self.rows.log(row) > f64::NEG_INFINITY) {
+            let key = -uniform(self.seed, self.rows.keys.get(row), Purpose::Draw);
+            if key >= least {
+                found.push(Ranked { key, row: numbered(row) });
+            }
+        }
+    }
+}
+
+/// Every row that has a weight, in row order: equal keys.
+pub(super) struct InOrder<'a>(Weighted<'a>);
+
+impl<'a> InOrder<'a> {
+    pub(super) fn new(rows: Weighted<'a>) -> Self {
+        Self(rows)
+    }
+}
+
+impl Keyed for InOrder<'_> {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
+        let kept = block.filter(|&row| self.0.log(row) > f64::NEG_INFINITY && least <= 0.0);
+        found.extend(kept.map(|row| Ranked { key: 0.0, row: numbered(row) }));
+    }
+}

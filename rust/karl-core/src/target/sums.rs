@@ -1,0 +1,189 @@
+//! The sums of exponentials under log Z and the effective sample size, at any inverse temperature.
+
+use super::Rows;
+use super::levels::levels;
+use crate::blocks;
+use crate::error::{Error, Result};
+use crate::exact::Share;
+use crate::group::{Groups, Scope, Scopes};
+
+/// Sums of one scope at one inverse temperature b, over its rows, with d = score - top.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sums {
+    /// `sum exp(b d)`; 1 or more, and 0 for a scope without rows.
+    first: Share,
+    /// `sum exp(2 b d)`.
+    second: Share,
+}
+
+impl Sums {
+    fn of(b: f64, below: f64) -> Self {
+        let weight = libm::exp(b * below);
+        Self { first: Share::of(weight), second: Share::of(weight * weight) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.first.add(other.first);
+        self.second.add(other.second);
+    }
+
+    /// `log sum exp(b d)`: log Z less `b * top`; minus infinity for a scope without rows.
+    pub(super) fn log(self) -> f64 {
+        libm::log(self.first.value())
+    }
+
+    /// The weight of one row at the top, of a total of 1; 0 for a scope without rows.
+    pub(super) fn top_weight(self) -> f64 {
+        if self.first == Share::default() { 0.0 } else { 1.0 / self.first.value() }
+    }
+
+    /// `sum w^2` over the rows, of a total of 1.
+    fn concentration(self) -> f64 {
+        let first = self.first.value();
+        (self.second.value() / (first * first)).min(1.0)
+    }
+}
+
+/// What the sums of all scopes need besides b: computed once.
+pub(super) struct Scale<'a> {
+    pub(super) rows: Rows<'a>,
+    threads: usize,
+    /// The largest score of each scope that has a number; minus infinity for one without rows.
+    pub(super) tops: Vec<f64>,
+    /// Rows that are a scope of their own.
+    pub(super) alone: usize,
+    /// Rows that take part.
+    pub(super) kept: usize,
+    /// Largest less smallest score over all scopes; 0 for no rows.
+    pub(super) spread: f64,
+    /// The distinct scores below the top and how many rows have each, where there are few and one scope.
+    levels: Option<Vec<(f64, u32)>>,
+}
+
+impl<'a> Scale<'a> {
+    /// Cost: two passes. Fails where the spread is beyond f64.
+    pub(super) fn new(rows: Rows<'a>, threads: usize) -> Result<Self> {
+        let seen = blocks::map(rows.len(), threads, |block| Seen::of(rows, block));
+        let Seen { kept, alone, low, high } = seen.into_iter().fold(Seen::NOTHING, Seen::merge);
+        let spread = if kept == 0 { 0.0 } else { high - low };
+        if !spread.is_finite() {
+            return Err(Error::NotFinite { what: "spread of the scores", index: 0, value: spread });
+        }
+        let tops = match rows.scopes.groups() {
+            None => vec![high; usize::from(!rows.is_empty())],
+            Some(groups) => tops(rows, groups, threads),
+        };
+        Ok(Self { rows, threads, tops, alone, kept, spread, levels: None })
+    }
+
+    /// Looks for levels, which make every later sum over one scope nearly free.
+    pub(super) fn with_levels(mut self) -> Self {
+        if let (Scopes::Whole, Some(&top)) = (self.rows.scopes, self.tops.first()) {
+            self.levels = levels(self.rows, top);
+        }
+        self
+    }
+
+    /// The sums of each scope that has a number.
+    pub(super) fn sums(&self, b: f64) -> Vec<Sums> {
+        let (rows, tops) = (self.rows, &self.tops);
+        let add = |sums: &mut Sums, scope: usize, row: usize| {
+            let score = rows.score(row);
+            if !score.is_nan() {
+                sums.add(Sums::of(b, score - tops[scope]));
+            }
+        };
+        match (rows.scopes.groups(), &self.levels) {
+            (Some(groups), _) => groups.fold(self.threads, Sums::default(), add),
+            (None, Some(levels)) => vec![sum(levels.iter().map(|&(below, count)| {
+                let Sums { first, second } = Sums::of(b, below);
+                Sums { first: first.times(count), second: second.times(count) }
+            }))],
+            (None, None) if rows.is_empty() => Vec::new(),
+            (None, None) => vec![sum(blocks::map(rows.len(), self.threads, |block| {
+                let mut sums = Sums::default();
+                block.for_each(|row| add(&mut sums, 0, row));
+                sums
+            })
+            .into_iter())],
+        }
+    }
+
+    /// Scopes that have rows.
+    pub(super) fn filled(&self) -> usize {
+        self.alone + self.tops.iter().filter(|&&top| top > f64::NEG_INFINITY).count()
+    }
+
+    /// Effective sample size over all scopes, each of total weight 1; 0 for no rows.
+    ///
+    /// ```text
+    /// ess = S^2 / sum_s (sum_i exp(2 b s_i)) / (sum_i exp(b s_i))^2,    S = scopes that have rows
+    /// ```
+    ///
+    /// It never rises with b >= 0, for the log of each summand has the slope `2 (E_2b[s] - E_b[s]) >= 0`: that is
+    /// what makes a search by brackets right.
+    pub(super) fn ess(&self, sums: &[Sums]) -> f64 {
+        if self.kept == 0 {
+            return 0.0;
+        }
+        let mut concentration = Share::of(1.0);
+        concentration.0 *= self.alone as u128;
+        for sums in sums.iter().filter(|sums| sums.first != Share::default()) {
+            concentration.add(Share::of(sums.concentration()));
+        }
+        let scopes = self.filled() as f64;
+        scopes * scopes / concentration.value()
+    }
+
+    /// The effective sample size as a share of the kept rows; 0 for no rows.
+    pub(super) fn share(&self, b: f64) -> f64 {
+        if self.kept == 0 { 0.0 } else { self.ess(&self.sums(b)) / self.kept as f64 }
+    }
+}
+
+fn sum(parts: impl Iterator<Item = Sums>) -> Sums {
+    let mut total = Sums::default();
+    parts.for_each(|part| total.add(part));
+    total
+}
+
+fn tops(rows: Rows<'_>, groups: &Groups<'_>, threads: usize) -> Vec<f64> {
+    // `max` gives the other operand for a NaN.
+    groups.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rows.score(row)))
+}
+
+/// How many rows take part, and between which scores.
+#[derive(Clone, Copy)]
+struct Seen {
+    kept: usize,
+    alone: usize,
+    low: f64,
+    high: f64,
+}
+
+impl Seen {
+    const NOTHING: Self = Self { kept: 0, alone: 0, low: f64::INFINITY, high: f64::NEG_INFINITY };
+
+    fn of(rows: Rows<'_>, block: std::ops::Range<usize>) -> Self {
+        let mut seen = Self::NOTHING;
+        for row in block {
+            let score = rows.score(row);
+            if !score.is_nan() {
+                seen.kept += 1;
+                seen.alone += usize::from(rows.scopes.of(row) == Some(Scope::Alone));
+                seen.low = seen.low.min(score);
+                seen.high = seen.high.max(score);
+            }
+        }
+        seen
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self {
+            kept: self.kept + other.kept,
+            alone: self.alone + other.alone,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+}

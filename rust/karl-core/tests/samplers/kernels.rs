@@ -1,0 +1,69 @@
+//! The one-pass kernels for arrays: their laws, and their pinned rows.
+
+use karl_core::sample::algorithm_l::{Jumps, reservoir, stream};
+use karl_core::sample::exp_jumps::{by_logs, weighted_reservoir};
+
+use super::{assert_follows, assert_rejected, logs, ordered};
+
+const SEEDS: u64 = 40_000;
+
+#[test]
+fn algorithm_l_takes_every_set_alike() {
+    // Sets of 2 of 6, by their two numbers.
+    let pairs: Vec<[u64; 2]> = (0..6).flat_map(|a| (a + 1..6).map(move |b| [a, b])).collect();
+    let mut counts = vec![0.0; pairs.len()];
+    for seed in 0..SEEDS {
+        let mut drawn = reservoir(0..6_u64, 2, stream(seed));
+        drawn.sort_unstable();
+        counts[pairs.iter().position(|pair| *pair == drawn[..]).unwrap()] += 1.0;
+    }
+    assert_follows(&counts, &[1.0 / 15.0; 15], "Algorithm L");
+    let front: Vec<f64> = pairs.iter().map(|pair| if pair[0] == 0 { 0.08 } else { 0.06 }).collect();
+    assert_rejected(&counts, &front, "one that favours the front");
+}
+
+#[test]
+fn exponential_jumps_are_plackett_luce() {
+    let weights = [1.0, 2.0, 3.0, 4.0, 0.5];
+    let draws = |seed| by_logs(&logs(&weights), 2, seed).unwrap();
+    let (counts, law) = ordered(&weights, 2, (0..SEEDS).map(draws));
+    assert_follows(&counts, &law, "A-ExpJ");
+    let squared: Vec<f64> = weights.iter().map(|weight| weight * weight).collect();
+    let (_, wrong) = ordered(&squared, 2, std::iter::empty());
+    assert_rejected(&counts, &wrong, "squared weights");
+}
+
+#[test]
+fn a_reservoir_larger_than_its_stream_holds_all_of_it() {
+    assert_eq!(reservoir(0..4, 9, stream(1)), [0, 1, 2, 3]);
+    assert!(reservoir(0..4, 0, stream(1)).is_empty());
+    let mut all = by_logs(&[0.0, f64::NEG_INFINITY, -3.0], 9, 1).unwrap();
+    all.sort_unstable();
+    assert_eq!(all, [0, 2], "and nothing without weight");
+    assert!(weighted_reservoir([('a', 1.0)], 0, stream(1)).is_empty());
+    assert!(by_logs(&[f64::NAN], 1, 1).is_err());
+}
+
+#[test]
+fn a_long_stream_costs_few_numbers() {
+    let mut used = 0;
+    let mut numbers = stream(5);
+    reservoir(0..1_000_000, 10, || {
+        used += 1;
+        numbers()
+    });
+    // About 3 k ln(n / k) = 345.
+    assert!(used < 1_000, "{used}");
+    assert!(Jumps::new(1, stream(1)).take(100).all(|jump| jump.slot == 0));
+}
+
+/// A change here is a breaking change: say so in the changelog.
+#[test]
+fn the_rows_of_seed_7_are_these() {
+    assert_eq!(reservoir(0..1_000, 5, stream(7)), UNIFORM);
+    let logs: Vec<f64> = (0..100).map(|row| f64::from(row * 37 % 48) / 12.0).collect();
+    assert_eq!(by_logs(&logs, 5, 7).unwrap(), WEIGHTED);
+}
+
+const UNIFORM: [u64; 5] = [44, 155, 154, 254, 652];
+const WEIGHTED: [u32; 5] = [36, 22, 19, 58, 80];

@@ -1,0 +1,126 @@
+//! A draw without replacement, one row after another, that passes over what may not be drawn.
+
+use std::collections::HashMap;
+
+use karl_core::sample::{Ranked, Ranking};
+
+/// How many rows each stratum may have.
+#[derive(Clone, Debug)]
+pub struct Strata<'a> {
+    /// The stratum of each row; a row whose code has no budget is in the last. `[B]`
+    pub codes: &'a [u32],
+    /// One budget a code, and one for the rows without.
+    pub budgets: Vec<u64>,
+}
+
+impl Strata<'_> {
+    /// Which budget a row counts under.
+    #[must_use]
+    pub fn of(&self, row: u32) -> usize {
+        let last = self.budgets.len().saturating_sub(1);
+        self.codes.get(row as usize).map_or(last, |&code| (code as usize).min(last))
+    }
+}
+
+/// What a draw may have at most.
+pub(super) struct Limits<'a> {
+    /// The group of each row.
+    pub(super) groups: &'a [u32],
+    /// Rows of one group.
+    pub(super) most: Option<usize>,
+    /// Rows of each stratum.
+    pub(super) strata: Option<Strata<'a>>,
+}
+
+/// What a draw has of each group and stratum so far; it grows with the rows that were drawn, not with the log.
+#[derive(Default)]
+struct Had {
+    groups: HashMap<u32, usize>,
+    strata: HashMap<usize, u64>,
+}
+
+/// What becomes of a row.
+enum Fate {
+    Drawn,
+    OverCap,
+    OverBudget,
+}
+
+impl Had {
+    fn meet(&mut self, row: u32, limits: &Limits<'_>) -> Fate {
+        let stratum = limits.strata.as_ref().map(|strata| (strata.of(row), &strata.budgets));
+        let room = |&(at, budgets): &(usize, &Vec<u64>)| {
+            self.strata.get(&at).copied().unwrap_or(0) < budgets.get(at).copied().unwrap_or(0)
+        };
+        if !stratum.as_ref().is_none_or(room) {
+            return Fate::OverBudget;
+        }
+        let group = limits.groups.get(row as usize).filter(|&&code| code != crate::category::NONE);
+        if let (Some(most), Some(&group)) = (limits.most, group) {
+            let had = self.groups.entry(group).or_default();
+            if *had >= most {
+                return Fate::OverCap;
+            }
+            *had += 1;
+        }
+        if let Some((at, _)) = stratum {
+            *self.strata.entry(at).or_default() += 1;
+        }
+        Fate::Drawn
+    }
+}
+
+/// Where a walk along a ranking has come to.
+#[derive(Default)]
+pub(super) struct Walked {
+    /// The rows that were drawn, in the order of the draw.
+    pub(super) rows: Vec<u32>,
+    /// The next that would be.
+    pub(super) spare: Vec<u32>,
+    /// Rows that failed before the last was drawn.
+    pub(super) flawed: Vec<u32>,
+    /// Rows that were passed over before it because their group had its share.
+    pub(super) over_cap: u64,
+    /// The key of the next row.
+    pub(super) threshold: Option<f64>,
+}
+
+/// Walks until `count` rows and `spare` more are drawn, or none is left.
+pub(super) fn walk(
+    ranking: &mut Ranking<'_>,
+    count: usize,
+    spare: usize,
+    limits: &Limits<'_>,
+    failed: impl Fn(u32) -> bool,
+) -> Walked {
+    let (mut walked, mut had) = (Walked::default(), Had::default());
+    let mut at = 0;
+    let mut reach = count.saturating_add(spare).saturating_add(1);
+    loop {
+        let met = ranking.reach(reach);
+        for &Ranked { key, row } in &met[at..] {
+            let drawing = walked.rows.len() < count;
+            if failed(row) {
+                walked.flawed.extend(drawing.then_some(row));
+                continue;
+            }
+            match had.meet(row, limits) {
+                Fate::OverCap => walked.over_cap += u64::from(drawing),
+                Fate::OverBudget => {}
+                Fate::Drawn if drawing => walked.rows.push(row),
+                Fate::Drawn => {
+                    walked.threshold.get_or_insert(key);
+                    if walked.spare.len() >= spare {
+                        return walked;
+                    }
+                    walked.spare.push(row);
+                }
+            }
+        }
+        if met.len() < reach {
+            return walked;
+        }
+        at = met.len();
+        reach = reach.saturating_mul(2);
+    }
+}

@@ -1,0 +1,206 @@
+"""Every sampler through the whole job: its law's bounds, its accounting, and what becomes of a row that fails."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import karl_fast
+from karl_fast.errors import UsageError
+from karl_fast.settings import DEALS, REPLACING
+from tests import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WITHOUT = ("gumbel", "weighted-reservoir", "reservoir")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    found = [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in rows_of(file)]
+    return [row["karl_fast"] for row in found]
+
+
+def rows_of(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines()
+
+
+def log(tmp_path: Path, count: int = 60) -> Path:
+    return rows.write(tmp_path / "log.jsonl", rows.records(count))
+
+
+@pytest.mark.parametrize("sampler", REPLACING)
+def test_copies_are_lines_that_say_how_many_there_are(sampler: str, tmp_path: Path) -> None:
+    drawn = karl_fast.sample(log(tmp_path), tmp_path / "out", k=200, sampler=sampler, inverse_temperature=3.0)
+    stamps = lines(tmp_path / "out")
+    counts = Counter(stamp["id"] for stamp in stamps)
+    assert len(stamps) == drawn.manifest["draw"]["rows"] == 200
+    assert len(counts) == drawn.manifest["draw"]["distinct_rows"] < 200
+    assert all(stamp["copies"] == counts[stamp["id"]] for stamp in stamps)
+    if sampler == "systematic":
+        for stamp in stamps:
+            assert abs(stamp["copies"] - 200 * np.exp(stamp["log_weight"])) < 1 + 1e-6
+    assert drawn.manifest["draw"]["threshold"] is None
+
+
+@pytest.mark.parametrize("sampler", REPLACING)
+def test_copies_of_a_row_are_in_one_split_and_not_side_by_side(sampler: str, tmp_path: Path) -> None:
+    karl_fast.sample(log(tmp_path), tmp_path / "out", k=300, sampler=sampler, split=(0.5, 0.5, 0.0))
+    homes: dict[str, set[str]] = {}
+    beside = 0
+    for name in ("train", "valid"):
+        ids = [json.loads(row)["karl_fast"]["id"] for row in rows_of(tmp_path / "out" / f"{name}.jsonl")]
+        beside += sum(a == b for a, b in zip(ids, ids[1:], strict=False))
+        for row in ids:
+            homes.setdefault(row, set()).add(name)
+    assert all(len(found) == 1 for found in homes.values())
+    # In row order every copy but a row's first would be: 240 of 300.
+    assert beside < 60
+
+
+@pytest.mark.parametrize("sampler", REPLACING)
+def test_a_row_that_fails_has_weight_zero_and_the_draw_is_made_again(sampler: str, tmp_path: Path) -> None:
+    records = rows.records(40)
+    broken = {record["id"] for record in records[::3]}
+    for record in records[::3]:
+        record["messages"] = [{"role": "user", "content": "no answer"}]
+    path = rows.write(tmp_path / "log.jsonl", records)
+    drawn = karl_fast.sample(path, tmp_path / "out", k=500, sampler=sampler, inverse_temperature=0.0).manifest
+    stamps = lines(tmp_path / "out")
+    assert len(stamps) == 500 and not broken & {stamp["id"] for stamp in stamps}
+    assert sum(drawn["draw"]["failed"].values()) <= len(broken)
+    if sampler == "systematic":
+        good = 40 - len(broken)
+        assert {stamp["copies"] for stamp in stamps} <= {500 // good, 500 // good + 1}
+
+
+def test_a_weighted_reservoir_holds_the_rows_of_a_gumbel_draw(tmp_path: Path) -> None:
+    for seed in range(5):
+        found = [
+            {
+                stamp["id"]
+                for stamp in lines_of(log(tmp_path), sampler=sampler, k=15, seed=seed, inverse_temperature=4.0)
+            }
+            for sampler in ("gumbel", "weighted-reservoir")
+        ]
+        assert found[0] == found[1]
+
+
+def lines_of(path: Path, **choices: Any) -> list[dict[str, Any]]:
+    return [json.loads(line)["karl_fast"] for line in karl_fast.sample(path, None, **choices).lines()]
+
+
+def test_a_reservoir_is_the_rows_with_the_smallest_uniforms(tmp_path: Path) -> None:
+    path = log(tmp_path)
+    columns = karl_fast.read(path)
+    uniforms = karl_fast.uniforms(len(columns), seed=3, purpose="draw", keys=columns.keys)
+    smallest = np.sort(uniforms)[:12]
+    kept = np.isin(uniforms, smallest)
+    drawn = karl_fast.sample(path, None, k=12, sampler="reservoir", seed=3)
+    assert sorted(drawn.draft.facts()["rows"]) == np.flatnonzero(kept).tolist()
+    assert drawn.manifest["target"]["inverse_temperature"] == 0
+
+
+@pytest.mark.parametrize("sampler", [*WITHOUT, *REPLACING, "all"])
+def test_the_draw_of_arrays_is_the_draw_of_the_job(sampler: Any, tmp_path: Path) -> None:
+    path = log(tmp_path)
+    columns = karl_fast.read(path)
+    choices: dict[str, Any] = {} if sampler == "reservoir" else {"inverse_temperature": 2.0}
+    count = {} if sampler == "all" else {"k": 20}
+    job = karl_fast.sample(path, None, sampler=sampler, seed=9, **choices, **count).draft.facts()["rows"]
+    target = karl_fast.boltzmann(columns.rewards, inverse_temperature=2.0)
+    k = 20 if count else len(columns)
+    drawn = karl_fast.draw(target.log_weights, k, sampler=sampler, seed=9, keys=columns.keys)
+    assert drawn.tolist() == job
+
+
+@pytest.mark.parametrize("deal", DEALS)
+def test_strata_get_what_they_were_dealt(deal: str, tmp_path: Path) -> None:
+    records = rows.records(90)
+    for at, record in enumerate(records):
+        record["domain"] = "abc"[0 if at < 60 else 1 if at < 85 else 2]
+    path = rows.write(tmp_path / "log.jsonl", records)
+    drawn = karl_fast.sample(path, None, k=24, per={"domain": deal}, inverse_temperature=1.0).manifest["draw"]
+    wanted = {"equal": [10, 9, 5], "proportional": [16, 7, 1], "sqrt": [12, 8, 4]}[deal]
+    strata = drawn["strata"]["by_name"]
+    assert [strata[name]["asked"] for name in "abc"] == wanted == [strata[name]["drawn"] for name in "abc"]
+    assert [strata[name]["kept"] for name in "abc"] == [60, 25, 5]
+    assert drawn["threshold"] is None
+
+
+def test_a_failed_row_is_replaced_within_its_stratum(tmp_path: Path) -> None:
+    records = rows.records(60)
+    for at, record in enumerate(records):
+        record["domain"] = "ab"[at % 2]
+        if at % 3 == 0:
+            record["messages"] = [{"role": "user", "content": "no answer"}]
+    path = rows.write(tmp_path / "log.jsonl", records)
+    drawn = karl_fast.sample(path, None, k=30, per={"domain": "equal"}).manifest["draw"]
+    assert drawn["failed"]
+    assert [one["drawn"] for one in drawn["strata"]["by_name"].values()] == [15, 15]
+
+
+def test_strata_are_drawn_by_the_same_keys(tmp_path: Path) -> None:
+    """Within a stratum the draw is that of the stratum alone: its largest keys."""
+    records = rows.records(80)
+    for at, record in enumerate(records):
+        record["domain"] = "ab"[at % 2]
+    path = rows.write(tmp_path / "log.jsonl", records)
+    columns = karl_fast.read(path)
+    target = karl_fast.boltzmann(columns.rewards, inverse_temperature=2.0)
+    drawn = karl_fast.sample(path, None, k=20, per={"domain": "equal"}, inverse_temperature=2.0).draft.facts()["rows"]
+    for code in (0, 1):
+        inside = np.where(columns.domains == code, target.log_weights, -np.inf)
+        alone = karl_fast.draw(inside, 10, keys=columns.keys)
+        assert [row for row in drawn if columns.domains[row] == code] == alone.tolist()
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"sampler": "reservoir", "ess": 0.5}, "no use for ess"),
+        ({"sampler": "reservoir", "score": "zscore"}, "no use for score"),
+        ({"sampler": "reservoir", "inverse_temperature": 1.0}, "no use for inverse_temperature"),
+        ({"sampler": "weighted-reservoir", "partition_by": "group"}, "partition_by global alone"),
+        ({"sampler": "systematic", "max_per_group": 1}, "max_per_group would break"),
+        ({"sampler": "multinomial", "per": {"domain": "equal"}}, "per needs a sampler"),
+        ({"sampler": "all", "per": {"domain": "equal"}}, "per needs a sampler"),
+        ({"per": {"domain": "evenly"}}, "per deals 'evenly'"),
+        ({"per": {"language": "equal"}}, "per names 'language'"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        karl_fast.Settings(**choices)
+
+
+def test_strata_without_a_domain_are_refused(tmp_path: Path) -> None:
+    records = [{key: value for key, value in record.items() if key != "domain"} for record in rows.records(8)]
+    with pytest.raises(UsageError, match="no record has one"):
+        karl_fast.sample(rows.write(tmp_path / "log.jsonl", records), None, k=2, per={"domain": "equal"})
+
+
+def test_more_may_be_drawn_with_replacement_than_there_are_rows(tmp_path: Path) -> None:
+    drawn = karl_fast.sample(log(tmp_path, 8), None, k=1000, sampler="multinomial").manifest["draw"]
+    assert (drawn["rows"], drawn["rows_wanted"]) == (1000, 1000)
+
+
+def test_rows_given_twice_are_written_twice(tmp_path: Path) -> None:
+    columns = karl_fast.read(log(tmp_path))
+    chosen = np.array([5, 3, 5, 5, 8], dtype=np.int64)
+    manifest = karl_fast.export(columns, chosen, tmp_path / "out")
+    stamps = lines(tmp_path / "out")
+    assert sorted(stamp["copies"] for stamp in stamps) == [1, 1, 3, 3, 3]
+    assert (manifest["draw"]["rows"], manifest["draw"]["distinct_rows"]) == (5, 3)
+
+
+def test_one_pass_kernels_draw_each_row_once() -> None:
+    assert len(set(karl_fast.reservoir(10_000, 50, seed=1).tolist())) == 50
+    weights = np.log(np.arange(1000.0) + 1)
+    weights[:500] = -np.inf
+    drawn = karl_fast.weighted_reservoir(weights, 600, seed=1)
+    assert sorted(drawn.tolist()) == list(range(500, 1000))
