@@ -1,12 +1,13 @@
 //! The second pass: the bytes of the chosen records, and only theirs.
 
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use karl_core::rng::id128;
 
 use crate::error::{Error, Result};
 use crate::log::{Log, Place};
-use crate::source::{Codec, Source, is_damage};
+use crate::source::{Codec, Source, Stream, is_damage};
 use crate::watch::Watch;
 
 /// Reads records again, as they came; the result is in the order of `rows`.
@@ -22,7 +23,8 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
     let mut records = vec![Vec::new(); rows.len()];
     for of_one_file in order.chunk_by(|&a, &b| place(a).input == place(b).input) {
         let source = &log.inputs[place(of_one_file[0]).input as usize].source;
-        let mut reader = Reader::open(source)?;
+        let first = place(of_one_file[0]);
+        let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
         let mut last = None;
         for &at in of_one_file {
             // A packed file is read forwards only: a row that is asked for again is copied.
@@ -32,7 +34,9 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
                 continue;
             }
             let place = place(at);
-            let record = reader.record(place).map_err(|error| failure(source, place, error))?;
+            let record = reader.record(place);
+            watch.advance(0)?;
+            let record = record.map_err(|error| failure("read", source, place, error))?;
             if id128(&record) != log.digests[rows[at] as usize] {
                 return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
             }
@@ -50,24 +54,25 @@ fn check(rows: &[u32], count: usize) -> Result<()> {
     }
 }
 
-fn failure(source: &Source, place: Place, error: io::Error) -> Error {
-    if is_damage(&error) {
+/// A file that is gone or ends early is no longer what it was.
+fn failure(doing: &'static str, source: &Source, place: Place, error: io::Error) -> Error {
+    if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
         return Error::Changed { path: source.path.clone(), offset: place.offset };
     }
-    Error::io("read", &source.path, error)
+    Error::io(doing, &source.path, error)
 }
 
 /// A file read at rising offsets: by seeking where it is plain, by unpacking again where it is packed.
-enum Reader {
-    Plain(std::fs::File),
-    Packed { stream: Box<dyn Read + Send>, at: u64 },
+enum Reader<'w> {
+    Plain(File),
+    Packed { stream: Stream<'w>, at: u64 },
 }
 
-impl Reader {
-    fn open(source: &Source) -> Result<Self> {
+impl<'w> Reader<'w> {
+    fn open(source: &Source, watch: &'w Watch) -> io::Result<Self> {
         Ok(match source.codec {
-            Codec::Plain => Self::Plain(source.reader_at(0)?),
-            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.reader()?, at: 0 },
+            Codec::Plain => Self::Plain(File::open(&source.path)?),
+            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.stream(watch)?, at: 0 },
         })
     }
 

@@ -13,10 +13,7 @@ use crate::category::Category;
 use crate::error::Result;
 use crate::layout::Input;
 use crate::read::Settings;
-use crate::scan::{Bad, Chunk, Reason};
-
-/// How many places of bad rows are kept for each file; all are counted.
-const PLACES_KEPT: usize = 20;
+use crate::scan::{Bad, Chunk, PLACES_KEPT, Reason};
 
 /// What was found in one file.
 #[derive(Clone, Debug, Default)]
@@ -179,13 +176,13 @@ fn keys(ids: impl Iterator<Item = u128>) -> Vec<Key> {
 
 impl Account {
     fn add(&mut self, chunk: &Chunk, lines_before: u64) {
-        self.read += (chunk.id.len() + chunk.bad.len()) as u64;
-        for bad in &chunk.bad {
-            *self.bad.entry(bad.reason).or_default() += 1;
+        self.read += chunk.id.len() as u64 + chunk.bad.values().sum::<u64>();
+        for (&reason, count) in &chunk.bad {
+            *self.bad.entry(reason).or_default() += count;
         }
         let room = PLACES_KEPT - self.places.len();
         self.places
-            .extend(chunk.bad.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
+            .extend(chunk.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
         self.blank += chunk.blank;
         self.welded += chunk.welded;
         self.duplicate_keys += chunk.duplicate_keys;

@@ -5,7 +5,7 @@
 //! and ranges, so nothing depends on which thread was faster; [`crate::log`] then puts the rows in an order that
 //! does not depend on the files either.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -13,8 +13,8 @@ use std::thread;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
-use crate::scan::{Bad, Chunk, Reason, Scanner};
-use crate::source::{Codec, Source, is_damage};
+use crate::scan::{Chunk, Reason, Scanner};
+use crate::source::{Codec, Source, Stream, Watched, is_damage};
 use crate::split::{Elements, Lines, Piece, Until};
 use crate::watch::Watch;
 
@@ -50,9 +50,10 @@ pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<
 pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
     let (mut inputs, mut skipped) = (Vec::new(), Vec::new());
     for source in sources {
-        watch.advance(0)?;
         let optional = source.optional;
-        match probe(source, &settings.wishes) {
+        let probed = probe(source, &settings.wishes, watch);
+        watch.advance(0)?;
+        match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
             probed => inputs.push(probed?),
         }
@@ -81,7 +82,11 @@ fn ranges(input: usize, file: &Input, length: u64) -> Vec<Task> {
         return vec![Task { input, start: 0, end: u64::MAX }];
     }
     let size = file.source.size;
-    let count = size.div_ceil(length).max(1);
+    if size == 0 {
+        // Nothing, or a file of the system's that does not tell its size.
+        return vec![Task { input, start: 0, end: u64::MAX }];
+    }
+    let count = size.div_ceil(length);
     let range = |at: u64| Task { input, start: at * length, end: size.min((at + 1).saturating_mul(length)) };
     (0..count).map(range).collect()
 }
@@ -124,39 +129,30 @@ fn chunk(input: &Input, task: Task, settings: &Settings, watch: &Watch) -> Resul
     let mut chunk = scanner.chunk();
     let limit = settings.wishes.max_line_bytes;
     let read = match input.layout {
-        Layout::Lines => lines(input, task, limit).and_then(|mut lines| {
+        Layout::Lines => lines(input, task, limit, watch).and_then(|mut lines| {
             while let Some(piece) = lines.next().map_err(Fail::Read)? {
                 take(&piece, &mut scanner, &mut chunk, watch)?;
             }
             Ok(())
         }),
-        _ => elements(input, limit).and_then(|mut elements| {
+        _ => elements(input, limit, watch).and_then(|mut elements| {
             while let Some(piece) = elements.next().map_err(Fail::Read)? {
                 take(&piece, &mut scanner, &mut chunk, watch)?;
             }
             Ok(())
         }),
     };
+    watch.advance(0)?;
     match read {
         Err(Fail::Read(error)) if input.source.codec != Codec::Plain && is_damage(&error) => {
-            chunk.bad.push(Bad {
-                reason: Reason::DamagedStream,
-                line: chunk.lines + 1,
-                offset: reached(&chunk),
-            });
+            chunk.lines += 1;
+            chunk.bad(chunk.reached(), Reason::DamagedStream);
         }
         Err(Fail::Read(error)) => return Err(Error::io("read", &input.source.path, error)),
         Err(Fail::Other(error)) => return Err(error),
         Ok(()) => {}
     }
     Ok(chunk)
-}
-
-/// How far a chunk's rows come in its file.
-fn reached(chunk: &Chunk) -> u64 {
-    let record =
-        chunk.offset.last().zip(chunk.length.last()).map_or(0, |(at, length)| at + u64::from(*length));
-    record.max(chunk.bad.last().map_or(0, |bad| bad.offset))
 }
 
 fn take(
@@ -175,23 +171,33 @@ enum Fail {
     Other(Error),
 }
 
-fn lines(input: &Input, task: Task, limit: usize) -> std::result::Result<Lines<Box<dyn Read + Send>>, Fail> {
+fn lines<'w>(
+    input: &Input,
+    task: Task,
+    limit: usize,
+    watch: &'w Watch,
+) -> std::result::Result<Lines<Stream<'w>>, Fail> {
     if task.start == 0 {
-        let reader = input.source.reader().map_err(Fail::Other)?;
+        let reader = input.source.reader(watch).map_err(Fail::Other)?;
         let mut lines = Lines::new(reader, 0, task.end, limit);
         lines.skip_mark().map_err(Fail::Read)?;
         return Ok(lines);
     }
     // One byte back: a line that begins exactly at the cut is this range's.
     let start = task.start - 1;
-    let reader: Box<dyn Read + Send> = Box::new(input.source.reader_at(start).map_err(Fail::Other)?);
+    let file = input.source.reader_at(start).map_err(Fail::Other)?;
+    let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(Fail::Read)?;
     Ok(lines)
 }
 
-fn elements(input: &Input, limit: usize) -> std::result::Result<Elements<Box<dyn Read + Send>>, Fail> {
-    let window = records(input).map_err(Fail::Read)?;
+fn elements<'w>(
+    input: &Input,
+    limit: usize,
+    watch: &'w Watch,
+) -> std::result::Result<Elements<Stream<'w>>, Fail> {
+    let window = records(input, watch).map_err(Fail::Read)?;
     let until = match input.layout {
         Layout::Array => Until::BracketThenStream,
         Layout::Member(_) => Until::Bracket,

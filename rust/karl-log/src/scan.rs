@@ -1,6 +1,7 @@
 //! One record's text to one row of columns, or to a reason why not.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use karl_core::rng::id128;
@@ -70,6 +71,9 @@ pub struct Bad {
     pub offset: u64,
 }
 
+/// How many places of bad rows are kept for each file; all are counted.
+pub(crate) const PLACES_KEPT: usize = 20;
+
 /// Rows with the values that were wanted, in the order they were read.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
@@ -83,7 +87,11 @@ pub(crate) struct Chunk {
     pub(crate) domain: Category,
     pub(crate) partition: Category,
     pub(crate) fingerprint: Vec<u128>,
-    pub(crate) bad: Vec<Bad>,
+    /// Rows that are no records, by reason.
+    pub(crate) bad: BTreeMap<Reason, u64>,
+    /// The first of them; there may be as many as there are bytes.
+    pub(crate) places: Vec<Bad>,
+    pub(crate) last_bad: u64,
     pub(crate) lines: u64,
     pub(crate) blank: u64,
     pub(crate) welded: u64,
@@ -249,8 +257,19 @@ impl Scanner {
 }
 
 impl Chunk {
-    fn bad(&mut self, offset: u64, reason: Reason) {
-        self.bad.push(Bad { reason, line: self.lines, offset });
+    /// Counts a row that is no record.
+    pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
+        *self.bad.entry(reason).or_default() += 1;
+        if self.places.len() < PLACES_KEPT {
+            self.places.push(Bad { reason, line: self.lines, offset });
+        }
+        self.last_bad = offset;
+    }
+
+    /// How far its rows come in its file.
+    pub(crate) fn reached(&self) -> u64 {
+        let end = |(at, length): (&u64, &u32)| at + u64::from(*length);
+        self.offset.last().zip(self.length.last()).map_or(0, end).max(self.last_bad)
     }
 }
 

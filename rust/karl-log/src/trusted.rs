@@ -6,9 +6,12 @@
 //! number keeps its digits, so that nothing is rounded on the way through (only `1E5` becomes `1e+5`).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use memchr::memchr;
-use serde_json::Value;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::field::{Path, skip_space, skip_string, unescape};
 
@@ -18,6 +21,18 @@ use crate::field::{Path, skip_space, skip_string, unescape};
 /// What `serde_json` found, and where; also a key that `serde_json` takes for its own sign of a number or of raw
 /// text, which it would not read as the key that it is.
 pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
+    read(record)
+}
+
+/// How many keys of an object are looked at.
+const KEYS_MAX: usize = 1 << 16;
+
+/// The first keys of an object, each once; its values are not built: they may take many times their text.
+pub(crate) fn keys(record: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    read(record).map(|Keys(keys)| keys.into_iter().map(|(key, _)| key).collect())
+}
+
+fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
     if reserved(record) {
         return Err(serde::de::Error::custom("a key that serde_json reserves"));
     }
@@ -25,6 +40,34 @@ pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
         Cow::Borrowed(_) => Err(error),
         Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
     })
+}
+
+struct Keys(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+struct KeysVisitor;
+
+impl<'de> Visitor<'de> for KeysVisitor {
+    type Value = Keys;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+        let mut keys = Map::new();
+        while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+            if keys.len() < KEYS_MAX {
+                keys.insert(key, Value::Null);
+            }
+        }
+        Ok(Keys(keys))
+    }
 }
 
 /// The value at a path; `None` where a key is absent or something on the way is no object.

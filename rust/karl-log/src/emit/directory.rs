@@ -25,6 +25,13 @@ pub const MANIFEST: &str = "manifest.json";
 /// All that an output of ours holds.
 const FILES: [&str; 4] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST];
 
+/// The largest file that is looked into for a manifest of ours, in bytes.
+const MANIFEST_MAX: u64 = 1 << 28;
+
+/// How much of the target's name the hidden directory's has, in characters: a name may be as long as the file system
+/// allows.
+const NAME_KEPT: usize = 50;
+
 /// How much is written between two looks at the watch.
 const BLOCK: usize = 1 << 20;
 
@@ -62,8 +69,11 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Whether a file is a manifest of ours.
+/// Whether a file is a manifest of ours. Somebody else's may be a pipe that never ends, or larger than memory.
 fn is_manifest(path: &Path) -> bool {
+    if !fs::metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() <= MANIFEST_MAX) {
+        return false;
+    }
     let manifest = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     manifest.is_some_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some())
 }
@@ -92,6 +102,7 @@ pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> R
 /// A hidden directory beside the target, with the mode that the user's umask gives.
 fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
     let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name: String = name.chars().take(NAME_KEPT).collect();
     let staging = tempfile::Builder::new()
         .prefix(&format!(".{name}.karl-fast-"))
         .permissions(fs::Permissions::from_mode(0o777))
