@@ -28,15 +28,15 @@ def spool(name: str) -> Iterator[str]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="karl-fast-"))
-            with _open(name) as stream:
+            descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
+            stack.callback(os.unlink, path)
+            with open(descriptor, "wb") as copy, _open(name) as stream:  # noqa: PTH123  (a descriptor)
                 _refuse_device(name, stream)
                 shutil.copyfileobj(stream, copy, 1 << 20)
-            copy.flush()
         except OSError as error:
             reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
             raise FileError(reason, error.errno, name) from error
-        yield copy.name
+        yield path
 
 
 def _refuse_device(name: str, stream: BinaryIO) -> None:
