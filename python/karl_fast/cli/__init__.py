@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,6 +47,7 @@ def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
     from karl_fast.cli import inspect, sample  # noqa: F401  (they add themselves to the app)
 
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
         if isinstance(stream, io.TextIOWrapper):
@@ -54,8 +57,18 @@ def main() -> None:
             signal.signal(stop, _leave)
     try:
         app()
+    except io.UnsupportedOperation:
+        sys.exit(complain(OSError("cannot write to standard output: it is closed")))
     except (KarlError, OSError) as error:
         sys.exit(complain(error))
+
+
+def _open_closed() -> None:
+    """Put something in the place of closed streams, so that no file of ours becomes the standard output or error."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open()  # data has to go somewhere: to write here is an error
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")
 
 
 def complain(error: KarlError | OSError) -> int:

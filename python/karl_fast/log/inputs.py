@@ -69,10 +69,19 @@ def _inside(folder: str) -> list[tuple[str, bool]]:
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if not is_output(here):
-            logs += [(str(Path(here, name)), True) for name in sorted(names) if name.endswith(SUFFIXES)]
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+            logs += [(str(path), True) for path in paths if not _is_special(path)]
     if not logs:
         raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(SUFFIXES)}")
     return logs
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path leads to a pipe, a socket or a device: in a folder, nobody asked for it."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _unlisted(error: OSError) -> None:
