@@ -155,7 +155,9 @@ def matrix(shim: Server, base: Path, faults: dict[str, tuple[str, ...]]) -> Iter
         place = Place(base / title.replace(" ", "-"), shim, job)
         for function, actions in faults.items():
             for action in actions:
-                fates = Counter(kind(place, done, out, litter) for _, done, out, litter in outcomes(place, function, action))
+                fates = Counter(
+                    kind(place, done, out, litter) for _, done, out, litter in outcomes(place, function, action)
+                )
                 yield from ((title, function, action, fate, count) for fate, count in sorted(fates.items()))
 
 
@@ -168,7 +170,9 @@ def main() -> int:
     out.writerow(("job", "function", "fault", "outcome", "calls"))
     bad = 0
     with tempfile.TemporaryDirectory() as scratch, server() as shim:
-        for row in matrix(shim, Path(scratch), FAULTS | {"read": ("EIO", "short"), "write": (*FAULTS["write"], "short")}):
+        for row in matrix(
+            shim, Path(scratch), FAULTS | {"read": ("EIO", "short"), "write": (*FAULTS["write"], "short")}
+        ):
             out.writerow(row)
             bad += row[3].startswith("BAD")
     return int(bad > 0)

@@ -50,13 +50,24 @@ def once(shim: Server, folder: Path, at: int, change: str) -> tuple[int, str, in
     """Run with a change just before the `at`-th read of anything: code, errors, and whether it came to that."""
     how = ("-k", 10, "--seed", 2, "-q")
     done = shim.run(
-        "sample", "log.jsonl", "-o", "data", *how, folder=folder, function="read", at=at, action="stop", meanwhile=change
+        "sample",
+        "log.jsonl",
+        "-o",
+        "data",
+        *how,
+        folder=folder,
+        function="read",
+        at=at,
+        action="stop",
+        meanwhile=change,
     )
     return done.code, done.err, done.hits
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(shim: Server, tmp_path: Path, folder: Path, name: str) -> None:
+def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(
+    shim: Server, tmp_path: Path, folder: Path, name: str
+) -> None:
     texts = {file.name: file.read_bytes() for file in folder.glob("*.jsonl")}
     changed = 0
     for at in range(1, 1000):
@@ -78,7 +89,12 @@ def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(shim: Server, t
         assert code in (1, 4), err
         assert err.startswith("error: ")
         assert not (folder / "data").exists()
-        told = ("changed since it was scanned", "cannot open log.jsonl", "cannot read log.jsonl", "it is no regular file")
+        told = (
+            "changed since it was scanned",
+            "cannot open log.jsonl",
+            "cannot read log.jsonl",
+            "it is no regular file",
+        )
         assert code == 4 or any(words in err for words in told), err
     assert at > 5
     assert (changed > 0) == (name not in HARMLESS), (name, changed)

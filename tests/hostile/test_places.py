@@ -192,7 +192,13 @@ def test_a_full_standard_output_is_an_error(folder: Path, command: list[str]) ->
     for more in (command, ["sample", "log.jsonl", "-o", "-", "-k", "20"]):
         with Path("/dev/full").open("wb") as full:
             done = subprocess.run(
-                [*COMMAND, *more], cwd=folder, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+                [*COMMAND, *more],
+                cwd=folder,
+                env=environment(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
             )
         assert done.returncode == 1, (more, done.stderr)
         assert "Traceback" not in done.stderr
@@ -202,13 +208,26 @@ def test_a_full_standard_output_is_an_error(folder: Path, command: list[str]) ->
 @pytest.mark.parametrize("closed", ["stdout", "stderr", "both"])
 def test_closed_streams_break_nothing(folder: Path, closed: str) -> None:
     shut = {"stdout": ">&-", "stderr": "2>&-", "both": ">&- 2>&-"}[closed]
-    for command in ("inspect log.jsonl", "sample log.jsonl -o data -k 5", "sample log.jsonl -o - -k 5", "inspect nowhere"):
+    for command in (
+        "inspect log.jsonl",
+        "sample log.jsonl -o data -k 5",
+        "sample log.jsonl -o - -k 5",
+        "inspect nowhere",
+    ):
         script = f'exec "$@" {command} {shut}'
         done = subprocess.run(
-            ["sh", "-c", script, "sh", *COMMAND], cwd=folder, env=environment(), capture_output=True, text=True, check=False
+            ["sh", "-c", script, "sh", *COMMAND],
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         data = "inspect log" in command or "-o -" in command
-        assert done.returncode == (command == "inspect nowhere" or (data and closed != "stderr")), (command, done.stderr)
+        assert done.returncode == (command == "inspect nowhere" or (data and closed != "stderr")), (
+            command,
+            done.stderr,
+        )
         assert "Traceback" not in done.stderr, (command, done.stderr)
         assert not list(folder.glob(".data*"))
         shutil.rmtree(folder / "data", ignore_errors=True)

@@ -59,7 +59,9 @@ def sparse(path: Path, head: bytes, length: int, tail: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("head", [b'{"id": 1, "reward": 1, "x": "', b'[{"id": 1, "x": "', b'{"results": [{"x": "', b"{}\n"])
+@pytest.mark.parametrize(
+    "head", [b'{"id": 1, "reward": 1, "x": "', b'[{"id": 1, "x": "', b'{"results": [{"x": "', b"{}\n"]
+)
 def test_a_line_of_a_gibibyte_is_passed_over(tmp_path: Path, head: bytes) -> None:
     tail = b'"}\n' + rows.dumps(rows.records(8)).encode()
     sparse(tmp_path / "log.jsonl", head, 1 << 30 if SLOW or head.startswith(b'{"id') else 1 << 28, tail)

@@ -66,9 +66,9 @@ def main() -> None:
 def _open_closed() -> None:
     """Put something in the place of closed streams, so that no file of ours becomes the standard output or error."""
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open()  # data has to go somewhere: to write here is an error
+        sys.stdout = Path(os.devnull).open()  # noqa: SIM115  (for good; data has to go somewhere: to write here fails)
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def complain(error: KarlError | OSError) -> int:

@@ -24,7 +24,8 @@ pub fn fetch(log: &Log, rows: &[u32], watch: &Watch) -> Result<Vec<Vec<u8>>> {
     for of_one_file in order.chunk_by(|&a, &b| place(a).input == place(b).input) {
         let source = &log.inputs[place(of_one_file[0]).input as usize].source;
         let first = place(of_one_file[0]);
-        let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
+        let mut reader =
+            Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
         let mut last = None;
         for &at in of_one_file {
             // A packed file is read forwards only: a row that is asked for again is copied.

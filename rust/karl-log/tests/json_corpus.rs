@@ -309,7 +309,7 @@ fn no_text_that_is_not_json_becomes_a_name_or_a_reward() {
         let paths = ["id", "reward"].map(|path| Path::parse(path).unwrap());
         if scan(&record, &Wanted::new(&paths), &mut found).is_ok() {
             let raw = |at: usize| found[at].clone().map(|range: std::ops::Range<usize>| &record[range]);
-            let taken = |raw: Option<&[u8]>| raw.is_some_and(|raw| parse(raw).is_err()) ;
+            let taken = |raw: Option<&[u8]>| raw.is_some_and(|raw| parse(raw).is_err());
             assert!(!taken(raw(0)) || name(raw(0)) == Name::Bad, "{}", record.escape_ascii());
             assert!(!taken(raw(1)) || reward(raw(1)) == Reward::NotANumber, "{}", record.escape_ascii());
         }

@@ -42,9 +42,8 @@ fn suite() -> Vec<(String, Vec<u8>)> {
     let folder = PathBuf::from(checkout).join("test_parsing");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let document = |path: PathBuf| {
-        (path.file_stem().unwrap().to_string_lossy().into_owned(), fs::read(path).unwrap())
-    };
+    let document =
+        |path: PathBuf| (path.file_stem().unwrap().to_string_lossy().into_owned(), fs::read(path).unwrap());
     paths.into_iter().map(document).collect()
 }
 

@@ -15,8 +15,13 @@ const ROWS: [&str; 3] = [
 ];
 
 /// What may end a file: how its records lie in it, and how many of them a text that is cut at some byte still has.
-const LAYOUTS: [(&str, &str, &str); 5] =
-    [("", "\n", "\n"), ("[", ",", "]\n"), ("[\n ", " ,\n ", "\n]"), ("{\"results\": [", ", ", "], \"end\": 1}"), ("\n", " ", "\n")];
+const LAYOUTS: [(&str, &str, &str); 5] = [
+    ("", "\n", "\n"),
+    ("[", ",", "]\n"),
+    ("[\n ", " ,\n ", "\n]"),
+    ("{\"results\": [", ", ", "], \"end\": 1}"),
+    ("\n", " ", "\n"),
+];
 
 fn text((start, between, end): (&str, &str, &str)) -> String {
     format!("{start}{}{end}", ROWS.join(between))
@@ -30,7 +35,10 @@ fn whole(text: &str, cut: usize) -> usize {
 /// One row at most is lost in a file, and it has one of these names.
 fn one_loss(log: &Log, names: &[&str], place: &str) {
     let bad = bad(log);
-    assert!(balanced(log) && bad.len() <= 1 && bad.iter().all(|(name, _)| names.contains(name)), "{bad:?} {place}");
+    assert!(
+        balanced(log) && bad.len() <= 1 && bad.iter().all(|(name, _)| names.contains(name)),
+        "{bad:?} {place}"
+    );
 }
 
 #[test]
@@ -42,7 +50,8 @@ fn a_plain_file_that_ends_anywhere_keeps_the_rows_before_and_one_row_is_torn() {
             match try_read(&[&text[..cut]], &settings()) {
                 Ok(log) => {
                     // A document that ends before its first record is one line that is no record.
-                    let names = if document { &["torn", "not_an_object", "missing_reward"][..] } else { &["torn"] };
+                    let names =
+                        if document { &["torn", "not_an_object", "missing_reward"][..] } else { &["torn"] };
                     one_loss(&log, names, &place);
                     assert!(log.len() >= whole(&text, cut) || document && whole(&text, cut) == 0, "{place}");
                 }
@@ -60,7 +69,11 @@ fn a_packed_file_that_ends_anywhere_keeps_the_rows_before_and_loses_one_row() {
             let complete = columns(&log(&packed));
             for cut in 4..=packed.len() {
                 let log = log(&packed[..cut]);
-                one_loss(&log, &["torn", "damaged_stream"], &format!("{cut} of {} for {text:?}", packed.len()));
+                one_loss(
+                    &log,
+                    &["torn", "damaged_stream"],
+                    &format!("{cut} of {} for {text:?}", packed.len()),
+                );
                 assert!(bad_count(&log) == 1 || columns(&log) == complete);
             }
         }
@@ -90,7 +103,11 @@ fn members_before_the_end_keep_their_rows_in_every_layout() {
 fn rows(count: u64) -> String {
     let row = |at: u64| {
         let noise = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        format!("{{\"id\":{at},\"reward\":{}.25,\"text\":\"{noise:x}{:x}\"}}\n", at % 3, noise.rotate_left(17))
+        format!(
+            "{{\"id\":{at},\"reward\":{}.25,\"text\":\"{noise:x}{:x}\"}}\n",
+            at % 3,
+            noise.rotate_left(17)
+        )
     };
     (0..count).map(row).collect()
 }

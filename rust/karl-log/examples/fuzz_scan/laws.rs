@@ -67,7 +67,10 @@ pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
             None => raw.is_none_or(no_better_than_trusted),
         };
         if !held {
-            return Err(format!("{path} is {:?} here", raw.map(<[u8]>::escape_ascii).map(|raw| raw.to_string())));
+            return Err(format!(
+                "{path} is {:?} here",
+                raw.map(<[u8]>::escape_ascii).map(|raw| raw.to_string())
+            ));
         }
     }
     Ok(if record.is_some() { Kind::Whole } else { Kind::DamageUnseen })
@@ -96,9 +99,8 @@ fn same_name(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
 
 fn same_reward(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
     let wanted = match trusted {
-        None => Reward::Missing,
         Some(Value::Null) if raw.is_some_and(|raw| raw.ends_with(b"Infinity")) => Reward::Infinite,
-        Some(Value::Null) => Reward::Missing,
+        None | Some(Value::Null) => Reward::Missing,
         Some(Value::Bool(truth)) => Reward::Value(f64::from(u8::from(*truth))),
         Some(Value::Number(number)) => match number.to_string().parse::<f64>() {
             Ok(value) if value.abs() <= 1e100 => Reward::Value(value + 0.0),
@@ -145,5 +147,6 @@ pub(crate) fn print(out: &mut impl Write, paths: &Paths, text: &[u8]) -> io::Res
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

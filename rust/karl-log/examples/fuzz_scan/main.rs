@@ -29,7 +29,11 @@ struct Counts {
 }
 
 /// Judges `count` texts, and hands each to `see`.
-fn fuzz(count: u64, seed: u64, mut see: impl FnMut(&Paths, &[u8]) -> io::Result<()>) -> Result<Counts, String> {
+fn fuzz(
+    count: u64,
+    seed: u64,
+    mut see: impl FnMut(&Paths, &[u8]) -> io::Result<()>,
+) -> Result<Counts, String> {
     let (paths, mut texts, mut counts) = (Paths::new(), Texts::new(seed), Counts::default());
     for number in 0..count {
         let text = texts.next();

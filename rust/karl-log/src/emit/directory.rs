@@ -83,8 +83,7 @@ fn is_manifest(path: &Path) -> Result<bool> {
     }
     let text = fs::read(path).map_err(|error| Error::io("read", path, error))?;
     let manifest = serde_json::from_slice::<Value>(&text);
-    Ok(manifest
-        .is_ok_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some()))
+    Ok(manifest.is_ok_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some()))
 }
 
 /// Whether an error says that nothing is there, and not that nobody can tell.
@@ -101,7 +100,8 @@ fn is_absent(error: &io::Error) -> bool {
 pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parents = Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
+    let parents =
+        Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
     let staging = stage(parent, target)?;
     for part in parts {
         file(&staging.path().join(part.name), part.lines, watch)?;

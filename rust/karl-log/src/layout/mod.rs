@@ -79,7 +79,8 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
 
 fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
     let io = |error| Error::io("read", &source.path, error);
-    let mut window = Window::new(source.undamaged(watch).map_err(|error| Error::io("open", &source.path, error))?, 0);
+    let mut window =
+        Window::new(source.undamaged(watch).map_err(|error| Error::io("open", &source.path, error))?, 0);
     window.skip_mark().map_err(io)?;
     match window.peek().map_err(io)? {
         Some(b'[') => {
@@ -120,7 +121,12 @@ fn object(
 
 /// One object that fills the file: a record itself, or the holder of an array of records. One that is neither is an
 /// error, unless it is on one line: a file of lines may have just one, and it may be a poor record.
-fn document(source: &Source, wishes: &Wishes, watch: &Watch, one_line: bool) -> Result<(Layout, Vec<String>)> {
+fn document(
+    source: &Source,
+    wishes: &Wishes,
+    watch: &Watch,
+    one_line: bool,
+) -> Result<(Layout, Vec<String>)> {
     let walked =
         walk(source, wishes.max_line_bytes, watch).map_err(|error| Error::io("read", &source.path, error))?;
     let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
