@@ -7,7 +7,7 @@ use karl_core::Keys;
 use karl_core::rng::id128;
 use karl_core::sample::{Ranking, gumbel};
 use karl_core::target::{Temperature, boltzmann};
-use karl_core::{Groups, Scopes, advantage, numeric};
+use karl_core::{Scopes, advantage, numeric};
 
 const ROWS: usize = 100_000;
 const DRAWN: usize = 1_000;

@@ -17,6 +17,9 @@ Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 
+TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
+"""Settings that name something in a record, which is UTF-8."""
+
 CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
 
 RANGES = (
@@ -98,6 +101,7 @@ class Settings:
         self._check_sampler()
         self._check_strata()
         self._check_score()
+        self._check_texts()
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UsageError(f"{name} is {getattr(self, name)!r}, wanted {', '.join(choices)}")
@@ -113,6 +117,12 @@ class Settings:
         if len(self.split) != 3 or not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
             shares = ",".join(f"{share:g}" for share in self.split)
             raise UsageError(f"split is {shares}, wanted three shares that add up to 1")
+
+    def _check_texts(self) -> None:
+        given = [(name, getattr(self, name)) for name in TEXTS]
+        for name, text in [*given, *(("reward", path) for path in self.reward or {})]:
+            if text is not None and text.encode("utf-8", "ignore").decode() != text:
+                raise UsageError(f"{name} is {text!r}, which is no UTF-8")
 
     def _check_score(self) -> None:
         if self.ddof not in (0, 1):

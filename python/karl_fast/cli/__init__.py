@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,6 +55,7 @@ def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
     from karl_fast.cli import compare, inspect, sample, version  # noqa: F401  (they add themselves to the app)
 
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
         if isinstance(stream, io.TextIOWrapper):
@@ -74,6 +76,8 @@ def _run() -> int | None:
         return said(error)
     except KarlError as error:
         return complain(error)
+    except io.UnsupportedOperation:
+        return complain(FileError("cannot write to standard output: it is closed"))
     except OSError as error:
         return complain(error if error.filename else _of_stdout(error))
     return code
@@ -88,6 +92,14 @@ def _of_stdout(error: OSError) -> FileError:
     """What the system says of printing, the one thing done to a file without a name; what is left is given up."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
+
+
+def _open_closed() -> None:
+    """Put something in the place of closed streams, so that no file of ours becomes the standard output or error."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open()  # noqa: SIM115  (for good; data has to go somewhere: to write here fails)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
 
 
 def complain(error: KarlError | OSError) -> int:

@@ -241,12 +241,14 @@ def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
 
 
 def _named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by names from the log, without the secrets in them; names that become one are told apart by a +."""
+    """Values by names from the log, without the secrets in them; names that become one are told apart by a number."""
     named: dict[str, Any] = {}
+    alike: dict[str, int] = {}
     for name, value in values:
-        clean = _core.redacted(name)
+        clean = first = _core.redacted(name)
         while clean in named:
-            clean += "+"
+            alike[first] = alike.get(first, 1) + 1
+            clean = f"{first}+{alike[first]}"
         named[clean] = value
     return named
 

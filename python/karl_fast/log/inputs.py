@@ -66,21 +66,50 @@ def _exists(path: Path) -> bool:
 
 def _inside(folder: str) -> list[tuple[str, bool]]:
     logs = []
-    for here, folders, names in os.walk(folder):
+    for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if not is_output(here):
-            logs += [(str(Path(here, name)), True) for name in sorted(names) if name.endswith(SUFFIXES)]
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+            logs += [(str(path), True) for path in paths if not _is_special(path)]
     if not logs:
         raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(SUFFIXES)}")
     return logs
 
 
-def is_output(folder: str) -> bool:
-    """Whether a folder is a data set that karl-fast wrote: its rows are no log."""
+def _is_special(path: Path) -> bool:
+    """Whether a path leads to a pipe, a socket or a device: in a folder, nobody asked for it."""
     try:
-        manifest = json.loads(Path(folder, "manifest.json").read_bytes())
-    except (OSError, ValueError):
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
         return False
+
+
+def _unlisted(error: OSError) -> None:
+    # Passed over in silence, its logs would be lost.
+    raise FileError(f"cannot list {error.filename}: {error.strerror}", error.errno, error.filename) from error
+
+
+MANIFEST_MAX = 1 << 28
+"""The largest file that is looked into for a manifest of ours, in bytes."""
+
+
+def is_output(folder: str) -> bool:
+    """Whether a folder is a data set that karl-fast wrote: its rows are no log.
+
+    Raises:
+        FileError: its manifest is there and cannot be read.
+    """
+    path = Path(folder, "manifest.json")
+    try:
+        facts = path.stat()
+        # Somebody else's may be a pipe that never ends, or larger than memory.
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
+            return False
+        manifest = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return False
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
     return isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
 
 

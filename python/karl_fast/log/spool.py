@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast.errors import FileError
+from karl_fast.errors import FileError, LogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +24,27 @@ def spool(name: str) -> Iterator[str]:
 
     Raises:
         FileError: the stream cannot be read, or the copy not be written.
+        LogError: it is a device without an end.
     """
-    with tempfile.NamedTemporaryFile(prefix="karl-fast-") as copy, _open(name) as stream:
+    with contextlib.ExitStack() as stack:
         try:
-            shutil.copyfileobj(stream, copy, 1 << 20)
-            copy.flush()
+            descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
+            stack.callback(os.unlink, path)
+            with open(descriptor, "wb") as copy, _open(name) as stream:  # noqa: PTH123  (a descriptor)
+                _refuse_device(name, stream)
+                shutil.copyfileobj(stream, copy, 1 << 20)
         except OSError as error:
-            reason = f"cannot keep {name} in a temporary file: {error.strerror}"
+            reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
             raise FileError(reason, error.errno, name) from error
-        yield copy.name
+        yield path
+
+
+def _refuse_device(name: str, stream: BinaryIO) -> None:
+    """Raise for what would fill the disk: /dev/zero and its like."""
+    facts = os.fstat(stream.fileno())
+    device = stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode)
+    if device and not stream.isatty() and facts.st_rdev != Path(os.devnull).stat().st_rdev:
+        raise LogError(f"{name}: it is a device, no log")
 
 
 def _open(name: str) -> contextlib.AbstractContextManager[BinaryIO]:

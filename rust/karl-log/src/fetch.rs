@@ -1,5 +1,6 @@
 //! The second pass: the bytes of the chosen records, and only theirs.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
@@ -10,7 +11,7 @@ use crate::log::Log;
 use crate::parallel::map;
 use crate::rows::Place;
 use crate::scan::upper;
-use crate::source::{Codec, Source, is_damage};
+use crate::source::{Codec, Source, Stream, is_damage};
 use crate::watch::Watch;
 
 /// Reads records again, as they came; the result is in the order of `rows`.
@@ -60,7 +61,8 @@ fn shares<'a>(log: &Log, wanted: &'a [Wanted], threads: usize) -> Vec<&'a [Wante
 /// Records of one file, by rising place.
 fn fetch_share(log: &Log, share: &[Wanted], watch: &Watch) -> Result<Vec<(usize, Vec<u8>)>> {
     let source = &log.inputs[share[0].place.input].source;
-    let mut reader = Reader::open(source)?;
+    let first = share[0].place;
+    let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
     let mut records: Vec<(usize, Vec<u8>)> = Vec::with_capacity(share.len());
     let mut last = None;
     for &Wanted { at, row, place } in share {
@@ -69,7 +71,9 @@ fn fetch_share(log: &Log, share: &[Wanted], watch: &Watch) -> Result<Vec<(usize,
             records.push((at, same.clone()));
             continue;
         }
-        let record = reader.record(place).map_err(|error| failure(source, place, error))?;
+        let record = reader.record(place);
+        watch.advance(0)?;
+        let record = record.map_err(|error| failure("read", source, place, error))?;
         if upper(id128(&record)) != log.digests[row as usize] {
             return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
         }
@@ -80,24 +84,25 @@ fn fetch_share(log: &Log, share: &[Wanted], watch: &Watch) -> Result<Vec<(usize,
     Ok(records)
 }
 
-fn failure(source: &Source, place: Place, error: io::Error) -> Error {
-    if is_damage(&error) {
+/// A file that is gone or ends early is no longer what it was.
+fn failure(doing: &'static str, source: &Source, place: Place, error: io::Error) -> Error {
+    if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
         return Error::Changed { path: source.path.clone(), offset: place.offset };
     }
-    Error::io("read", &source.path, error)
+    Error::io(doing, &source.path, error)
 }
 
 /// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.
-enum Reader {
-    Plain(std::fs::File),
-    Packed { stream: Box<dyn Read + Send>, at: u64 },
+enum Reader<'w> {
+    Plain(File),
+    Packed { stream: Stream<'w>, at: u64 },
 }
 
-impl Reader {
-    fn open(source: &Source) -> Result<Self> {
+impl<'w> Reader<'w> {
+    fn open(source: &Source, watch: &'w Watch) -> io::Result<Self> {
         Ok(match source.codec {
-            Codec::Plain => Self::Plain(source.reader_at(0)?),
-            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.reader()?, at: 0 },
+            Codec::Plain => Self::Plain(File::open(&source.path)?),
+            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.stream(watch)?, at: 0 },
         })
     }
 

@@ -22,7 +22,8 @@ pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
     let mut file = File::open(&source.path).map_err(io)?;
     let mut hasher = XxHash3_128::new();
     if whole || source.size <= 2 * END {
-        feed(&mut hasher, &mut file, source, watch)?;
+        // What a growing file has gained since was not read.
+        feed(&mut hasher, &mut file.take(source.size), source, watch)?;
     } else {
         feed(&mut hasher, &mut (&mut file).take(END), source, watch)?;
         file.seek(SeekFrom::Start(source.size - END)).map_err(io)?;

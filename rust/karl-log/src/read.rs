@@ -5,7 +5,7 @@
 //! files and ranges, and the rows in an order that depends on the records alone ([`crate::rows`]), so nothing depends
 //! on which thread was faster.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::rows::{Rows, columns};
 use crate::scan::Scanner;
-use crate::source::{Codec, Source, is_damage};
+use crate::source::{Codec, Source, Stream, Watched, is_damage};
 use crate::split::{Elements, Lines, Piece, Until};
 use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
@@ -53,9 +53,10 @@ pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<
 pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
     let (mut inputs, mut skipped) = (Vec::new(), Vec::new());
     for source in sources {
-        watch.advance(0)?;
         let optional = source.optional;
-        match probe(source, &settings.wishes) {
+        let probed = probe(source, &settings.wishes, watch);
+        watch.advance(0)?;
+        match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
             probed => inputs.push(probed?),
         }
@@ -90,7 +91,11 @@ fn ranges(input: usize, file: &Input, length: u64) -> Vec<Task> {
         return vec![Task { input, start: 0, end: u64::MAX }];
     }
     let size = file.source.size;
-    let count = size.div_ceil(length).max(1);
+    if size == 0 {
+        // Nothing, or a file of the system's that does not tell its size.
+        return vec![Task { input, start: 0, end: u64::MAX }];
+    }
+    let count = size.div_ceil(length);
     let range = |at: u64| Task { input, start: at * length, end: size.min((at + 1).saturating_mul(length)) };
     (0..count).map(range).collect()
 }
@@ -138,14 +143,14 @@ fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows, watch: &
     let limit = settings.wishes.max_line_bytes;
     let mut clock = Clock { watch, bytes: 0 };
     let read = match input.layout {
-        Layout::Lines => lines(input, task, limit).and_then(|mut lines| {
+        Layout::Lines => lines(input, task, limit, watch).and_then(|mut lines| {
             while let Some(piece) = lines.next().map_err(Fail::Read)? {
                 scanner.piece(&piece, rows, &mut tally);
                 clock.tick(&piece)?;
             }
             Ok(())
         }),
-        _ => elements(input, limit).and_then(|mut elements| {
+        _ => elements(input, limit, watch).and_then(|mut elements| {
             while let Some(piece) = elements.next().map_err(Fail::Read)? {
                 scanner.piece(&piece, rows, &mut tally);
                 clock.tick(&piece)?;
@@ -189,23 +194,33 @@ enum Fail {
     Other(Error),
 }
 
-fn lines(input: &Input, task: Task, limit: usize) -> std::result::Result<Lines<Box<dyn Read + Send>>, Fail> {
+fn lines<'w>(
+    input: &Input,
+    task: Task,
+    limit: usize,
+    watch: &'w Watch,
+) -> std::result::Result<Lines<Stream<'w>>, Fail> {
     if task.start == 0 {
-        let reader = input.source.reader().map_err(Fail::Other)?;
+        let reader = input.source.reader(watch).map_err(Fail::Other)?;
         let mut lines = Lines::new(reader, 0, task.end, limit);
         lines.skip_mark().map_err(Fail::Read)?;
         return Ok(lines);
     }
     // One byte back: a line that begins exactly at the cut is this range's.
     let start = task.start - 1;
-    let reader: Box<dyn Read + Send> = Box::new(input.source.reader_at(start).map_err(Fail::Other)?);
+    let file = input.source.reader_at(start).map_err(Fail::Other)?;
+    let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(Fail::Read)?;
     Ok(lines)
 }
 
-fn elements(input: &Input, limit: usize) -> std::result::Result<Elements<Box<dyn Read + Send>>, Fail> {
-    let window = records(input).map_err(Fail::Read)?;
+fn elements<'w>(
+    input: &Input,
+    limit: usize,
+    watch: &'w Watch,
+) -> std::result::Result<Elements<Stream<'w>>, Fail> {
+    let window = records(input, watch).map_err(Fail::Read)?;
     let until = match input.layout {
         Layout::Array => Until::BracketThenStream,
         Layout::Member(_) => Until::Bracket,

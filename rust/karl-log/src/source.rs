@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 
 use crate::ahead::Ahead;
 use crate::error::{Error, Result};
+use crate::watch::Watch;
 
 /// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
@@ -90,23 +91,30 @@ impl Source {
         })
     }
 
-    /// Its unpacked bytes from the start.
+    /// Its unpacked bytes from the start, as long as nobody wants to stop.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened; later damage comes from the reader.
-    pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
-        self.stream().map_err(|error| Error::io("open", &self.path, error))
+    pub fn reader<'w>(&self, watch: &'w Watch) -> Result<Stream<'w>> {
+        self.stream(watch).map_err(|error| Error::io("open", &self.path, error))
     }
 
     /// As [`Source::reader`], with the system's own error.
-    pub(crate) fn stream(&self) -> io::Result<Box<dyn Read + Send>> {
-        let file = File::open(&self.path)?;
-        let unpacked: Box<dyn Read + Send> = match self.codec {
-            Codec::Plain => return Ok(Box::new(file)),
-            Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, file))),
-            Codec::Zstd => Box::new(zstd(file)?),
-        };
-        Ok(if self.ahead { Box::new(Ahead::new(unpacked)) } else { unpacked })
+    pub(crate) fn stream<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        if self.codec == Codec::Plain {
+            return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
+        }
+        let unpacked = Unpacked::open(self)?;
+        Ok(if self.ahead {
+            Box::new(Watched::new(Ahead::new(unpacked), watch))
+        } else {
+            Box::new(Watched::new(unpacked, watch))
+        })
+    }
+
+    /// As [`Source::stream`], ending where damage begins.
+    pub(crate) fn undamaged<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        Ok(Box::new(UpToDamage(self.stream(watch)?)))
     }
 
     /// A plain file's bytes from `offset` on.
@@ -119,6 +127,84 @@ impl Source {
         file.seek(SeekFrom::Start(offset)).map_err(io)?;
         Ok(file)
     }
+}
+
+/// The unpacked bytes of a file.
+pub type Stream<'w> = Box<dyn Read + Send + 'w>;
+
+/// A stream that ends once somebody wants to stop: a single record may be all that a file holds, so that a look at the
+/// watch between two records comes late. Whoever reads it looks before believing that end.
+pub(crate) struct Watched<'w, R> {
+    stream: R,
+    watch: &'w Watch,
+}
+
+impl<'w, R> Watched<'w, R> {
+    pub(crate) fn new(stream: R, watch: &'w Watch) -> Self {
+        Self { stream, watch }
+    }
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.watch.is_stopped() { Ok(0) } else { self.stream.read(out) }
+    }
+}
+
+/// A stream that ends where its damage begins.
+struct UpToDamage<R>(R);
+
+impl<R: Read> Read for UpToDamage<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out) {
+            Err(error) if is_damage(&error) => Ok(0),
+            read => read,
+        }
+    }
+}
+
+/// Unpacked bytes up to the damage. A decoder that meets damage gives an error in place of all that it had unpacked in
+/// the same call; so what it still owes is unpacked again, a byte a call.
+struct Unpacked {
+    source: Source,
+    decoder: Box<dyn Read + Send>,
+    given: u64,
+    careful: bool,
+}
+
+impl Unpacked {
+    fn open(source: &Source) -> io::Result<Self> {
+        Ok(Self { decoder: decoder(source)?, source: source.clone(), given: 0, careful: false })
+    }
+
+    fn again(&mut self) -> io::Result<()> {
+        self.careful = true;
+        self.decoder = decoder(&self.source)?;
+        io::copy(&mut (&mut self.decoder).take(self.given), &mut io::sink()).map(drop)
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = if self.careful { out.len().min(1) } else { out.len() };
+        match self.decoder.read(&mut out[..most]) {
+            Err(error) if is_damage(&error) && !self.careful => self.again().and_then(|()| self.read(out)),
+            Err(error) => Err(error),
+            Ok(count) => {
+                self.given += count as u64;
+                Ok(count)
+            }
+        }
+    }
+}
+
+fn decoder(source: &Source) -> io::Result<Box<dyn Read + Send>> {
+    let file = File::open(&source.path)?;
+    Ok(match source.codec {
+        Codec::Plain => Box::new(file),
+        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, file))),
+        Codec::Zstd => Box::new(zstd(file)?),
+    })
 }
 
 fn zstd(file: File) -> io::Result<impl Read + Send> {

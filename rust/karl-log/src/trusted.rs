@@ -6,11 +6,12 @@
 //! number keeps its digits, so that nothing is rounded on the way through (only `1E5` becomes `1e+5`).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use memchr::memchr;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use crate::field::{Path, skip_space, skip_string, unescape};
 
@@ -29,6 +30,14 @@ pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
 /// As [`parse`].
 pub fn check(record: &[u8]) -> Result<(), serde_json::Error> {
     read::<Checked>(record).map(|_| ())
+}
+
+/// How many keys of an object are looked at.
+const KEYS_MAX: usize = 1 << 16;
+
+/// The first keys of an object, each once; its values are not built: they may take many times their text.
+pub(crate) fn keys(record: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    read(record).map(|Keys(keys)| keys.into_iter().map(|(key, _)| key).collect())
 }
 
 fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
@@ -54,7 +63,7 @@ impl<'de> Deserialize<'de> for Checked {
 impl<'de> Visitor<'de> for Checked {
     type Value = Self;
 
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
@@ -91,6 +100,34 @@ impl<'de> Visitor<'de> for Checked {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
         while members.next_entry::<Self, Self>()?.is_some() {}
         Ok(self)
+    }
+}
+
+struct Keys(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+struct KeysVisitor;
+
+impl<'de> Visitor<'de> for KeysVisitor {
+    type Value = Keys;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+        let mut keys = Map::new();
+        while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+            if keys.len() < KEYS_MAX {
+                keys.insert(key, Value::Null);
+            }
+        }
+        Ok(Keys(keys))
     }
 }
 

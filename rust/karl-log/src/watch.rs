@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::error::{Error, Result};
 
 /// Shared by the caller's thread and every worker; the loops of this crate look at it once a
-/// record or block. Finding out the layout of one file, which may take a pass over one long document, does not.
+/// record or block, and a stream at every read.
 #[derive(Debug, Default)]
 pub struct Watch {
     stopped: AtomicBool,
@@ -23,6 +23,11 @@ impl Watch {
     /// Asks every loop to end.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
+    }
+
+    /// Whether somebody wants to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
     }
 
     /// Bytes done so far, unpacked.
@@ -48,6 +53,6 @@ impl Watch {
     /// [`Error::Interrupted`] once somebody called [`Watch::stop`].
     pub fn advance(&self, bytes: u64) -> Result<()> {
         self.bytes.fetch_add(bytes, Relaxed);
-        if self.stopped.load(Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }

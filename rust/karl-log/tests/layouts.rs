@@ -148,28 +148,6 @@ fn what_follows_an_array_is_counted_or_read() {
 }
 
 #[test]
-fn an_array_cut_anywhere_counts_its_end_as_torn() {
-    let text = format!("[{},\n{} , {}\n]", ROWS[0], ROWS[1], ROWS[2]);
-    let ends: Vec<usize> = ROWS.iter().map(|row| text.find(row).unwrap() + row.len()).collect();
-    for cut in 1..text.len() {
-        let log = log(&text[..cut]);
-        let whole = ends.iter().filter(|&&end| end <= cut).count();
-        assert_eq!((log.len(), bad(&log)), (whole, vec![("torn", whole as u64 + 1)]), "cut at {cut}");
-    }
-}
-
-#[test]
-fn a_document_cut_anywhere_loses_nothing_in_silence() {
-    let text = pretty(&json!({"version": 1, "results": values(), "end": true}));
-    for cut in 1..text.trim_end().len() {
-        match try_read(&[&text[..cut]], &settings()) {
-            Ok(log) => assert!(balanced(&log) && logs::bad_count(&log) > 0, "cut at {cut}"),
-            Err(error) => assert!(matches!(error, Error::Layout { .. }), "cut at {cut}: {error}"),
-        }
-    }
-}
-
-#[test]
 fn a_directory_and_a_missing_file_are_errors() {
     let folder = logs::folder();
     let open = |path: &std::path::Path| karl_log::source::Source::open(path, "x");

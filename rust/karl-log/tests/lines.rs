@@ -59,26 +59,6 @@ const ROWS: [&str; 3] = [
 ];
 
 #[test]
-fn a_file_cut_anywhere_has_its_whole_lines_as_rows_and_the_rest_torn() {
-    let text = ROWS.join("\n") + "\n";
-    let ends: Vec<usize> = ROWS
-        .iter()
-        .scan(0, |at, row| {
-            *at += row.len() + 1;
-            Some(*at - 1)
-        })
-        .collect();
-    for cut in 0..=text.len() {
-        let log = log(&text[..cut]);
-        let whole = ends.iter().filter(|&&end| end <= cut).count();
-        let rest = cut > 0 && !ends.iter().any(|&end| cut == end || cut == end + 1);
-        let torn = if rest { vec![("torn", whole as u64 + 1)] } else { vec![] };
-        assert_eq!((log.len(), bad(&log)), (whole, torn), "cut at {cut}");
-        assert!(balanced(&log));
-    }
-}
-
-#[test]
 fn line_ends_of_windows_a_mark_and_blank_lines_change_no_row() {
     let plain = log(ROWS.join("\n") + "\n");
     let windows = log("\u{feff}".to_owned() + &ROWS.join("\r\n\r\n \t\r\n") + "\r\n\r\n");

@@ -105,6 +105,23 @@ fn a_packed_file_cut_or_changed_anywhere_is_damaged_and_never_lost_in_silence() 
 }
 
 #[test]
+fn a_window_that_is_too_large_and_a_dictionary_that_nobody_has_are_damage() {
+    let mut wide = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    wide.window_log(28).unwrap();
+    wide.write_all(rows(10).concat().as_bytes()).unwrap();
+    let wide = wide.finish().unwrap();
+    // A frame with one raw block, which asks for dictionary 7.
+    let strange = [0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x58, 0x07, 0x19, 0, 0, b'{', b'}', b'\n'];
+    for tail in [&wide[..], &strange] {
+        for head in [Vec::new(), frame(rows(5).concat().as_bytes())] {
+            let kept = if head.is_empty() { 0 } else { 5 };
+            let log = log([&head, tail].concat());
+            assert_eq!((log.len(), logs::bad(&log)), (kept, vec![("damaged_stream", kept as u64 + 1)]));
+        }
+    }
+}
+
+#[test]
 fn what_follows_a_damaged_member_is_counted_as_one_loss() {
     let mut bytes = members(gzip, 10);
     bytes.extend(b"no gzip");

@@ -25,6 +25,13 @@ pub const MANIFEST: &str = "manifest.json";
 /// All that an output of ours holds.
 const FILES: [&str; 4] = [SPLITS[0], SPLITS[1], SPLITS[2], MANIFEST];
 
+/// The largest file that is looked into for a manifest of ours, in bytes.
+const MANIFEST_MAX: u64 = 1 << 28;
+
+/// How much of the target's name the hidden directory's has, in characters: a name may be as long as the file system
+/// allows.
+const NAME_KEPT: usize = 50;
+
 /// How much is written between two looks at the watch.
 const BLOCK: usize = 1 << 20;
 
@@ -47,7 +54,10 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
         return Err(Error::Target { path: target.to_path_buf() });
     }
     let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
-    let Ok(facts) = fs::symlink_metadata(target) else { return Ok(()) };
+    let facts = match fs::symlink_metadata(target) {
+        Err(error) if is_absent(&error) => return Ok(()),
+        facts => facts.map_err(|error| Error::io("look at", target, error))?,
+    };
     if !facts.is_dir() {
         return refuse("it exists and is no directory");
     }
@@ -55,17 +65,30 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
     let entries = fs::read_dir(target).map_err(list)?.collect::<io::Result<Vec<_>>>().map_err(list)?;
     let ours =
         entries.iter().all(|entry| entry.file_name().to_str().is_some_and(|name| FILES.contains(&name)));
-    match (entries.is_empty(), ours && is_manifest(&target.join(MANIFEST)), force) {
+    match (entries.is_empty(), ours && is_manifest(&target.join(MANIFEST))?, force) {
         (true, ..) | (_, true, true) => Ok(()),
         (_, true, false) => refuse("it exists"),
         (_, false, _) => refuse("it exists and holds something else than a data set of karl-fast"),
     }
 }
 
-/// Whether a file is a manifest of ours.
-fn is_manifest(path: &Path) -> bool {
-    let manifest = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-    manifest.is_some_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some())
+/// Whether a file is a manifest of ours. Somebody else's may be a pipe that never ends, or larger than memory.
+fn is_manifest(path: &Path) -> Result<bool> {
+    let facts = match fs::metadata(path) {
+        Err(error) if is_absent(&error) => return Ok(false),
+        facts => facts.map_err(|error| Error::io("look at", path, error))?,
+    };
+    if !facts.is_file() || facts.len() > MANIFEST_MAX {
+        return Ok(false);
+    }
+    let text = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    let manifest = serde_json::from_slice::<Value>(&text);
+    Ok(manifest.is_ok_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some()))
+}
+
+/// Whether an error says that nothing is there, and not that nobody can tell.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Writes all parts, or nothing.
@@ -77,26 +100,28 @@ fn is_manifest(path: &Path) -> bool {
 pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let parents = Parents::create(parent)?;
+    let parents =
+        Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
     let staging = stage(parent, target)?;
     for part in parts {
         file(&staging.path().join(part.name), part.lines, watch)?;
     }
-    sync(staging.path())?;
+    sync(staging.path()).map_err(|error| Error::io("sync", staging.path(), error))?;
     watch.advance(0)?;
     replace(staging, target)?;
     parents.keep();
-    sync(parent)
+    sync(parent).map_err(|error| Error::io("sync the folder of", target, error))
 }
 
 /// A hidden directory beside the target, with the mode that the user's umask gives.
 fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
     let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name: String = name.chars().take(NAME_KEPT).collect();
     let staging = tempfile::Builder::new()
         .prefix(&format!(".{name}.karl-fast-"))
         .permissions(fs::Permissions::from_mode(0o777))
         .tempdir_in(parent);
-    staging.map_err(|error| Error::io("create a directory in", parent, without_path(error)))
+    staging.map_err(|error| Error::io("create a directory beside", target, without_path(error)))
 }
 
 /// tempfile puts a path of its own into the message, and so loses the number of the error.
@@ -110,10 +135,10 @@ fn without_path(error: io::Error) -> io::Error {
 struct Parents(Vec<PathBuf>);
 
 impl Parents {
-    fn create(parent: &Path) -> Result<Self> {
+    fn create(parent: &Path) -> io::Result<Self> {
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = Self(parent.ancestors().take_while(missing).map(Path::to_path_buf).collect());
-        fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, error))?;
+        fs::create_dir_all(parent)?;
         Ok(made)
     }
 
@@ -124,8 +149,8 @@ impl Parents {
 
 impl Drop for Parents {
     fn drop(&mut self) {
-        // One that holds something by now is somebody else's too, and stays.
-        self.0.iter().all(|made| fs::remove_dir(made).is_ok());
+        // One that holds something by now is somebody else's too, and stays; one may never have been made.
+        self.0.iter().for_each(|made| drop(fs::remove_dir(made)));
     }
 }
 
@@ -140,10 +165,8 @@ fn file(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
     out.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(io)
 }
 
-fn sync(directory: &Path) -> Result<()> {
-    File::open(directory)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| Error::io("sync", directory, error))
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory).and_then(|file| file.sync_all())
 }
 
 /// Puts the staged directory in the target's place; what was there goes.

@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 use skip::string;
 pub(crate) use skip::{skip_space, skip_string, skip_value};
 
+/// The longest path, in segments: what [`crate::trusted`] can parse is not nested deeper.
+const DEEPEST: usize = 127;
+
 /// A dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path(Vec<String>);
@@ -26,7 +29,7 @@ impl Path {
     /// Reads a dotted path.
     ///
     /// # Errors
-    /// [`Error::Field`] for an empty path or an empty segment.
+    /// [`Error::Field`] for an empty path, an empty segment, or more segments than a record has levels.
     pub fn parse(text: &str) -> Result<Self> {
         let mut segments = vec![String::new()];
         let mut chars = text.chars().peekable();
@@ -40,6 +43,9 @@ impl Path {
         }
         if segments.iter().any(String::is_empty) {
             return Err(Error::Field { path: text.to_owned(), problem: "a segment is empty" });
+        }
+        if segments.len() > DEEPEST {
+            return Err(Error::Field { path: text.to_owned(), problem: "it goes deeper than a record may" });
         }
         Ok(Self(segments))
     }

@@ -4,7 +4,7 @@ pub mod sidecar;
 mod telling;
 mod walk;
 
-use std::io::{self, Read};
+use std::io;
 
 use sidecar::Beside;
 use telling::{element_keys, keys_of, line_keys};
@@ -12,8 +12,9 @@ use walk::{Walk, enter, member, pass, walk};
 
 use crate::error::{Error, Result};
 use crate::format::{Fields, Format, Overrides, by_keys};
-use crate::source::{Source, is_damage};
+use crate::source::{Source, Stream};
 use crate::split::{Extent, Window};
+use crate::watch::Watch;
 
 /// How a file holds its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,16 +70,13 @@ pub struct Wishes {
     pub max_line_bytes: usize,
 }
 
-/// Looks at one file.
+/// Looks at one file, up to its damage where it has some.
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Layout`] if it is one JSON document that holds no records, or
 /// several arrays that could.
-pub fn probe(source: Source, wishes: &Wishes) -> Result<Input> {
-    let (layout, keys) = match look(&source, wishes) {
-        Err(Error::Io { source: error, .. }) if is_damage(&error) => (Layout::Lines, Vec::new()),
-        looked => looked?,
-    };
+pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
+    let (layout, keys) = look(&source, wishes, watch)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
     let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
     let beside = needed.map(|sidecar| Beside::look(&source, sidecar));
@@ -87,29 +85,31 @@ pub fn probe(source: Source, wishes: &Wishes) -> Result<Input> {
     Ok(Input { source, layout, format, fields, beside, keys })
 }
 
-fn look(source: &Source, wishes: &Wishes) -> Result<(Layout, Vec<String>)> {
+fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
     let io = |error| Error::io("read", &source.path, error);
-    let mut window = Window::new(source.reader()?, 0);
+    let mut window =
+        Window::new(source.undamaged(watch).map_err(|error| Error::io("open", &source.path, error))?, 0);
     window.skip_mark().map_err(io)?;
     match window.peek().map_err(io)? {
         Some(b'[') => {
             window.consume(1);
             Ok((Layout::Array, element_keys(&mut window, wishes.max_line_bytes).map_err(io)?))
         }
-        Some(b'{') => object(source, window, wishes),
-        _ => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?)),
+        Some(b'{') => object(source, window, wishes, watch),
+        _ => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
     }
 }
 
 /// A file that begins with an object: lines of records, or one document.
 fn object(
     source: &Source,
-    mut window: Window<Box<dyn Read + Send>>,
+    mut window: Window<Stream<'_>>,
     wishes: &Wishes,
+    watch: &Watch,
 ) -> Result<(Layout, Vec<String>)> {
     let io = |error| Error::io("read", &source.path, error);
     let Extent::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
-        return document(source, wishes, false);
+        return document(source, wishes, watch, false);
     };
     let text = &window.bytes()[..length];
     let one_line = !text.contains(&b'\n');
@@ -117,22 +117,27 @@ fn object(
     let record =
         |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides, None).map(|fields| fields.fit(keys));
     if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
-        return Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
+        return Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
     }
     window.consume(length);
     match (window.peek().map_err(io)?, one_line) {
-        (None, one_line) => document(source, wishes, one_line),
-        (Some(_), true) => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?)),
+        (None, one_line) => document(source, wishes, watch, one_line),
+        (Some(_), true) => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
         (Some(_), false) => Ok((Layout::Values, keys.unwrap_or_default())),
     }
 }
 
 /// One object that fills the file: a record itself, or the holder of an array of records. One that is neither is an
 /// error, unless it is on one line: a file of lines may have just one, and it may be a poor record.
-fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout, Vec<String>)> {
+fn document(
+    source: &Source,
+    wishes: &Wishes,
+    watch: &Watch,
+    one_line: bool,
+) -> Result<(Layout, Vec<String>)> {
     let walked =
-        walk(source, wishes.max_line_bytes).map_err(|error| Error::io("read", &source.path, error))?;
-    let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes)?));
+        walk(source, wishes.max_line_bytes, watch).map_err(|error| Error::io("read", &source.path, error))?;
+    let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
     let Some(Walk { members, whole }) = walked else { return lines() };
     let fits =
         |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
@@ -168,15 +173,15 @@ fn document(source: &Source, wishes: &Wishes, one_line: bool) -> Result<(Layout,
 ///
 /// # Errors
 /// The reader's.
-pub(crate) fn records(input: &Input) -> io::Result<Window<Box<dyn Read + Send>>> {
+pub(crate) fn records<'w>(input: &Input, watch: &'w Watch) -> io::Result<Window<Stream<'w>>> {
     let Layout::Member(wanted) = &input.layout else {
-        let mut window = Window::new(input.source.stream()?, 0);
+        let mut window = Window::new(input.source.stream(watch)?, 0);
         window.skip_mark()?;
         window.peek()?;
         window.consume(usize::from(input.layout == Layout::Array));
         return Ok(window);
     };
-    let mut window = enter(&input.source)?;
+    let mut window = enter(input.source.stream(watch)?)?;
     while let Some(key) = member(&mut window)? {
         if key == *wanted {
             window.consume(1);

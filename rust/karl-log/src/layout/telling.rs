@@ -8,6 +8,7 @@ use crate::format::{FORMATS, claimed_by};
 use crate::source::Source;
 use crate::split::{Extent, Lines, Piece, Window};
 use crate::trusted;
+use crate::watch::Watch;
 
 /// How many records are looked at for one that tells the format.
 const RECORDS_PROBED: usize = 100;
@@ -33,9 +34,9 @@ pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io:
 }
 
 /// The keys of the telling one of the first lines.
-pub(super) fn line_keys(source: &Source, limit: usize) -> Result<Vec<String>> {
+pub(super) fn line_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
     let io = |error| Error::io("read", &source.path, error);
-    let mut lines = Lines::new(source.reader()?, 0, u64::MAX, limit);
+    let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
     let mut telling = Telling::default();
     for _ in 0..RECORDS_PROBED {
@@ -80,6 +81,5 @@ fn is_claimed(text: &[u8]) -> bool {
 /// The top-level keys of an object; `None` where the text is none.
 pub(super) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
     let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
-    let record = trusted::parse(&text[..end]).ok()?;
-    Some(record.as_object()?.keys().cloned().collect())
+    trusted::keys(&text[..end]).ok()
 }

@@ -5,26 +5,36 @@ use std::io::{self, Read};
 
 use super::telling::element_keys;
 use crate::field::unescape;
-use crate::source::Source;
+use crate::source::{Source, Stream};
 use crate::split::{Extent, Window};
+use crate::watch::Watch;
 
 /// The longest key of a document that is looked at, in bytes.
 const KEY_MAX: usize = 1 << 20;
 
+/// How many bytes of keys are held: an object with more of them is no document, but one long line.
+const KEYS_MAX: usize = 1 << 26;
+
 /// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
 pub(super) struct Walk {
     pub(super) members: Vec<(String, Vec<String>)>,
-    /// Whether the file does not end inside the last of those arrays.
+    /// Whether the file does not end inside the object.
     pub(super) whole: bool,
 }
 
 /// Walks through the object that fills the file; `None` where the file is no such object.
-pub(super) fn walk(source: &Source, limit: usize) -> io::Result<Option<Walk>> {
-    let mut window = enter(source)?;
+pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<Option<Walk>> {
+    let mut window = enter(source.undamaged(watch)?)?;
     let mut members = Vec::new();
+    let mut held = 0;
     while let Some(key) = member(&mut window)? {
+        held += weight(&key);
+        if held > KEYS_MAX {
+            return Ok(None);
+        }
         if window.peek()? == Some(b'[') {
             let (inner, whole) = array_keys(&mut window, limit)?;
+            held += inner.iter().map(|key| weight(key)).sum::<usize>();
             members.push((key, inner));
             if !whole {
                 return Ok(Some(Walk { members, whole }));
@@ -32,17 +42,22 @@ pub(super) fn walk(source: &Source, limit: usize) -> io::Result<Option<Walk>> {
         } else if pass(&mut window)? {
             members.push((key, Vec::new()));
         } else {
-            return Ok(None);
+            break;
         }
     }
     let closed = window.peek()? == Some(b'}');
     window.consume(usize::from(closed));
-    Ok((closed && window.peek()?.is_none()).then_some(Walk { members, whole: true }))
+    Ok(window.peek()?.is_none().then_some(Walk { members, whole: closed }))
 }
 
-/// Opens a document and passes over its `{`.
-pub(super) fn enter(source: &Source) -> io::Result<Window<Box<dyn Read + Send>>> {
-    let mut window = Window::new(source.stream()?, 0);
+/// What a key takes in memory, about.
+fn weight(key: &str) -> usize {
+    key.len() + 64
+}
+
+/// Passes over the `{` of a document.
+pub(super) fn enter(stream: Stream<'_>) -> io::Result<Window<Stream<'_>>> {
+    let mut window = Window::new(stream, 0);
     window.skip_mark()?;
     window.peek()?;
     window.consume(1);
@@ -57,7 +72,14 @@ pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<Strin
     if window.peek()? != Some(b'"') {
         return Ok(None);
     }
-    let Extent::Kept(length) = window.value(KEY_MAX)? else { return Ok(None) };
+    let length = match window.value(KEY_MAX)? {
+        Extent::Kept(length) => length,
+        Extent::Torn(length) => {
+            window.consume(length);
+            return Ok(None);
+        }
+        Extent::Passed => return Ok(None),
+    };
     let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
     window.consume(length);
     if window.peek()? != Some(b':') {
@@ -76,7 +98,10 @@ pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
             window.consume(length);
             Ok(length > 0)
         }
-        Extent::Torn(_) => Ok(false),
+        Extent::Torn(length) => {
+            window.consume(length);
+            Ok(false)
+        }
     }
 }
 

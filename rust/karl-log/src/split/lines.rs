@@ -21,7 +21,8 @@ impl<R: Read> Lines<R> {
         Self { window: Window::new(reader, offset), until, limit }
     }
 
-    /// Passes over the rest of a line that began before this stream.
+    /// Passes over the rest of a line that began before this stream, or over all of it where no line begins in it: a
+    /// line may be longer than many ranges, and not each of them shall look for its end.
     ///
     /// # Errors
     /// The reader's.
@@ -31,7 +32,7 @@ impl<R: Read> Lines<R> {
                 Some(found) => break self.window.consume(found + 1),
                 None => self.window.clear(),
             }
-            if !self.window.fill()? {
+            if self.window.offset() >= self.until || !self.window.fill()? {
                 break;
             }
         }

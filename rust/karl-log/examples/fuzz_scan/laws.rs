@@ -1,0 +1,152 @@
+//! What must hold for the fast scan of any bytes, told by the trusted parser.
+//!
+//! 1. Neither panics, and neither reads past the record: what follows an object changes nothing that is said of it.
+//! 2. Where the trusted parser accepts the bytes as an object, so does the scan, with the same end, and every wanted
+//!    value is the same: as JSON, as a name, and as a reward to the last bit. A wanted value is absent for both or
+//!    for neither.
+//! 3. Where the trusted parser refuses them, the scan may accept them: it is blind to damage inside what it skips. But
+//!    a wanted value that the trusted parser refuses becomes neither a name nor a reward.
+
+use std::io::{self, Write};
+use std::ops::Range;
+
+use karl_log::field::{Path, Wanted, scan};
+use karl_log::trusted::{lookup, parse};
+use karl_log::value::{Name, Reward, name, reward};
+use serde_json::Value;
+
+/// What every text is scanned for: plain keys, nested ones, one inside another, one with a dot, one beyond ASCII.
+const PATHS: [&str; 8] = ["id", "group", "reward", "meta", "meta.id", "meta.group.id", r"a\.b", "ключ"];
+
+/// The paths, ready to be scanned for and to be looked up.
+pub(crate) struct Paths {
+    list: Vec<Path>,
+    wanted: Wanted,
+}
+
+impl Paths {
+    pub(crate) fn new() -> Self {
+        let list: Vec<Path> = PATHS.into_iter().filter_map(|path| Path::parse(path).ok()).collect();
+        Self { wanted: Wanted::new(&list), list }
+    }
+
+    /// Where the object at the start of a text ends, and where its wanted values are.
+    fn scan(&self, text: &[u8]) -> Option<(usize, Vec<Option<Range<usize>>>)> {
+        let mut values = vec![None; self.list.len()];
+        scan(text, &self.wanted, &mut values).ok().map(|scanned| (scanned.end, values))
+    }
+}
+
+/// What a text turned out to be.
+pub(crate) enum Kind {
+    /// It begins with a whole object.
+    Whole,
+    /// The scan passed over damage.
+    DamageUnseen,
+    /// It is no object.
+    Refused,
+}
+
+/// Holds every law against one text.
+pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
+    let Some((end, values)) = paths.scan(text) else {
+        // White space in front is the caller's to pass over.
+        let accepted = text.starts_with(b"{") && parse(text).is_ok();
+        return if accepted { Err("the scan refuses an object".to_owned()) } else { Ok(Kind::Refused) };
+    };
+    let object = text.get(..end).ok_or("the end lies beyond the text")?;
+    if paths.scan(object) != Some((end, values.clone())) {
+        return Err("what follows the object changes what is found in it".to_owned());
+    }
+    let raw = |range: &Range<usize>| object.get(range.clone()).ok_or("a value lies beyond the object");
+    let record = parse(object).ok();
+    for (path, value) in paths.list.iter().zip(&values) {
+        let raw = value.as_ref().map(raw).transpose()?;
+        let held = match &record {
+            Some(record) => same(raw, lookup(record, path)),
+            None => raw.is_none_or(no_better_than_trusted),
+        };
+        if !held {
+            return Err(format!(
+                "{path} is {:?} here",
+                raw.map(<[u8]>::escape_ascii).map(|raw| raw.to_string())
+            ));
+        }
+    }
+    Ok(if record.is_some() { Kind::Whole } else { Kind::DamageUnseen })
+}
+
+/// Law 2, for one value.
+fn same(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
+    raw.map(|raw| parse(raw).ok()) == trusted.map(|value| Some(value.clone()))
+        && same_name(raw, trusted)
+        && same_reward(raw, trusted)
+}
+
+fn same_name(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
+    match (name(raw), trusted) {
+        (Name::Missing, None | Some(Value::Null)) => raw.is_none_or(|raw| raw == b"null"),
+        (Name::Text(text), Some(Value::String(trusted))) => text == trusted.as_str(),
+        (Name::Text(text), Some(value @ (Value::Number(_) | Value::Bool(_)))) => {
+            raw == Some(text.as_bytes()) && parse(text.as_bytes()).is_ok_and(|text| text == *value)
+        }
+        // The words for numbers that are not finite are carried as null, and are no name.
+        (Name::Bad, Some(Value::Null)) => raw.is_some_and(|raw| raw != b"null"),
+        (Name::Bad, Some(Value::Array(_) | Value::Object(_))) => true,
+        _ => false,
+    }
+}
+
+fn same_reward(raw: Option<&[u8]>, trusted: Option<&Value>) -> bool {
+    let wanted = match trusted {
+        Some(Value::Null) if raw.is_some_and(|raw| raw.ends_with(b"Infinity")) => Reward::Infinite,
+        None | Some(Value::Null) => Reward::Missing,
+        Some(Value::Bool(truth)) => Reward::Value(f64::from(u8::from(*truth))),
+        Some(Value::Number(number)) => match number.to_string().parse::<f64>() {
+            Ok(value) if value.abs() <= 1e100 => Reward::Value(value + 0.0),
+            _ => Reward::Infinite,
+        },
+        Some(_) => Reward::NotANumber,
+    };
+    match (reward(raw), wanted) {
+        (Reward::Value(found), Reward::Value(wanted)) => found.to_bits() == wanted.to_bits(),
+        (found, wanted) => found == wanted,
+    }
+}
+
+/// Law 3, for one value.
+fn no_better_than_trusted(raw: &[u8]) -> bool {
+    parse(raw).is_ok() || (name(Some(raw)) == Name::Bad && reward(Some(raw)) == Reward::NotANumber)
+}
+
+/// One line for another judge: the text, whether the trusted parser takes its object, the object's end, and for each
+/// path its value's place, the reward in it as bits or a word, and the name in it. Texts are hexadecimal.
+pub(crate) fn print(out: &mut impl Write, paths: &Paths, text: &[u8]) -> io::Result<()> {
+    write!(out, "{}", hex(text))?;
+    let Some((end, values)) = paths.scan(text) else {
+        return writeln!(out, "\t{}", if parse(text).is_ok() { "other" } else { "refused" });
+    };
+    write!(out, "\t{}\t{end}", if parse(&text[..end]).is_ok() { "whole" } else { "damaged" })?;
+    for value in values {
+        let Some(range) = value else {
+            write!(out, "\t-")?;
+            continue;
+        };
+        let raw = Some(&text[range.clone()]);
+        let reward = match reward(raw) {
+            Reward::Value(value) => format!("{:016x}", value.to_bits()),
+            other => format!("{other:?}"),
+        };
+        let name = match name(raw) {
+            Name::Text(text) => hex(text.as_bytes()),
+            other => format!("{other:?}"),
+        };
+        write!(out, "\t{} {} {reward} {name}", range.start, range.end)?;
+    }
+    writeln!(out)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}

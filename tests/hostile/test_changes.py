@@ -1,0 +1,118 @@
+"""A log that changes under the reader: at its end it may grow, anything else is an error, and nothing is written."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import rows
+from tests.hostile.shim import Server, server, unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CHANGES = {
+    "grows": "cat more.jsonl >> log.jsonl",
+    "grows inside a record": "printf '{\"id\": ' >> log.jsonl",
+    "shrinks": "truncate -s 700 log.jsonl",
+    "is emptied": ": > log.jsonl",
+    "is replaced by its like": "cp log.jsonl new && mv new log.jsonl",
+    "is replaced by another": "mv other.jsonl log.jsonl",
+    "is rewritten": "tac log.jsonl > new && cat new > log.jsonl",
+    "is packed": "gzip -c log.jsonl > new && mv new log.jsonl",
+    "is deleted": "rm log.jsonl",
+    "becomes a folder": "rm log.jsonl && mkdir log.jsonl",
+}
+HARMLESS = {"grows", "grows inside a record", "is replaced by its like"}
+
+
+@pytest.fixture(scope="module")
+def shim() -> Iterator[Server]:
+    if reason := unavailable():
+        pytest.skip(reason)
+    with server() as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows.write(tmp_path / "log.jsonl", rows.records(30))
+    rows.write(tmp_path / "more.jsonl", [rows.record(n, "late", 9.0) for n in range(100, 105)])
+    rows.write(tmp_path / "other.jsonl", rows.records(31, seed=8))
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def once(shim: Server, folder: Path, at: int, change: str) -> tuple[int, str, int]:
+    """Run with a change just before the `at`-th read of anything: code, errors, and whether it came to that."""
+    how = ("-k", 10, "--seed", 2, "-q")
+    done = shim.run(
+        "sample",
+        "log.jsonl",
+        "-o",
+        "data",
+        *how,
+        folder=folder,
+        function="read",
+        at=at,
+        action="stop",
+        meanwhile=change,
+    )
+    return done.code, done.err, done.hits
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_log_that_changes_at_any_read_is_an_error_or_as_it_was(
+    shim: Server, tmp_path: Path, folder: Path, name: str
+) -> None:
+    texts = {file.name: file.read_bytes() for file in folder.glob("*.jsonl")}
+    changed = 0
+    for at in range(1, 1000):
+        for file in folder.iterdir():
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+        (folder / "tmp").mkdir()
+        for file, text in texts.items():
+            (folder / file).write_bytes(text)
+        code, err, hits = once(shim, folder, at, CHANGES[name])
+        if not hits:
+            break
+        assert "Traceback" not in err
+        assert not list(folder.glob(".data*"))
+        if code == 0:
+            # Whatever was drawn is a row of the file before or after.
+            assert 1 <= len(rows.lines(folder / "data")) <= 10
+            continue
+        changed += code == 1
+        assert code in (1, 4), err
+        assert err.startswith("error: ")
+        assert not (folder / "data").exists()
+        told = (
+            "changed since it was scanned",
+            "cannot open log.jsonl",
+            "cannot read log.jsonl",
+            "it is no regular file",
+        )
+        assert code == 4 or any(words in err for words in told), err
+    assert at > 5
+    assert (changed > 0) == (name not in HARMLESS), (name, changed)
+
+
+def test_what_a_file_gains_while_its_rows_are_fetched_changes_nothing(shim: Server, folder: Path) -> None:
+    last = 0
+    for at in range(1, 100):
+        code, err, hits = once(shim, folder, at, "true")
+        assert code in (0, 5), err
+        last = at if hits else last
+        if not hits:
+            break
+        shutil.rmtree(folder / "data")
+    assert once(shim, folder, 10_000, "true")[0] == 5
+    before = rows.files(folder / "data")
+    shutil.rmtree(folder / "data")
+    # The last reads are those of the chosen rows, and of the hash.
+    code, err, hits = once(shim, folder, last - 4, CHANGES["grows"])
+    assert (code, hits) == (0, 1), err
+    assert rows.files(folder / "data") == before
