@@ -165,7 +165,7 @@ class Settings:
                 )
         if self.sampler == "weighted-reservoir" and self.partition_by != "global":
             raise UsageError(
-                "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone (gumbel others)"
+                "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone"
             )
         if self.sampler in REPLACING and self.max_per_group is not None:
             raise UsageError(

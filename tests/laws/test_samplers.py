@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_copies_of_a_row_are_in_one_split_and_not_side_by_side(sampler: str, tmp
     beside = 0
     for name in ("train", "valid"):
         ids = [json.loads(row)["karl_fast"]["id"] for row in rows_of(tmp_path / "out" / f"{name}.jsonl")]
-        beside += sum(a == b for a, b in zip(ids, ids[1:], strict=False))
+        beside += sum(a == b for a, b in pairwise(ids))
         for row in ids:
             homes.setdefault(row, set()).add(name)
     assert all(len(found) == 1 for found in homes.values())
@@ -71,7 +72,8 @@ def test_a_row_that_fails_has_weight_zero_and_the_draw_is_made_again(sampler: st
     path = rows.write(tmp_path / "log.jsonl", records)
     drawn = karl_fast.sample(path, tmp_path / "out", k=500, sampler=sampler, inverse_temperature=0.0).manifest
     stamps = lines(tmp_path / "out")
-    assert len(stamps) == 500 and not broken & {stamp["id"] for stamp in stamps}
+    assert len(stamps) == 500
+    assert not broken & {stamp["id"] for stamp in stamps}
     assert sum(drawn["draw"]["failed"].values()) <= len(broken)
     if sampler == "systematic":
         good = 40 - len(broken)

@@ -24,9 +24,9 @@ def draw(
 ) -> NDArray[np.int64]:
     """Draw k rows.
 
-    - ``gumbel``, ``weighted-reservoir``: without replacement. key_i = log w_i - ln(-ln u_i), the k largest keys, largest
-      first, which follows the Plackett-Luce law exactly: each next row is drawn in proportion to weight among those
-      left. The chance of a row to be among the k is *not* k * p_i.
+    - ``gumbel``, ``weighted-reservoir``: without replacement. key_i = log w_i - ln(-ln u_i), the k largest keys,
+      largest first, which follows the Plackett-Luce law exactly: each next row is drawn in proportion to weight among
+      those left. The chance of a row to be among the k is *not* k * p_i.
     - ``reservoir``: without replacement, every set of k rows alike.
     - ``systematic``: with replacement, by k evenly spaced points on the cumulative weights: a row of probability p is
       drawn floor(k p) or ceil(k p) times.

@@ -53,7 +53,7 @@ def boltzmann(
         scopes: the number of what each row is normalised with, negative for none; or names, in an Arrow column.
             Everything is one scope by default. [B]
         ess: the share of rows, above 0 and up to 1, that the effective sample size is to be; b is solved for it to
-            the last bit. 0.5 where neither this nor the next is given.
+            twelve digits. 0.5 where neither this nor the next is given.
         inverse_temperature: b itself.
 
     Raises:

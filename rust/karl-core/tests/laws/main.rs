@@ -1,6 +1,7 @@
 //! What holds for every input: each function against its slow twin, and the invariances it promises.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
+mod exact;
 #[path = "../naive/mod.rs"]
 mod naive;
 mod numeric;

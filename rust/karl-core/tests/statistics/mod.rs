@@ -1,4 +1,5 @@
 //! The statistics the distribution tests decide by: chi-square with its exact tail, and the normal deviation.
+#![allow(dead_code, reason = "each test crate uses its own part")]
 
 /// Pearson's statistic of counts against expected counts, and the probability of one as large or larger.
 ///
