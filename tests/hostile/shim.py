@@ -87,7 +87,8 @@ def server() -> Iterator[Server]:
         with subprocess.Popen(
             command,
             cwd=HERE.parent.parent,
-            env=environment() | {"LD_PRELOAD": str(library)},
+            # A signal in the middle of os.walk leaves its iterator open, which ends with the process.
+            env=environment() | {"LD_PRELOAD": str(library), "PYTHONWARNINGS": "error,ignore::ResourceWarning"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -28,8 +29,9 @@ def spool(name: str) -> Iterator[str]:
     """
     with contextlib.ExitStack() as stack:
         try:
-            descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
-            stack.callback(os.unlink, path)
+            with _uninterrupted():
+                descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
+                stack.callback(os.unlink, path)
             with open(descriptor, "wb") as copy, _open(name) as stream:  # noqa: PTH123  (a descriptor)
                 _refuse_device(name, stream)
                 shutil.copyfileobj(stream, copy, 1 << 20)
@@ -37,6 +39,16 @@ def spool(name: str) -> Iterator[str]:
             reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
             raise FileError(reason, error.errno, name) from error
         yield path
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits: between the making of a file and the promise to remove it, it would stay."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _refuse_device(name: str, stream: BinaryIO) -> None:
