@@ -40,8 +40,9 @@ impl Names {
     }
 
     /// All names in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..).map_while(|code| self.get(code))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        let start = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.ends.iter().enumerate().map(move |(at, &end)| &self.text[start(at)..end])
     }
 
     fn append(&mut self, other: &Self) {
