@@ -155,16 +155,16 @@ def select(log: Log) -> _core.Selection:
     if log.core.weighted:
         _refuse_target(settings)
     by_group = settings.partition_by == "group"
-    groupless = len(log) > 0 and not log.core.count("group")[0]
+    groupless = len(log) > 0 and not log.core.distinct("group")
     if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
         raise UsageError("partition_by is group, but no record has a group: name its field with --group")
-    if settings.per and "domain" in settings.per and len(log) and not log.core.count("domain")[0]:
+    if settings.per and "domain" in settings.per and len(log) and not log.core.distinct("domain"):
         raise UsageError("per is by domain, but no record has one: name its field with --domain")
-    if settings.per and "group" in settings.per and len(log) and not log.core.count("group")[0]:
+    if settings.per and "group" in settings.per and len(log) and not log.core.distinct("group"):
         raise UsageError("per is by group, but no record has one: name its field with --group")
-    if settings.partition_field and len(log) and not log.core.count("partition")[0]:
+    if settings.partition_field and len(log) and not log.core.distinct("partition"):
         raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field")
     return _core.Selection(
         log.core,

@@ -37,8 +37,8 @@ READ_AND_WRITTEN = {
 SPLITS = ("train", "valid", "test")
 
 
-def of_selection(log: Log, selection: _core.Selection) -> Manifest:
-    """The part of a manifest that is known before anything is drawn."""
+def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
+    """The part of a manifest that is known before anything is written; of drawn rows too, where there are some."""
     facts = selection.facts()
     return {
         "schema": SCHEMA,
@@ -48,9 +48,9 @@ def of_selection(log: Log, selection: _core.Selection) -> Manifest:
         "accounting": accounting(log, facts["verdicts"]),
         **_columns(log),
         "groups": _groups(facts),
-        "reward": _rewards(log, selection, None),
+        "reward": _rewards(log, selection, rows),
         "target": _target(log.settings, log, facts),
-        "domains": _domains(log, None),
+        "domains": _domains(log, rows),
     }
 
 
@@ -58,7 +58,7 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     """The whole manifest but ``inputs`` and ``run``."""
     written = draft.facts()
     rows = written["rows"]
-    manifest = of_selection(log, selection)
+    manifest = of_selection(log, selection, rows)
     manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(
         log, written, wanted
     )
@@ -67,8 +67,6 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
         manifest["draw"]["strata"] = _strata(log.settings.per, written)
     # log Z and the ESS are those of all rows that may be drawn; these were among them.
     manifest["target"]["failed_rows_counted"] = sum(manifest["draw"]["failed"].values())
-    manifest["reward"] = _rewards(log, selection, rows)
-    manifest["domains"] = _domains(log, rows)
     manifest["export"] = _export(written)
     manifest["secrets"] = dict(written["secrets"])
     return manifest
@@ -197,12 +195,12 @@ def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
 
 def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
     rows = written["rows"]
-    names, without = log.core.count("group", rows)
+    groups, without = log.core.count_of("group", rows)
     return {
         "rows_wanted": wanted if wanted is not None else len(rows) + sum(dict(written["dropped"]).values()),
         "rows": len(rows),
         "distinct_rows": len(set(rows)),
-        "distinct_groups": sum(count > 0 for _, count in names),
+        "distinct_groups": len(groups),
         "rows_without_group": without,
         "failed": dict(written["dropped"]),
         "over_group_cap": written["over_group_cap"],

@@ -215,12 +215,23 @@ impl Log {
         Ok(names(self.by_name(name)?))
     }
 
+    /// How many of some records have each name of a category that any of them has, and how many have none.
+    fn count_of(&self, name: &str, rows: Vec<u32>) -> PyResult<(Vec<u64>, u64)> {
+        let (counts, none) = self.by_name(name)?.count(Some(&rows));
+        Ok((counts.into_iter().filter(|&count| count > 0).collect(), none))
+    }
+
     /// How many records have each name of a category, and how many have none.
     #[pyo3(signature = (name, rows=None))]
     fn count(&self, name: &str, rows: Option<Vec<u32>>) -> PyResult<(Vec<(String, u64)>, u64)> {
         let category = self.by_name(name)?;
         let (counts, none) = category.count(rows.as_deref());
         Ok((names(category).into_iter().zip(counts).collect(), none))
+    }
+
+    /// How many different names a category has.
+    fn distinct(&self, name: &str) -> PyResult<usize> {
+        Ok(self.by_name(name)?.names().len())
     }
 
     /// Whether trajectories were hashed, which `dedup` needs.

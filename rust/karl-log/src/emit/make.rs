@@ -18,7 +18,7 @@ pub(super) struct Candidate {
 }
 
 pub(super) enum Body {
-    Raw { record: Value, bytes: Vec<u8> },
+    Raw(Vec<u8>),
     Example(Read),
 }
 
@@ -67,20 +67,22 @@ pub(super) struct Maker<'a> {
 impl Maker<'_> {
     /// The record as far as it can be made without knowing the shape of the others.
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<Candidate, Flaw> {
+        if self.settings.shape == Shape::Raw {
+            // A record that stays as it is need not be built.
+            let check = if self.settings.allow_secrets { trusted::check(&bytes) } else { Ok(()) };
+            check.map_err(|_| Flaw::Unparsable)?;
+            return Ok(Candidate { row, id: String::new(), body: Body::Raw(bytes) });
+        }
         let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
-        let body = match self.settings.shape {
-            Shape::Raw => Body::Raw { record, bytes },
-            _ => Body::Example(example(record, self.fields(row))?),
-        };
-        Ok(Candidate { row, id, body })
+        Ok(Candidate { row, id, body: Body::Example(example(record, self.fields(row))?) })
     }
 
     /// The row in the shape of its data set.
     pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
         let mut secrets = Found::new();
         let (text, trimmed, tools) = match candidate.body {
-            Body::Raw { record, bytes } => (self.raw(record, bytes, &mut secrets)?, 0, false),
+            Body::Raw(bytes) => (self.raw(bytes, &mut secrets)?, 0, false),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
                 self.clean(&mut fields, &mut secrets);
@@ -97,12 +99,18 @@ impl Maker<'_> {
 
     /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
     /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
-    fn raw(&self, record: Value, bytes: Vec<u8>, secrets: &mut Found) -> Result<String, Flaw> {
-        let Value::Object(mut fields) = record else { return Err(Flaw::Unparsable) };
-        self.clean(&mut fields, secrets);
+    fn raw(&self, bytes: Vec<u8>, secrets: &mut Found) -> Result<String, Flaw> {
         let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
+        let broken = text.contains(['\n', '\r']);
+        if self.settings.allow_secrets && !broken {
+            return Ok(text);
+        }
+        let Ok(Value::Object(mut fields)) = trusted::parse(text.as_bytes()) else {
+            return Err(Flaw::Unparsable);
+        };
+        self.clean(&mut fields, secrets);
         let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
-        Ok(if secret || text.contains(['\n', '\r']) { Value::Object(fields).to_string() } else { text })
+        Ok(if secret || broken { Value::Object(fields).to_string() } else { text })
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
