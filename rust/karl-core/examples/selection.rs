@@ -50,6 +50,7 @@ fn main() {
             groups: &groups,
             scopes: Scopes::Whole,
             fingerprints: None,
+            digests: None,
         };
         timed("scores", || settings.score.apply(&rewards, &groups, threads).unwrap());
         let selection = timed("select, with scores", || select(&population, &settings).unwrap());

@@ -60,6 +60,65 @@ fn parts(term: f64) -> (u64, i32) {
     if raised == 0 { (fraction, -1074) } else { (fraction | 1 << MANTISSA, raised - 1075) }
 }
 
+/// A sum of finite floats of either sign, exact: each is an integer on the grid of its bin of 32 powers of two, and bins
+/// are added as integers. At most 2^42 terms; constant space.
+///
+/// ```
+/// let mut total = karl_core::exact::Total::default();
+/// [1e100, 1.0, -1e100].into_iter().for_each(|term| total.push(term));
+/// assert_eq!(total.value(), 1.0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    bins: BTreeMap<i32, i128>,
+}
+
+impl Total {
+    /// Adds a term, which has to be finite.
+    pub fn push(&mut self, term: f64) {
+        let (significand, exponent) = parts(term.abs());
+        let size = i128::from(significand) << exponent.rem_euclid(DIGIT);
+        *self.bins.entry(exponent.div_euclid(DIGIT)).or_default() += if term < 0.0 { -size } else { size };
+    }
+
+    /// Adds `a * b` without rounding, where its size is between 1e-290 and 1e300 or zero.
+    pub fn push_product(&mut self, a: f64, b: f64) {
+        let product = a * b;
+        self.push(product);
+        self.push(libm::fma(a, b, -product));
+    }
+
+    /// Floats whose sum is the total, by falling size; all but the first are zero or more.
+    #[must_use]
+    pub fn terms(&self) -> Vec<f64> {
+        let mut terms = Vec::new();
+        let mut bins = self.bins.clone();
+        while let Some((bin, sum)) = bins.pop_first() {
+            let (carry, digit) = (sum >> DIGIT, sum & ((1 << DIGIT) - 1));
+            // The highest bin keeps its sign.
+            if bins.is_empty() && sum.unsigned_abs() < 1 << MANTISSA {
+                terms.push(libm::scalbn(sum as f64, bin * DIGIT));
+                break;
+            }
+            terms.push(libm::scalbn(digit as f64, bin * DIGIT));
+            if carry != 0 {
+                *bins.entry(bin + 1).or_default() += carry;
+            }
+        }
+        terms.reverse();
+        terms
+    }
+
+    /// The sum, rounded.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        crate::numeric::sum(self.terms().into_iter())
+    }
+}
+
+/// Powers of two in a bin of a [`Total`].
+const DIGIT: i32 = 32;
+
 /// How many bins of a [`LogSum`] below the highest can still be seen in its value.
 const SEEN: i64 = 4;
 

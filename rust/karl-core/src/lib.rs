@@ -47,6 +47,7 @@ pub mod reward;
 pub mod rng;
 pub mod sample;
 pub mod selection;
+pub mod stream;
 pub mod summary;
 pub mod target;
 

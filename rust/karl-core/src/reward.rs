@@ -32,6 +32,12 @@ pub fn composite(components: &[&[f64]], weights: &[f64]) -> Result<Vec<f64>> {
     Ok(rewards)
 }
 
+/// [`composite`] of one row: `components` and `weights` in one order, `[C]` each.
+#[must_use]
+pub fn composite_of(components: &[f64], weights: &[f64]) -> f64 {
+    components.iter().zip(weights).fold(0.0, |sum, (value, weight)| sum + weight * value)
+}
+
 fn check(components: &[&[f64]], weights: &[f64]) -> Result<()> {
     check_length("weights", weights.len(), components.len())?;
     check_finite("weight", weights)?;

@@ -37,6 +37,9 @@ pub struct Population<'a> {
     pub scopes: Scopes<'a>,
     /// The content of each row, for [`Rules::dedup`]. `[B]`
     pub fingerprints: Option<&'a [u128]>,
+    /// A hash of each record's bytes. [`Sampler::WeightedReservoir`] tells records of one id apart by it, for their ranks
+    /// are not known in one pass; other samplers do not look at it. `[B]`
+    pub digests: Option<&'a [u64]>,
 }
 
 /// The choices of a draw: one point on each axis, and the seed.
@@ -90,6 +93,7 @@ pub struct Selection {
 ///     groups: &groups,
 ///     scopes: Scopes::Whole,
 ///     fingerprints: None,
+///     digests: None,
 /// };
 /// let settings = Settings {
 ///     score: Score::Centre,
@@ -193,7 +197,11 @@ impl Selection {
     /// # Errors
     /// As [`Weighted::ranking`].
     pub fn ranking<'a>(&'a self, population: &Population<'a>, settings: &Settings) -> Result<Ranking<'a>> {
-        self.weighted(population)?.ranking(settings.sampler, settings.seed, settings.threads)
+        let mut rows = self.weighted(population)?;
+        if let Some(digests) = population.digests.filter(|_| settings.sampler == Sampler::WeightedReservoir) {
+            rows = rows.by_digest(digests)?;
+        }
+        rows.ranking(settings.sampler, settings.seed, settings.threads)
     }
 
     /// A draw of `count` with replacement.

@@ -204,6 +204,7 @@ fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
         groups: &two,
         scopes: Scopes::Of(&two),
         fingerprints: None,
+        digests: None,
     };
     let mut settings = Settings {
         score: Score::Raw,

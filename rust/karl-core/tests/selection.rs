@@ -46,7 +46,7 @@ fn of(population: &Population, settings: &Settings) -> Drawn {
 
 fn drawn(rewards: &[f64], groups: &Groups, settings: &Settings) -> Drawn {
     let keys = keys(rewards.len());
-    of(&Population { keys: &keys, rewards, groups, scopes: Scopes::Whole, fingerprints: None }, settings)
+    of(&Population { keys: &keys, rewards, groups, scopes: Scopes::Whole, fingerprints: None, digests: None }, settings)
 }
 
 /// All rows in one group.
@@ -120,6 +120,7 @@ fn a_draw_does_not_depend_on_the_order_of_rows() {
         groups: &whole,
         scopes: Scopes::Whole,
         fingerprints: None,
+        digests: None,
     };
     let mirrored: Vec<u32> = of(&population, &settings()).rows.into_iter().map(|row| 499 - row).collect();
     assert_eq!(drawn(&rewards, &whole, &settings()).rows, mirrored);
@@ -162,6 +163,7 @@ fn a_group_score_needs_groups_and_drops_rows_without_one() {
         groups: &none,
         scopes: Scopes::Whole,
         fingerprints: None,
+        digests: None,
     };
     let refused = select(&population, &Settings { score: Score::LeaveOneOut, ..settings() });
     assert_eq!(refused, Err(Error::NeedsGroups { what: "leave-one-out" }));
@@ -178,6 +180,7 @@ fn a_row_without_a_scope_is_dropped_by_name() {
         groups: &groups,
         scopes: Scopes::Of(&scopes),
         fingerprints: None,
+        digests: None,
     };
     assert_eq!(select(&population, &settings()).unwrap().verdicts, [Kept, MissingGroup, Kept]);
 }

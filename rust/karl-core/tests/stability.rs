@@ -86,6 +86,7 @@ fn drawn(score: Score, temperature: Temperature) -> (Vec<u32>, f64, Vec<f64>) {
         groups: &Groups::from_ids(&ids).unwrap(),
         scopes: Scopes::Whole,
         fingerprints: None,
+        digests: None,
     };
     let settings = Settings {
         score,

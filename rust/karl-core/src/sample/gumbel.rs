@@ -20,7 +20,7 @@ use super::{Keyed, Ranked, Weighted};
 use crate::error::Result;
 use crate::group::numbered;
 use crate::keys::Keys;
-use crate::rng::{Purpose, gumbel, uniform};
+use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
 ///
@@ -63,6 +63,19 @@ pub fn bound(u: f64) -> f64 {
     exponent * -std::f64::consts::LN_2 + 1e-8
 }
 
+/// The key of a row of this log weight, where it is `least` or more; most rows that fall short cost no logarithm.
+pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f64) -> Option<f64> {
+    if log == f64::NEG_INFINITY || log + MOST < least {
+        return None;
+    }
+    let u = uniform(seed, key(), Purpose::Draw);
+    // Adding rounds alike on both sides, so a bound that falls short means that the key does.
+    if log + bound(u) < least {
+        return None;
+    }
+    Some(log + gumbel(u)).filter(|&key| key >= least)
+}
+
 impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L> {
     fn rows(&self) -> usize {
         self.rows.len()
@@ -71,18 +84,8 @@ impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L>
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
         for row in block {
             let log = (self.log)(&self.rows, row);
-            if log == f64::NEG_INFINITY || log + MOST < least {
-                continue;
-            }
-            let u = uniform(self.seed, self.rows.keys.get(row), Purpose::Draw);
-            // Adding rounds alike on both sides, so a bound that falls short means that the key does.
-            if log + bound(u) < least {
-                continue;
-            }
-            let key = log + gumbel(u);
-            if key >= least {
-                found.push(Ranked { key, row: numbered(row) });
-            }
+            let key = key_from(log, self.seed, || self.rows.key(row), least);
+            found.extend(key.map(|key| Ranked { key, row: numbered(row) }));
         }
     }
 }

@@ -30,6 +30,7 @@ pub use ranking::{Keyed, Ranked, Ranking, cap_per_group};
 
 use crate::error::{Error, Result, check_length};
 use crate::keys::Keys;
+use crate::rng::Key;
 use crate::target::{Boltzmann, Rows};
 
 /// The axis: by which law rows are drawn.
@@ -91,6 +92,7 @@ impl Sampler {
 pub struct Weighted<'a> {
     weights: Weights<'a>,
     keys: &'a Keys,
+    digests: Option<&'a [u64]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +108,7 @@ impl<'a> Weighted<'a> {
     /// [`Error::Length`] where rows and keys differ in number.
     pub fn by_target(rows: Rows<'a>, target: &'a Boltzmann, keys: &'a Keys) -> Result<Self> {
         check_length("keys", keys.len(), rows.len())?;
-        Ok(Self { weights: Weights::Target(rows, target), keys })
+        Ok(Self { weights: Weights::Target(rows, target), keys, digests: None })
     }
 
     /// Rows with their log weights, to which any constant may be added; minus infinity is never drawn.
@@ -117,7 +119,23 @@ impl<'a> Weighted<'a> {
     pub fn by_logs(logs: &'a [f64], keys: &'a Keys) -> Result<Self> {
         check_length("keys", keys.len(), logs.len())?;
         crate::error::check_logs("log weight", logs)?;
-        Ok(Self { weights: Weights::Logs(logs), keys })
+        Ok(Self { weights: Weights::Logs(logs), keys, digests: None })
+    }
+
+    /// The same rows told apart by what they hold and not by their rank: the ordinal of a key is a hash of the record's
+    /// bytes. Records equal in id and bytes then share one number, and are drawn one right after the other.
+    ///
+    /// # Errors
+    /// [`Error::Length`] where rows and digests differ in number.
+    pub fn by_digest(self, digests: &'a [u64]) -> Result<Self> {
+        check_length("digests", digests.len(), self.len())?;
+        Ok(Self { digests: Some(digests), ..self })
+    }
+
+    /// What a row is to the random numbers.
+    fn key(&self, row: usize) -> Key {
+        let key = self.keys.get(row);
+        self.digests.map_or(key, |digests| Key { ordinal: digests[row], ..key })
     }
 
     /// The number of rows.

@@ -37,7 +37,7 @@ impl Keyed for Alike<'_> {
 
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
         for row in block.filter(|&row| self.rows.log(row) > f64::NEG_INFINITY) {
-            let key = -uniform(self.seed, self.rows.keys.get(row), Purpose::Draw);
+            let key = -uniform(self.seed, self.rows.key(row), Purpose::Draw);
             if key >= least {
                 found.push(Ranked { key, row: numbered(row) });
             }

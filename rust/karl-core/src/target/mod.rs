@@ -178,7 +178,7 @@ impl Boltzmann {
         fit.checked()
     }
 
-    fn checked(self) -> Result<Self> {
+    pub(crate) fn checked(self) -> Result<Self> {
         let wrong = |(_, log_z): &(usize, f64)| log_z.is_nan() || *log_z == f64::INFINITY;
         let found = self.log_z().enumerate().find(wrong);
         match found {
@@ -337,7 +337,7 @@ pub fn boltzmann<'a>(
     })
 }
 
-fn check_temperature(temperature: Temperature) -> Result<()> {
+pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
     match temperature {
         Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
         Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),

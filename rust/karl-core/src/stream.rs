@@ -1,0 +1,305 @@
+//! One pass over rewards that are never held: their statistics, their target, and the rows that a draw could need.
+//!
+//! The key of a row in a weighted reservoir knows of that row alone ([`reservoir`](crate::sample::reservoir)), so the
+//! rows of the largest keys can be kept while the others go by. Everything told of the others is a sum without an order
+//! ([`crate::exact`]), so a stream in any order tells the same.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::error::{Error, Result, check_finite};
+use crate::exact::{LogSum, Total};
+use crate::filter::Verdict;
+use crate::reward::composite_of;
+use crate::rng::Key;
+use crate::sample::gumbel;
+use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
+
+/// What a stream has to know before its first row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The weight of each component of the reward.
+    pub weights: Vec<f64>,
+    /// Rows with a smaller reward are dropped.
+    pub min_reward: Option<f64>,
+    /// b of `exp(b * reward)`.
+    pub inverse_temperature: f64,
+    /// Which of all draws.
+    pub seed: u64,
+    /// How many rows are held.
+    pub room: usize,
+}
+
+/// A stream of rewards, and what is held of the rows of the largest keys.
+#[derive(Debug)]
+pub struct Stream<T> {
+    settings: Settings,
+    held: BinaryHeap<Held<T>>,
+    seen: Seen,
+    verdicts: [u64; 3],
+    target: StreamSums,
+    /// The sums of `w r` over positive rewards, and of `w |r|` over negative ones.
+    expected: [LogSum; 2],
+    reward: Moments,
+    components: Vec<Moments>,
+}
+
+/// What a stream has told of rows beside those that are held.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    rows: usize,
+    /// The largest key that was not held.
+    passed: f64,
+}
+
+/// What a stream was, once it has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Rows by verdict.
+    pub verdicts: Vec<(Verdict, u64)>,
+    /// The target over the rows that may be drawn.
+    pub target: Boltzmann,
+    /// The mean reward of the row drawn first; NaN for no rows.
+    pub expected_reward: f64,
+    /// The reward of all rows.
+    pub reward: Moments,
+    /// Each component of it.
+    pub components: Vec<Moments>,
+    /// The largest key that was not held, less log Z; none where every row that may be drawn was.
+    pub threshold: Option<f64>,
+    /// How many rows were held.
+    pub held: usize,
+}
+
+impl Facts {
+    /// How many rows have a verdict.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> u64 {
+        self.verdicts.iter().filter(|(one, _)| *one == verdict).map(|(_, count)| count).sum()
+    }
+}
+
+impl<T> Stream<T> {
+    /// A stream of which nothing has been seen.
+    ///
+    /// # Errors
+    /// As [`composite`](crate::reward::composite) and [`boltzmann`](crate::boltzmann) for the settings they share.
+    pub fn new(settings: Settings) -> Result<Self> {
+        check_finite("weight", &settings.weights)?;
+        check_finite("min_reward", settings.min_reward.as_slice())?;
+        check_temperature(Temperature::Inverse(settings.inverse_temperature))?;
+        Ok(Self {
+            held: BinaryHeap::new(),
+            seen: Seen { rows: 0, passed: f64::NEG_INFINITY },
+            verdicts: [0; 3],
+            target: StreamSums::default(),
+            expected: [LogSum::default(), LogSum::default()],
+            reward: Moments::default(),
+            components: vec![Moments::default(); settings.weights.len()],
+            settings,
+        })
+    }
+
+    /// Takes in one row by its key (the ordinal being a hash of its bytes) and the components of its reward, NaN for one
+    /// that is missing; `item` is asked for if the row is held.
+    ///
+    /// Cost: a few `exp`; a hash, two `log` and a place in a heap for a row whose key may be large enough.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for an infinite reward, or one whose weight is beyond f64.
+    pub fn push(&mut self, key: Key, components: &[f64], item: impl FnOnce() -> T) -> Result<()> {
+        let index = self.seen.rows;
+        self.seen.rows += 1;
+        for (moments, &component) in self.components.iter_mut().zip(components) {
+            moments.push(component);
+        }
+        let reward = composite_of(components, &self.settings.weights);
+        if reward.is_infinite() {
+            return Err(Error::NotFinite { what: "composite reward", index, value: reward });
+        }
+        self.reward.push(reward);
+        let verdict = self.verdict(reward);
+        self.verdicts[place(verdict)] += 1;
+        if verdict == Verdict::Kept { self.weigh(index, key, reward, item) } else { Ok(()) }
+    }
+
+    fn verdict(&self, reward: f64) -> Verdict {
+        match self.settings.min_reward {
+            _ if reward.is_nan() => Verdict::MissingReward,
+            Some(minimum) if reward < minimum => Verdict::BelowMinimum,
+            _ => Verdict::Kept,
+        }
+    }
+
+    fn weigh(&mut self, index: usize, key: Key, reward: f64, item: impl FnOnce() -> T) -> Result<()> {
+        let log = self.settings.inverse_temperature * reward;
+        if log == f64::INFINITY {
+            return Err(Error::NotFinite { what: "log_z", index, value: log });
+        }
+        self.target.push(log);
+        self.expected[usize::from(reward < 0.0)].push(log + libm::log(reward.abs()));
+        let full = self.held.len() >= self.settings.room;
+        // Not the smallest key that is held: of those passed over, the largest is told.
+        let least = if full { self.seen.passed } else { f64::NEG_INFINITY };
+        if let Some(rank) = gumbel::key_from(log, self.settings.seed, || key, least) {
+            self.hold(rank, key, item);
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, rank: f64, key: Key, item: impl FnOnce() -> T) {
+        let rank = Rank { key: rank, record: key };
+        if self.held.len() < self.settings.room {
+            self.held.push(Held { rank, item: item() });
+            return;
+        }
+        match self.held.peek_mut() {
+            Some(mut last) if rank < last.rank => {
+                self.seen.passed = self.seen.passed.max(last.rank.key);
+                *last = Held { rank, item: item() };
+            }
+            _ => self.seen.passed = self.seen.passed.max(rank.key),
+        }
+    }
+
+    /// What was seen, and what is held, in the order of the draw.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for a log Z beyond f64.
+    pub fn finish(self) -> Result<(Facts, impl Iterator<Item = T>)> {
+        let target = self.target.fit(self.settings.inverse_temperature).checked()?;
+        let log_z = target.log_z().next().unwrap_or(f64::NEG_INFINITY);
+        let [above, below] = self.expected.map(|sum| libm::exp(sum.value() - log_z));
+        let passed = Some(self.seen.passed).filter(|&passed| passed > f64::NEG_INFINITY);
+        let facts = Facts {
+            verdicts: VERDICTS.into_iter().zip(self.verdicts).collect(),
+            expected_reward: if target.filled == 0 { f64::NAN } else { above - below },
+            target,
+            reward: self.reward,
+            components: self.components,
+            threshold: passed.map(|passed| passed - log_z),
+            held: self.held.len(),
+        };
+        Ok((facts, self.held.into_sorted_vec().into_iter().map(|held| held.item)))
+    }
+}
+
+/// What can become of a row of a stream.
+const VERDICTS: [Verdict; 3] = [Verdict::Kept, Verdict::MissingReward, Verdict::BelowMinimum];
+
+fn place(verdict: Verdict) -> usize {
+    VERDICTS.iter().position(|&one| one == verdict).unwrap_or(0)
+}
+
+/// Where a row stands in the draw: by descending key, then in the order in which a log has its records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rank {
+    key: f64,
+    record: Key,
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        // 0 and -0 are equal keys.
+        let by_key = other.key.partial_cmp(&self.key)?;
+        Some(by_key.then(self.record.cmp(&other.record)))
+    }
+}
+
+/// A row with what is held of it; the heap has the last of the draw on top.
+#[derive(Debug)]
+struct Held<T> {
+    rank: Rank,
+    item: T,
+}
+
+impl<T> Ord for Held<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // No key is NaN.
+        self.rank.partial_cmp(&other.rank).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl<T> PartialOrd for Held<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Held<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<T> Eq for Held<T> {}
+
+/// Beyond this size a square of a reward overflows.
+const LARGEST: f64 = 1e150;
+
+/// Count, mean, spread and range of numbers in any order: the same bits, for the sums are exact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moments {
+    /// Numbers that are not missing.
+    pub count: u64,
+    /// The smallest; NaN where there is none.
+    pub min: f64,
+    /// The largest; NaN where there is none.
+    pub max: f64,
+    sum: Total,
+    squares: Total,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        let (sum, squares) = Default::default();
+        Self { count: 0, min: f64::NAN, max: f64::NAN, sum, squares }
+    }
+}
+
+impl Moments {
+    /// Takes one number in, which has to be finite; NaN is missing.
+    pub fn push(&mut self, value: f64) {
+        if value.is_nan() {
+            return;
+        }
+        self.count += 1;
+        self.min = value.min(self.min);
+        self.max = value.max(self.max);
+        self.sum.push(value);
+        if value.abs() < LARGEST {
+            self.squares.push_product(value, value);
+        }
+    }
+
+    /// The mean; NaN for none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.sum.value() / self.count as f64
+    }
+
+    /// The standard deviation, ddof 0; NaN for none, infinite where squares overflow.
+    ///
+    /// ```text
+    /// sum (x - m)^2 = sum x^2 - 2 m sum x + n m^2        without rounding, m being the rounded mean
+    /// ```
+    #[must_use]
+    pub fn std(&self) -> f64 {
+        if self.max >= LARGEST || self.min <= -LARGEST {
+            return f64::INFINITY;
+        }
+        let (mean, count) = (self.mean(), self.count as f64);
+        if mean.is_nan() {
+            return f64::NAN;
+        }
+        let mut squares = self.squares.clone();
+        for term in self.sum.terms() {
+            squares.push_product(-2.0 * mean, term);
+        }
+        let square = mean * mean;
+        for part in [square, libm::fma(mean, mean, -square)] {
+            squares.push_product(count, part);
+        }
+        (squares.value().max(0.0) / count).sqrt()
+    }
+}
