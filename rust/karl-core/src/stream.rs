@@ -35,21 +35,15 @@ pub struct Settings {
 pub struct Stream<T> {
     settings: Settings,
     held: BinaryHeap<Held<T>>,
-    seen: Seen,
+    rows: usize,
+    /// The largest key that was not held.
+    passed: f64,
     verdicts: [u64; 3],
     target: StreamSums,
     /// The sums of `w r` over positive rewards, and of `w |r|` over negative ones.
     expected: [LogSum; 2],
     reward: Moments,
     components: Vec<Moments>,
-}
-
-/// What a stream has told of rows beside those that are held.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    rows: usize,
-    /// The largest key that was not held.
-    passed: f64,
 }
 
 /// What a stream was, once it has ended.
@@ -90,7 +84,8 @@ impl<T> Stream<T> {
         check_temperature(Temperature::Inverse(settings.inverse_temperature))?;
         Ok(Self {
             held: BinaryHeap::new(),
-            seen: Seen { rows: 0, passed: f64::NEG_INFINITY },
+            rows: 0,
+            passed: f64::NEG_INFINITY,
             verdicts: [0; 3],
             target: StreamSums::default(),
             expected: [LogSum::default(), LogSum::default()],
@@ -108,8 +103,8 @@ impl<T> Stream<T> {
     /// # Errors
     /// [`Error::NotFinite`] for an infinite reward, or one whose weight is beyond f64.
     pub fn push(&mut self, key: Key, components: &[f64], item: impl FnOnce() -> T) -> Result<()> {
-        let index = self.seen.rows;
-        self.seen.rows += 1;
+        let index = self.rows;
+        self.rows += 1;
         for (moments, &component) in self.components.iter_mut().zip(components) {
             moments.push(component);
         }
@@ -140,7 +135,7 @@ impl<T> Stream<T> {
         self.expected[usize::from(reward < 0.0)].push(log + libm::log(reward.abs()));
         let full = self.held.len() >= self.settings.room;
         // Not the smallest key that is held: of those passed over, the largest is told.
-        let least = if full { self.seen.passed } else { f64::NEG_INFINITY };
+        let least = if full { self.passed } else { f64::NEG_INFINITY };
         if let Some(rank) = gumbel::key_from(log, self.settings.seed, || key, least) {
             self.hold(rank, key, item);
         }
@@ -155,10 +150,10 @@ impl<T> Stream<T> {
         }
         match self.held.peek_mut() {
             Some(mut last) if rank < last.rank => {
-                self.seen.passed = self.seen.passed.max(last.rank.key);
+                self.passed = self.passed.max(last.rank.key);
                 *last = Held { rank, item: item() };
             }
-            _ => self.seen.passed = self.seen.passed.max(rank.key),
+            _ => self.passed = self.passed.max(rank.key),
         }
     }
 
@@ -170,7 +165,7 @@ impl<T> Stream<T> {
         let target = self.target.fit(self.settings.inverse_temperature).checked()?;
         let log_z = target.log_z().next().unwrap_or(f64::NEG_INFINITY);
         let [above, below] = self.expected.map(|sum| libm::exp(sum.value() - log_z));
-        let passed = Some(self.seen.passed).filter(|&passed| passed > f64::NEG_INFINITY);
+        let passed = Some(self.passed).filter(|&passed| passed > f64::NEG_INFINITY);
         let facts = Facts {
             verdicts: VERDICTS.into_iter().zip(self.verdicts).collect(),
             expected_reward: if target.filled == 0 { f64::NAN } else { above - below },

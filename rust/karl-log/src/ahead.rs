@@ -1,8 +1,11 @@
 //! A reader that works ahead: unpacking goes on in a thread of its own while what it gave is looked at.
 
 use std::io::{self, Read};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
+
+use crate::watch::Watch;
 
 /// How much is handed over at a time: large enough that threads seldom wait for each other, small enough for a cache.
 const BLOCK: usize = 1 << 20;
@@ -10,9 +13,14 @@ const BLOCK: usize = 1 << 20;
 /// How many blocks the reader may be ahead.
 const AHEAD: usize = 2;
 
-/// The bytes of another reader, read by a thread that ends with them, with an error, or with this.
+/// How often whoever waits for a block looks whether it is still wanted: the writer of a pipe may say nothing for hours.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The bytes of another reader, read by a thread that ends with them, with an error, or with this. Once somebody wants to
+/// stop there are no more, also while the thread still waits for some.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct Ahead<'w> {
+    watch: &'w Watch,
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
     block: Vec<u8>,
@@ -20,17 +28,24 @@ pub(crate) struct Ahead {
     ended: bool,
 }
 
-impl Ahead {
-    pub(crate) fn new(reader: impl Read + Send + 'static) -> Self {
+impl<'w> Ahead<'w> {
+    pub(crate) fn new(reader: impl Read + Send + 'static, watch: &'w Watch) -> Self {
         let (give, full) = sync_channel(AHEAD);
         let (empty, used) = sync_channel(AHEAD + 2);
         thread::spawn(move || work(reader, &give, &used));
-        Self { full, empty, block: Vec::new(), at: 0, ended: false }
+        Self { watch, full, empty, block: Vec::new(), at: 0, ended: false }
     }
 
     /// Waits for the next block, and gives the last one back.
     fn turn(&mut self) -> io::Result<()> {
-        let next = self.full.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+        let next = loop {
+            match self.full.recv_timeout(TICK) {
+                Ok(next) => break next,
+                Err(RecvTimeoutError::Disconnected) => break Err(io::ErrorKind::BrokenPipe.into()),
+                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => break Ok(Vec::new()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
         self.ended = next.as_ref().map_or(true, Vec::is_empty);
         // Nobody may be there to take it: the reader has come to its end.
         let _unused = self.empty.try_send(std::mem::replace(&mut self.block, next?));
@@ -39,7 +54,7 @@ impl Ahead {
     }
 }
 
-impl Read for Ahead {
+impl Read for Ahead<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.block.len() && !self.ended {
             self.turn()?;
@@ -94,11 +109,13 @@ mod tests {
             let mut wanted = Vec::new();
             Source(length, None).read_to_end(&mut wanted).unwrap();
             let mut got = Vec::new();
-            assert_eq!(Ahead::new(Source(length, None)).read_to_end(&mut got).unwrap(), length);
+            let watch = Watch::new();
+            assert_eq!(Ahead::new(Source(length, None), &watch).read_to_end(&mut got).unwrap(), length);
             assert!(got == wanted, "{length}");
 
             let mut got = Vec::new();
-            let failed = Ahead::new(Source(length, Some(io::ErrorKind::InvalidData))).read_to_end(&mut got);
+            let source = Source(length, Some(io::ErrorKind::InvalidData));
+            let failed = Ahead::new(source, &watch).read_to_end(&mut got);
             assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::InvalidData);
             assert!(got == wanted, "{length}");
         }
@@ -118,10 +135,26 @@ mod tests {
             }
         }
         let (told, ended) = sync_channel(1);
-        let mut ahead = Ahead::new(Told(told));
+        let watch = Watch::new();
+        let mut ahead = Ahead::new(Told(told), &watch);
         ahead.read_exact(&mut [0; 10]).unwrap();
         drop(ahead);
         ended.recv().unwrap();
+    }
+
+    #[test]
+    fn a_reader_that_says_nothing_is_not_waited_for_once_nobody_wants_it() {
+        struct Silent(Receiver<()>);
+        impl Read for Silent {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                self.0.recv().map_or(Ok(0), |()| Ok(0))
+            }
+        }
+        let (_held, silence) = sync_channel(1);
+        let watch = Watch::new();
+        let mut ahead = Ahead::new(Silent(silence), &watch);
+        watch.stop();
+        assert_eq!(ahead.read(&mut [0; 10]).unwrap(), 0);
     }
 
     #[test]
@@ -132,6 +165,6 @@ mod tests {
                 panic!("meant")
             }
         }
-        assert!(Ahead::new(Panics).read(&mut [0; 10]).is_err());
+        assert!(Ahead::new(Panics, &Watch::new()).read(&mut [0; 10]).is_err());
     }
 }

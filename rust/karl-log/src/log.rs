@@ -6,14 +6,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use karl_core::Keys;
+use karl_core::{Key, Keys};
 
 use crate::category::Category;
 use crate::error::Result;
 use crate::format::Fields;
 use crate::layout::Input;
 use crate::rows::{Columns, Place, Spot};
+use crate::stream::Streamed;
 use crate::tally::{Bad, PLACES_KEPT, Reason, Tally};
 
 /// What was found in one file.
@@ -60,6 +62,8 @@ pub struct Log {
     pub partition: Category,
     /// A hash of each trajectory, if it was asked for.
     pub fingerprints: Option<Vec<u128>>,
+    /// What went by, where these are the records that were held of a stream.
+    pub streamed: Option<Arc<Streamed>>,
 }
 
 impl Log {
@@ -93,7 +97,16 @@ impl Log {
             domain: columns.domain,
             partition: columns.partition,
             fingerprints: fingerprint.then_some(columns.fingerprints),
+            streamed: None,
         })
+    }
+
+    /// What a record is to the random numbers, the ordinal being the hash of its bytes and not its rank: what a sampler
+    /// that goes over a stream can know of it.
+    #[must_use]
+    pub fn key_by_digest(&self, row: u32) -> Key {
+        let row = row as usize;
+        Key { ordinal: self.digests[row], ..self.keys.get(row) }
     }
 
     /// Where a record lies; none for a row that the log does not have.

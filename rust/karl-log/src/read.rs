@@ -6,6 +6,7 @@
 //! on which thread was faster.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -14,10 +15,10 @@ use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
-use crate::rows::{Rows, columns};
+use crate::rows::{Rows, Sink, columns};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, Watched, is_damage};
-use crate::split::{Elements, Lines, Piece, Until};
+use crate::split::{Lines, Piece, Pieces};
 use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
 
@@ -140,35 +141,45 @@ fn run(
 fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows, watch: &Watch) -> Result<Tally> {
     let mut scanner = Scanner::new(task.input, &input.fields, settings.fingerprint, settings.strict);
     let mut tally = Tally::default();
-    let limit = settings.wishes.max_line_bytes;
+    let read = pieces(input, task, settings.wishes.max_line_bytes, watch)
+        .and_then(|pieces| scan(pieces, &mut scanner, rows, &mut tally, watch));
+    end(read, &input.source.path, input.source.codec, &mut tally)?;
+    Ok(tally)
+}
+
+/// Scans all texts of a stream.
+pub(crate) fn scan(
+    mut pieces: Pieces<Stream<'_>>,
+    scanner: &mut Scanner,
+    rows: &mut impl Sink,
+    tally: &mut Tally,
+    watch: &Watch,
+) -> std::result::Result<(), Fail> {
     let mut clock = Clock { watch, bytes: 0 };
-    let read = match input.layout {
-        Layout::Lines => lines(input, task, limit, watch).and_then(|mut lines| {
-            while let Some(piece) = lines.next().map_err(Fail::Read)? {
-                scanner.piece(&piece, rows, &mut tally);
-                clock.tick(&piece)?;
-            }
-            Ok(())
-        }),
-        _ => elements(input, limit, watch).and_then(|mut elements| {
-            while let Some(piece) = elements.next().map_err(Fail::Read)? {
-                scanner.piece(&piece, rows, &mut tally);
-                clock.tick(&piece)?;
-            }
-            Ok(())
-        }),
-    };
-    watch.advance(clock.bytes)?;
+    while let Some(piece) = pieces.next().map_err(Fail::Read)? {
+        scanner.piece(&piece, rows, tally);
+        clock.tick(&piece)?;
+    }
+    watch.advance(clock.bytes).map_err(Fail::Other)
+}
+
+/// What the end of a scan means: damage to packed bytes is a row that is no record, everything else a failure.
+pub(crate) fn end(
+    read: std::result::Result<(), Fail>,
+    path: &Path,
+    codec: Codec,
+    tally: &mut Tally,
+) -> Result<()> {
     match read {
-        Err(Fail::Read(error)) if input.source.codec != Codec::Plain && is_damage(&error) => {
+        Err(Fail::Read(error)) if codec != Codec::Plain && is_damage(&error) => {
             tally.lines += 1;
             tally.bad(tally.reached, Reason::DamagedStream);
+            Ok(())
         }
-        Err(Fail::Read(error)) => return Err(Error::io("read", &input.source.path, error)),
-        Err(Fail::Other(error)) => return Err(error),
-        Ok(()) => {}
+        Err(Fail::Read(error)) => Err(Error::io("read", path, error)),
+        Err(Fail::Other(error)) => Err(error),
+        Ok(()) => Ok(()),
     }
-    Ok(tally)
 }
 
 /// Looks at the watch now and then: threads that all write to it for every record would wait for each other.
@@ -189,9 +200,23 @@ impl Clock<'_> {
     }
 }
 
-enum Fail {
+pub(crate) enum Fail {
     Read(io::Error),
     Other(Error),
+}
+
+/// The texts of a task.
+fn pieces<'w>(
+    input: &Input,
+    task: Task,
+    limit: usize,
+    watch: &'w Watch,
+) -> std::result::Result<Pieces<Stream<'w>>, Fail> {
+    if input.layout == Layout::Lines {
+        return lines(input, task, limit, watch).map(Pieces::Lines);
+    }
+    let stream = input.source.stream(watch).map_err(Fail::Read)?;
+    records(stream, &input.layout, limit).map_err(Fail::Read)
 }
 
 fn lines<'w>(
@@ -213,18 +238,4 @@ fn lines<'w>(
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(Fail::Read)?;
     Ok(lines)
-}
-
-fn elements<'w>(
-    input: &Input,
-    limit: usize,
-    watch: &'w Watch,
-) -> std::result::Result<Elements<Stream<'w>>, Fail> {
-    let window = records(input, watch).map_err(Fail::Read)?;
-    let until = match input.layout {
-        Layout::Array => Until::BracketThenStream,
-        Layout::Member(_) => Until::Bracket,
-        Layout::Values | Layout::Lines => Until::Stream,
-    };
-    Ok(Elements::new(window, limit, until))
 }

@@ -7,7 +7,7 @@ use karl_core::rng::id128;
 
 use crate::field::{Fault, Path, Wanted, scan, skip_space};
 use crate::format::{Field, Fields};
-use crate::rows::{Row, Rows, Spot};
+use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
 use crate::split::Piece;
 use crate::tally::{Reason, Tally};
@@ -66,7 +66,7 @@ impl Scanner {
     }
 
     /// Takes one piece of a file: a record, several that were welded together, or none.
-    pub(crate) fn piece(&mut self, piece: &Piece<'_>, rows: &mut Rows, tally: &mut Tally) {
+    pub(crate) fn piece(&mut self, piece: &Piece<'_>, rows: &mut impl Sink, tally: &mut Tally) {
         tally.lines += 1;
         let (offset, bytes, ended) = match *piece {
             Piece::TooLong { offset } => return tally.bad(offset, Reason::TooLong),
@@ -98,7 +98,7 @@ impl Scanner {
         &mut self,
         bytes: &[u8],
         offset: u64,
-        rows: &mut Rows,
+        rows: &mut impl Sink,
         tally: &mut Tally,
     ) -> Result<usize, Fault> {
         let mut values = std::mem::take(&mut self.values);
@@ -119,7 +119,7 @@ impl Scanner {
     }
 
     /// Adds a row; whether it has an id of its own.
-    fn row(&mut self, record: &[u8], offset: u64, duplicate: bool, rows: &mut Rows) -> Result<bool, Reason> {
+    fn row(&mut self, record: &[u8], offset: u64, duplicate: bool, rows: &mut impl Sink) -> Result<bool, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
@@ -156,6 +156,7 @@ impl Scanner {
             domain: domain.as_deref(),
             partition: partition.as_deref(),
             fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(found)),
+            record,
         });
         let named = id.is_some();
         self.rewards = rewards;

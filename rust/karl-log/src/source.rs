@@ -25,7 +25,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    fn of(magic: &[u8]) -> Self {
+    pub(crate) fn of(magic: &[u8]) -> Self {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
             // A frame, or one to be skipped, with which some parallel writers begin.
@@ -106,7 +106,7 @@ impl Source {
         }
         let unpacked = Unpacked::open(self)?;
         Ok(if self.ahead {
-            Box::new(Watched::new(Ahead::new(unpacked), watch))
+            Box::new(Watched::new(Ahead::new(unpacked, watch), watch))
         } else {
             Box::new(Watched::new(unpacked, watch))
         })
@@ -199,16 +199,20 @@ impl Read for Unpacked {
 }
 
 fn decoder(source: &Source) -> io::Result<Box<dyn Read + Send>> {
-    let file = File::open(&source.path)?;
-    Ok(match source.codec {
-        Codec::Plain => Box::new(file),
-        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, file))),
-        Codec::Zstd => Box::new(zstd(file)?),
+    unpacked(File::open(&source.path)?, source.codec)
+}
+
+/// What a packed stream holds.
+pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match codec {
+        Codec::Plain => Box::new(packed),
+        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, packed))),
+        Codec::Zstd => Box::new(zstd(packed)?),
     })
 }
 
-fn zstd(file: File) -> io::Result<impl Read + Send> {
-    let mut decoder = zstd::Decoder::new(file)?;
+fn zstd(packed: impl Read + Send) -> io::Result<impl Read + Send> {
+    let mut decoder = zstd::Decoder::new(packed)?;
     decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
     Ok(decoder)
 }

@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, Flaw, Settings, Shape};
+use karl_log::emit::{Ordinals, Draft, Flaw, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
@@ -252,7 +252,7 @@ fn grouped() -> (tempfile::TempDir, Log, Draft) {
 #[test]
 fn a_group_falls_into_one_split_and_every_row_into_some() {
     let (_folder, log, draft) = grouped();
-    let (splits, merged) = draft.split(&log, 1, &[0.5, 0.3, 0.2], 4).unwrap();
+    let (splits, merged) = draft.split(&log, Ordinals::Ranks, 1, &[0.5, 0.3, 0.2], 4).unwrap();
     let names = |split: &Vec<usize>| {
         split
             .iter()
@@ -269,12 +269,12 @@ fn a_group_falls_into_one_split_and_every_row_into_some() {
 #[test]
 fn a_split_of_too_few_rows_goes_to_train() {
     let (_folder, log, draft) = grouped();
-    let (whole, _) = draft.split(&log, 1, &[0.9, 0.1, 0.0], 4).unwrap();
-    let (splits, merged) = draft.split(&log, 1, &[0.9, 0.1, 0.0], whole[1].len() + 1).unwrap();
+    let (whole, _) = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], 4).unwrap();
+    let (splits, merged) = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len() + 1).unwrap();
     assert_eq!((splits[0].len(), splits[1].len(), merged), (400, 0, [0, whole[1].len(), 0]));
-    let none = draft.split(&log, 1, &[0.9, 0.1, 0.0], whole[1].len()).unwrap();
+    let none = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len()).unwrap();
     assert_eq!(none.1, [0; 3]);
-    assert!(matches!(draft.split(&log, 1, &[0.9, 0.2, 0.0], 4), Err(Error::Draw(_))));
+    assert!(matches!(draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.2, 0.0], 4), Err(Error::Draw(_))));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn rows_are_written_in_an_order_of_seed_and_id_alone() {
     backwards.reverse();
     let other = draft_of(&log, &backwards, 400, CHAT);
     let written = |draft: &Draft, seed| {
-        let (splits, _) = draft.split(&log, seed, &[1.0, 0.0, 0.0], 4).unwrap();
+        let (splits, _) = draft.split(&log, Ordinals::Ranks, seed, &[1.0, 0.0, 0.0], 4).unwrap();
         splits[0].iter().map(|&line| draft.lines[line].clone()).collect::<Vec<_>>()
     };
     assert_eq!(written(&draft, 1), written(&other, 1));

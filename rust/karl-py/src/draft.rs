@@ -8,7 +8,7 @@ use karl_core::sample::strata::{Deal, budgets};
 use karl_core::{Ranking, Sampler, Verdict};
 use karl_log::category::{Category, Names};
 use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Draw, Flaw, Shape, Strata};
+use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape, Strata};
 use pyo3::prelude::*;
 
 use crate::array::column;
@@ -110,7 +110,11 @@ impl Draft {
         let log = &selection.log.get().inner;
         let mut strata = strata(selection, count, export)?;
         let budgets = strata.as_ref().map(Dealt::limits);
-        let mut draft = make(py, export, log, |judge, watch| {
+        let ordinals = match selection.settings.sampler {
+            Sampler::WeightedReservoir => Ordinals::Digests,
+            _ => Ordinals::Ranks,
+        };
+        let mut draft = make(py, export, log, ordinals, |judge, watch| {
             selection.with(|population| {
                 let rows = selection.inner.rows(population);
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
@@ -128,7 +132,8 @@ impl Draft {
         if selection.settings.sampler == Sampler::WeightedReservoir {
             // Its keys are taken before log Z; a threshold is compared with log weights.
             let log_z = selection.inner.target.log_z().next().unwrap_or_default();
-            draft.inner.threshold = draft.inner.threshold.map(|threshold| threshold - log_z);
+            let passed = log.streamed.as_ref().and_then(|streamed| streamed.facts.threshold);
+            draft.inner.threshold = draft.inner.threshold.map(|threshold| threshold - log_z).or(passed);
         }
         draft.strata = strata.as_mut().map(|strata| strata.tell(&draft.inner.rows)).unwrap_or_default();
         Ok(draft)
@@ -155,7 +160,7 @@ impl Draft {
             emit::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
         let ranking = Ranking::given(rows, log.inner.len()).map_err(|error| to_python(error.into()))?;
         let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
-        make(py, export, &log.inner, |judge, watch| {
+        make(py, export, &log.inner, Ordinals::Ranks, |judge, watch| {
             let mut draft = emit::draft(&log.inner, facts, draw, export.settings, judge, watch)?;
             let mut copies: HashMap<i64, u32> = HashMap::new();
             for &row in rows {
@@ -278,13 +283,14 @@ fn make(
     py: Python<'_>,
     export: &Export,
     log: &karl_log::Log,
+    ordinals: Ordinals,
     work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
     enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
         let inner = work(judge, watch)?;
-        let (splits, merged) = inner.split(log, export.seed, &export.fractions, export.fewest)?;
+        let (splits, merged) = inner.split(log, ordinals, export.seed, &export.fractions, export.fewest)?;
         Ok::<_, karl_log::Error>(Draft { inner, splits, merged, strata: Vec::new() })
     })
 }

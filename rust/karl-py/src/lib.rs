@@ -21,6 +21,7 @@ mod reward;
 mod rng;
 mod sample;
 mod selection;
+mod stream;
 mod target;
 
 /// Everything that carries no gradient.
@@ -44,6 +45,8 @@ mod _core {
     use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
     #[pymodule_export]
     use super::selection::Selection;
+    #[pymodule_export]
+    use super::stream::stream;
     #[pymodule_export]
     use super::target::boltzmann;
 

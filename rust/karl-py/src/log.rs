@@ -11,6 +11,7 @@ use karl_log::layout::sidecar::Beside;
 use karl_log::layout::{Input, Wishes};
 use karl_log::log::Account;
 use karl_log::manifest::hash;
+use karl_log::pipe::Origin;
 use karl_log::read::Settings;
 use karl_log::source::Source;
 use karl_log::tally::Bad;
@@ -145,11 +146,9 @@ pub(crate) fn read(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
-    let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
-    let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     let overrides = Overrides { id, group, reward, messages, domain, partition };
-    let wishes = Wishes { format, overrides, max_line_bytes };
-    let settings = Settings { wishes, fingerprint, strict, threads };
+    let settings =
+        Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint, strict, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
@@ -160,6 +159,17 @@ pub(crate) fn read(
     Ok(Log { inner: Arc::new(inner), log_weights: None })
 }
 
+/// What the caller knows of the files.
+pub(crate) fn wishes(
+    format: Option<&str>,
+    overrides: Overrides,
+    max_line_bytes: usize,
+) -> PyResult<Wishes> {
+    let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
+    let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
+    Ok(Wishes { format, overrides, max_line_bytes })
+}
+
 #[pymethods]
 impl Log {
     fn __len__(&self) -> usize {
@@ -168,7 +178,10 @@ impl Log {
 
     /// What was found in each file.
     fn inputs(&self) -> Vec<InputFacts> {
-        self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new).collect()
+        let facts = self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new);
+        let Some(streamed) = &self.inner.streamed else { return facts.collect() };
+        let Origin { codec, size, .. } = streamed.origin;
+        facts.map(|facts| InputFacts { codec: codec.name(), size_bytes: size, ..facts }).collect()
     }
 
     /// Files that were passed over because they hold no records, each with the reason.
@@ -177,8 +190,11 @@ impl Log {
         self.inner.skipped.iter().map(one).collect()
     }
 
-    /// XXH3-128 of each file, or of its first and last MiB.
+    /// XXH3-128 of each file, or of its first and last MiB; of a stream always the whole.
     fn hashes(&self, py: Python<'_>, whole: bool) -> PyResult<Vec<String>> {
+        if let Some(streamed) = &self.inner.streamed {
+            return Ok(vec![streamed.origin.hash.clone()]);
+        }
         let inputs = &self.inner.inputs;
         enter(py, None, |watch| {
             inputs.iter().map(|input| hash(&input.source, whole, watch)).collect::<karl_log::Result<_>>()
@@ -225,6 +241,10 @@ impl Log {
     #[pyo3(signature = (name, rows=None))]
     fn count(&self, name: &str, rows: Option<Vec<u32>>) -> PyResult<(Vec<(String, u64)>, u64)> {
         let category = self.by_name(name)?;
+        if let (Some(streamed), "domain", None) = (&self.inner.streamed, name, &rows) {
+            let named = streamed.domains.named.iter().map(|(name, &count)| (name.clone(), count));
+            return Ok((named.collect(), streamed.domains.without));
+        }
         let (counts, none) = category.count(rows.as_deref());
         Ok((names(category).into_iter().zip(counts).collect(), none))
     }
@@ -238,6 +258,13 @@ impl Log {
     #[getter]
     fn fingerprinted(&self) -> bool {
         self.inner.fingerprints.is_some()
+    }
+
+    /// How many records of a stream were held, which are the rows of this log, and how many had a domain beyond those
+    /// that were counted by name; nothing where the log was read from files.
+    #[getter]
+    fn streamed(&self) -> Option<(usize, u64)> {
+        self.inner.streamed.as_ref().map(|streamed| (streamed.facts.held, streamed.domains.other))
     }
 
     /// Whether the caller made the log-weights.

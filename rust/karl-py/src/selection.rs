@@ -1,7 +1,8 @@
 //! Binding of `karl_core::selection` over the columns of a log.
 
-use karl_core::filter::{Rules, Verdict, tally};
+use karl_core::filter::{ConstantCount, Rules, Verdict, tally};
 use karl_core::reward::composite;
+use karl_core::stream::{Facts as Stream, Moments};
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
 use karl_core::{Groups, Population, Scopes, Score, Settings, select, select_weighted};
@@ -26,6 +27,28 @@ pub(crate) struct Selection {
     expected_reward: f64,
 }
 
+/// The groups of a log; those of a stream are not known.
+#[derive(IntoPyObject)]
+struct GroupFacts {
+    count: usize,
+    comparable: usize,
+    constant_at_top: usize,
+    constant_at_bottom: usize,
+    constant_other: usize,
+}
+
+impl GroupFacts {
+    fn new(log: &karl_log::Log, constant: ConstantCount) -> Self {
+        Self {
+            count: log.group.names().len(),
+            comparable: constant.groups,
+            constant_at_top: constant.all_max,
+            constant_at_bottom: constant.all_min,
+            constant_other: constant.other,
+        }
+    }
+}
+
 /// What log Z is taken over.
 #[derive(Clone, Copy)]
 enum Partition {
@@ -37,14 +60,10 @@ enum Partition {
 /// The numbers of a selection, as a dictionary.
 #[derive(IntoPyObject)]
 struct Facts {
-    verdicts: Vec<(&'static str, usize)>,
+    verdicts: Vec<(&'static str, u64)>,
     kept: usize,
-    groups: usize,
-    ungrouped: usize,
-    comparable_groups: usize,
-    constant_at_top: usize,
-    constant_at_bottom: usize,
-    constant_other: usize,
+    groups: Option<GroupFacts>,
+    ungrouped: u64,
     inverse_temperature: f64,
     wanted_ess: Option<f64>,
     reached_ess: f64,
@@ -75,15 +94,20 @@ struct SummaryFacts {
     std: f64,
     min: f64,
     max: f64,
-    edges: Vec<f64>,
-    counts: Vec<u64>,
+    /// Edges and counts; none of a stream, whose range is known when it is over.
+    histogram: Option<(Vec<f64>, Vec<u64>)>,
 }
 
 impl SummaryFacts {
     fn new(summary: karl_core::Result<Summary>) -> PyResult<Self> {
         let Summary { count, mean, std, min, max, histogram } =
             summary.map_err(|error| to_python(error.into()))?;
-        Ok(Self { count, mean, std, min, max, edges: histogram.edges, counts: histogram.counts })
+        Ok(Self { count, mean, std, min, max, histogram: Some((histogram.edges, histogram.counts)) })
+    }
+
+    fn of_stream(seen: &Moments) -> Self {
+        let Moments { count, min, max, .. } = *seen;
+        Self { count, mean: seen.mean(), std: seen.std(), min, max, histogram: None }
     }
 }
 
@@ -149,28 +173,37 @@ impl Selection {
             })?;
             Ok::<_, karl_core::Error>((rewards, inner, expected))
         })?;
+        let (inner, expected_reward) = match &table.streamed {
+            // The rows that went by have their share of it too.
+            Some(streamed) => {
+                let Stream { target, expected_reward, .. } = &streamed.facts;
+                (karl_core::Selection { target: target.clone(), ..inner }, *expected_reward)
+            }
+            None => (inner, expected_reward),
+        };
         Ok(Self { log, settings, inner, partition, rewards, expected_reward })
     }
 
     /// How many rows can be drawn.
     #[getter]
     fn available(&self) -> usize {
-        self.inner.kept()
+        match &self.log.get().inner.streamed {
+            Some(streamed) => usize::try_from(streamed.facts.count(Verdict::Kept)).unwrap_or(usize::MAX),
+            None => self.inner.kept(),
+        }
     }
 
     /// The numbers that a manifest holds.
     fn facts(&self) -> Facts {
-        let (target, counts) = (&self.inner.target, tally(&self.inner.verdicts));
-        let (table, constant) = (&self.log.get().inner, self.inner.constant);
+        let (target, table) = (&self.inner.target, &self.log.get().inner);
         Facts {
-            verdicts: Verdict::ALL.iter().map(|verdict| verdict.name()).zip(counts).collect(),
-            kept: counts[Verdict::Kept as usize],
-            groups: table.group.names().len(),
-            ungrouped: table.group.codes().iter().filter(|&&code| code == Groups::NONE).count(),
-            comparable_groups: constant.groups,
-            constant_at_top: constant.all_max,
-            constant_at_bottom: constant.all_min,
-            constant_other: constant.other,
+            verdicts: self.verdicts(),
+            kept: self.available(),
+            groups: table.streamed.is_none().then(|| GroupFacts::new(table, self.inner.constant)),
+            ungrouped: match &table.streamed {
+                Some(streamed) => streamed.ungrouped,
+                None => table.group.codes().iter().filter(|&&code| code == Groups::NONE).count() as u64,
+            },
             inverse_temperature: target.inverse_temperature,
             wanted_ess: target.wanted_ess,
             reached_ess: target.reached_ess,
@@ -211,13 +244,34 @@ impl Selection {
     #[pyo3(signature = (component=None, rows=None))]
     fn summary(&self, component: Option<usize>, rows: Option<Vec<u32>>) -> PyResult<SummaryFacts> {
         let log = self.log.get();
+        let streamed = log.inner.streamed.as_ref().map(|streamed| {
+            let Stream { reward, components, .. } = &streamed.facts;
+            component.and_then(|at| components.get(at)).unwrap_or(reward)
+        });
+        if let (Some(seen), None) = (streamed, &rows) {
+            return Ok(SummaryFacts::of_stream(seen));
+        }
         let values =
             component.and_then(|at| log.inner.components.get(at)).map_or(self.rewards(), Vec::as_slice);
-        SummaryFacts::new(summarise_rows(values, rows))
+        // Over the range of the whole column, so that the histograms of its parts line up.
+        let range = match streamed {
+            Some(seen) if seen.count > 0 => (seen.min, seen.max),
+            _ => karl_core::summary::range(values.iter().copied()),
+        };
+        SummaryFacts::new(summarise_rows(values, rows, range))
     }
 }
 
 impl Selection {
+    /// How many rows have each verdict.
+    fn verdicts(&self) -> Vec<(&'static str, u64)> {
+        let named = |(verdict, count): (Verdict, u64)| (verdict.name(), count);
+        match &self.log.get().inner.streamed {
+            Some(streamed) => streamed.facts.verdicts.iter().copied().map(named).collect(),
+            None => Verdict::ALL.into_iter().zip(tally(&self.inner.verdicts).map(|count| count as u64)).map(named).collect(),
+        }
+    }
+
     /// The reward of each row.
     pub(crate) fn rewards(&self) -> &[f64] {
         rewards(&self.log.get().inner, self.rewards.as_deref())
@@ -291,7 +345,14 @@ fn with<T, E: From<karl_core::Error>>(
         Partition::Field => Scopes::Of(&field),
     };
     let fingerprints = log.fingerprints.as_deref();
-    work(&Population { keys: &log.keys, rewards: rewards(log, own), groups: &groups, scopes, fingerprints })
+    work(&Population {
+        keys: &log.keys,
+        rewards: rewards(log, own),
+        groups: &groups,
+        scopes,
+        fingerprints,
+        digests: Some(&log.digests),
+    })
 }
 
 /// Over the range of the values themselves.
@@ -300,9 +361,11 @@ fn summarise(values: impl Iterator<Item = f64> + Clone) -> karl_core::Result<Sum
     Summary::of(values, low, high)
 }
 
-/// Over the range of the whole column, so that the histograms of its parts line up.
-fn summarise_rows(values: &[f64], rows: Option<Vec<u32>>) -> karl_core::Result<Summary> {
-    let (low, high) = karl_core::summary::range(values.iter().copied());
+fn summarise_rows(
+    values: &[f64],
+    rows: Option<Vec<u32>>,
+    (low, high): (f64, f64),
+) -> karl_core::Result<Summary> {
     match rows {
         None => Summary::of(values.iter().copied(), low, high),
         Some(mut rows) => {

@@ -3,11 +3,21 @@
 use std::collections::HashMap;
 
 use karl_core::order::{check_fractions, split_of, write_order};
+use karl_core::Keys;
 use karl_core::rng::{Key, id128};
 
 use super::Draft;
 use crate::error::Result;
 use crate::log::Log;
+
+/// What tells records of one id apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordinals {
+    /// Their rank by the hash of their bytes.
+    Ranks,
+    /// That hash itself: all that is known in one pass.
+    Digests,
+}
 
 impl Draft {
     /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id); a
@@ -21,6 +31,7 @@ impl Draft {
     pub fn split(
         &self,
         log: &Log,
+        ordinals: Ordinals,
         seed: u64,
         fractions: &[f64; 3],
         fewest: usize,
@@ -28,8 +39,8 @@ impl Draft {
         check_fractions(fractions)?;
         let line_of: HashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
-        let order = write_order(&self.drawn(), &log.keys, seed)?;
-        let of = |row: u32| split_of(seed, group_key(log, row as usize), fractions);
+        let order = self.order(log, ordinals, seed)?;
+        let of = |row: u32| split_of(seed, group_key(log, row, ordinals), fractions);
         let mut sizes = [0; 3];
         for &row in &order {
             sizes[of(row)] += 1;
@@ -43,11 +54,28 @@ impl Draft {
         }
         Ok((lines, merged))
     }
+
+    fn order(&self, log: &Log, ordinals: Ordinals, seed: u64) -> Result<Vec<u32>> {
+        match ordinals {
+            Ordinals::Ranks => Ok(write_order(&self.drawn(), &log.keys, seed)?),
+            Ordinals::Digests => {
+                // A draw without replacement: each row stands once.
+                let keys = Keys::given(self.rows.iter().map(|&row| log.key_by_digest(row)).collect());
+                let places: Vec<u32> = (0..).take(self.rows.len()).collect();
+                let order = write_order(&places, &keys, seed)?;
+                Ok(order.into_iter().map(|place| self.rows[place as usize]).collect())
+            }
+        }
+    }
 }
 
 /// All rollouts of one group fall into one split; a record without a group stands for itself.
-fn group_key(log: &Log, row: usize) -> Key {
+fn group_key(log: &Log, row: u32, ordinals: Ordinals) -> Key {
+    let own = || match ordinals {
+        Ordinals::Ranks => log.keys.get(row as usize),
+        Ordinals::Digests => log.key_by_digest(row),
+    };
     log.group
-        .name(row)
-        .map_or_else(|| log.keys.get(row), |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
+        .name(row as usize)
+        .map_or_else(own, |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
 }

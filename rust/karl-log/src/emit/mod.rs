@@ -20,6 +20,7 @@ pub mod render;
 mod transcript;
 mod walk;
 
+pub use deal::Ordinals;
 pub use draft::{Draft, Draw, Facts, Judge, Settings, draft};
 pub use example::{Example, Flaw};
 pub use render::Shape;

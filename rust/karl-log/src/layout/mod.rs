@@ -13,7 +13,7 @@ use walk::{Walk, enter, member, pass, walk};
 use crate::error::{Error, Result};
 use crate::format::{Fields, Format, Overrides, by_keys};
 use crate::source::{Source, Stream};
-use crate::split::{Extent, Window};
+use crate::split::{Elements, Extent, Lines, Pieces, Until, Window};
 use crate::watch::Watch;
 
 /// How a file holds its records.
@@ -169,19 +169,34 @@ fn document(
     Err(Error::Layout { path: source.path.clone(), problem })
 }
 
-/// A reader that stands before the first record of a document.
+/// The records of a stream that is read from its start.
 ///
 /// # Errors
 /// The reader's.
-pub(crate) fn records<'w>(input: &Input, watch: &'w Watch) -> io::Result<Window<Stream<'w>>> {
-    let Layout::Member(wanted) = &input.layout else {
-        let mut window = Window::new(input.source.stream(watch)?, 0);
+pub(crate) fn records<'w>(stream: Stream<'w>, layout: &Layout, limit: usize) -> io::Result<Pieces<Stream<'w>>> {
+    let until = match layout {
+        Layout::Lines => {
+            let mut lines = Lines::new(stream, 0, u64::MAX, limit);
+            lines.skip_mark()?;
+            return Ok(Pieces::Lines(lines));
+        }
+        Layout::Array => Until::BracketThenStream,
+        Layout::Member(_) => Until::Bracket,
+        Layout::Values => Until::Stream,
+    };
+    Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until)))
+}
+
+/// A window that stands before the first record of a document.
+fn first<'w>(stream: Stream<'w>, layout: &Layout) -> io::Result<Window<Stream<'w>>> {
+    let Layout::Member(wanted) = layout else {
+        let mut window = Window::new(stream, 0);
         window.skip_mark()?;
         window.peek()?;
-        window.consume(usize::from(input.layout == Layout::Array));
+        window.consume(usize::from(*layout == Layout::Array));
         return Ok(window);
     };
-    let mut window = enter(input.source.stream(watch)?)?;
+    let mut window = enter(stream)?;
     while let Some(key) = member(&mut window)? {
         if key == *wanted {
             window.consume(1);

@@ -99,6 +99,13 @@ pub(crate) struct Row<'a> {
     pub(crate) domain: Option<&'a str>,
     pub(crate) partition: Option<&'a str>,
     pub(crate) fingerprint: Option<u128>,
+    /// Its bytes.
+    pub(crate) record: &'a [u8],
+}
+
+/// Where the scan leaves rows.
+pub(crate) trait Sink {
+    fn push(&mut self, found: &Row<'_>);
 }
 
 impl Rows {
@@ -111,7 +118,19 @@ impl Rows {
         Self { bins, unnamed: Unnamed::default(), groups: known(), domains: known(), partitions: known() }
     }
 
-    pub(crate) fn push(&mut self, found: &Row<'_>) {
+    /// Gives their groups to the rows that wait for them; to be called once more after the last row.
+    pub(crate) fn name(&mut self) {
+        let Self { bins, groups, unnamed, .. } = self;
+        for (&(bin, row), name) in unnamed.rows.iter().zip(unnamed.names.iter()) {
+            bins[bin].rows[row].group = groups.code(Some(name));
+        }
+        unnamed.names.clear();
+        unnamed.rows.clear();
+    }
+}
+
+impl Sink for Rows {
+    fn push(&mut self, found: &Row<'_>) {
         let Row { id, digest, spot, length, .. } = *found;
         let bin = bin(id);
         let Bin { rows, extras } = &mut self.bins[bin];
@@ -127,16 +146,6 @@ impl Rows {
         if self.unnamed.rows.len() == Unnamed::MOST {
             self.name();
         }
-    }
-
-    /// Gives their groups to the rows that wait for them; to be called once more after the last row.
-    pub(crate) fn name(&mut self) {
-        let Self { bins, groups, unnamed, .. } = self;
-        for (&(bin, row), name) in unnamed.rows.iter().zip(unnamed.names.iter()) {
-            bins[bin].rows[row].group = groups.code(Some(name));
-        }
-        unnamed.names.clear();
-        unnamed.rows.clear();
     }
 }
 

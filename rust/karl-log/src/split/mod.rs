@@ -7,10 +7,28 @@ mod elements;
 mod lines;
 mod window;
 
+use std::io::{self, Read};
+
 pub use elements::Elements;
 pub(crate) use elements::Until;
 pub use lines::Lines;
 pub(crate) use window::{Extent, Window};
+
+/// The texts of a stream, however it holds them.
+pub(crate) enum Pieces<R> {
+    Lines(Lines<R>),
+    Elements(Elements<R>),
+}
+
+impl<R: Read> Pieces<R> {
+    /// The next text.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        match self {
+            Self::Lines(lines) => lines.next(),
+            Self::Elements(elements) => elements.next(),
+        }
+    }
+}
 
 /// One record's text, or what stands in its place.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,54 @@
+//! Binding of `karl_log::stream`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use karl_core::stream::Settings as Draw;
+use karl_log::format::Overrides;
+use karl_log::pipe::Pipe;
+use karl_log::read::Settings;
+use pyo3::prelude::*;
+
+use crate::enter::enter;
+use crate::log::{Log, wishes};
+
+/// Reads a pipe once, holding the records that a draw of a weighted reservoir could need: `room` of them, which are
+/// written to the empty file `kept`.
+#[pyfunction]
+#[pyo3(signature = (
+    path, *, kept, weights, min_reward, inverse_temperature, seed, room, format=None, id=None, group=None, reward=None,
+    messages=None, domain=None, max_line_bytes, strict, threads, progress=None
+))]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one keyword a setting; the Python layer holds them in one object"
+)]
+pub(crate) fn stream(
+    py: Python<'_>,
+    path: (PathBuf, String),
+    kept: PathBuf,
+    weights: Vec<f64>,
+    min_reward: Option<f64>,
+    inverse_temperature: f64,
+    seed: u64,
+    room: usize,
+    format: Option<&str>,
+    id: Option<String>,
+    group: Option<String>,
+    reward: Option<Vec<String>>,
+    messages: Option<String>,
+    domain: Option<String>,
+    max_line_bytes: usize,
+    strict: bool,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Log> {
+    let overrides = Overrides { id, group, reward, messages, domain, partition: None };
+    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint: false, strict, threads };
+    let draw = Draw { weights, min_reward, inverse_temperature, seed, room };
+    let (path, name) = path;
+    let inner = enter(py, progress.as_ref(), |watch| {
+        karl_log::stream::read(Pipe::named(&name, &path), &name, &kept, &settings, draw, watch)
+    })?;
+    Ok(Log { inner: Arc::new(inner), log_weights: None })
+}
