@@ -30,6 +30,7 @@ __all__ = [
     "read",
     "redacted",
     "reservoir",
+    "stream",
     "top",
     "uniforms",
     "weighted_reservoir",
@@ -82,15 +83,19 @@ class InputFacts(TypedDict):
     without_id: int
 
 @type_check_only
-class SelectionFacts(TypedDict):
-    verdicts: list[tuple[str, int]]
-    kept: int
-    groups: int
-    ungrouped: int
-    comparable_groups: int
+class GroupFacts(TypedDict):
+    count: int
+    comparable: int
     constant_at_top: int
     constant_at_bottom: int
     constant_other: int
+
+@type_check_only
+class SelectionFacts(TypedDict):
+    verdicts: list[tuple[str, int]]
+    kept: int
+    groups: GroupFacts | None
+    ungrouped: int
     inverse_temperature: float
     wanted_ess: float | None
     reached_ess: float
@@ -121,8 +126,7 @@ class SummaryFacts(TypedDict):
     std: float
     min: float
     max: float
-    edges: list[float]
-    counts: list[int]
+    histogram: tuple[list[float], list[int]] | None
 
 @type_check_only
 class Tempered(TypedDict):
@@ -155,6 +159,8 @@ class Log:
     def fingerprinted(self) -> bool: ...
     @property
     def weighted(self) -> bool: ...
+    @property
+    def streamed(self) -> tuple[int, int] | None: ...
     def arrow_stream(self, *, components: list[str], weights: list[float], partition: bool) -> object: ...
     def arrow_schema(self, *, components: list[str], weights: list[float], partition: bool) -> object: ...
     def with_columns(
@@ -252,6 +258,26 @@ def read(
     partition: str | None = None,
     max_line_bytes: int,
     fingerprint: bool,
+    strict: bool,
+    threads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Log: ...
+def stream(
+    path: tuple[str, str],
+    *,
+    kept: str,
+    weights: list[float],
+    min_reward: float | None,
+    inverse_temperature: float,
+    seed: int,
+    room: int,
+    format: str | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    reward: list[str] | None = None,
+    messages: str | None = None,
+    domain: str | None = None,
+    max_line_bytes: int,
     strict: bool,
     threads: int,
     progress: Callable[[int, int], None] | None = None,

@@ -71,7 +71,8 @@ def sample(
 
     Args:
         logs: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them; or a log that it gave, which is not
-            read again.
+            read again. A pipe alone (``-``) is read once, in memory for the rows that are drawn, where
+            ``settings.streams``; else it is copied to a temporary file.
         out: the directory; None writes nothing.
         settings: every choice; ``choices`` change single ones (``k=512, score="zscore"``). Those of the log, where one
             is given, are the default.
@@ -145,8 +146,25 @@ def _opened(
     if isinstance(logs, Log):
         yield logs.under(settings)
     else:
-        with read(logs, settings, fingerprint=fingerprint, progress=progress) as log:
+        with _read(logs, settings, progress, fingerprint=fingerprint) as log:
             yield log
+
+
+def _read(
+    logs: str | Path | Iterable[str | Path],
+    settings: Settings,
+    progress: Progress | None,
+    *,
+    fingerprint: bool,
+) -> Log:
+    """Files are read, and so is a pipe, in one pass where that is enough for what is to be drawn."""
+    # Imported here: most runs have no stream.
+    from karl_fast.log.stream import stream, streamed
+
+    pipe = None if fingerprint else streamed(logs, settings)
+    if pipe is not None:
+        return stream(pipe, settings, progress)
+    return read(logs, settings, fingerprint=fingerprint, progress=progress)
 
 
 def select(log: Log) -> _core.Selection:

@@ -199,6 +199,13 @@ class Settings:
         return 0.0 if self.sampler == "reservoir" else self.inverse_temperature
 
     @property
+    def streams(self) -> bool:
+        """Whether a row's place in the draw follows from that row alone, so that one pass over a pipe is enough."""
+        by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
+        of_others = self.dedup or self.drop_constant_groups or self.per or self.max_per_group
+        return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
+
+    @property
     def weights(self) -> list[float]:
         """The weight of each reward component."""
         return [1.0] if self.reward is None else list(self.reward.values())

@@ -105,6 +105,8 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _groups(groups: dict[str, Any]) -> str:
+    if groups["count"] is None:
+        return "groups    not counted in a stream"
     if not groups["count"]:
         return "groups    none"
     by = groups["constant_by"]
@@ -186,7 +188,12 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
         yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
         wanted = counted(draw["rows_wanted"], "row was", "rows were")
-        yield f"warning: {wanted} wanted, all {draw['rows']:,} that can be drawn were taken"
+        # Of a stream rows went by that can be drawn, and were not held.
+        kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
+        if 0 < held < kept:
+            yield f"warning: {wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
+        else:
+            yield f"warning: {wanted} wanted, all {draw['rows']:,} that can be drawn were taken"
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"warning: {name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"

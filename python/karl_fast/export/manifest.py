@@ -51,6 +51,7 @@ def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = 
         "reward": _rewards(log, selection, rows),
         "target": _target(log.settings, log, facts),
         "domains": _domains(log, rows),
+        **_domains_not_named(log),
     }
 
 
@@ -59,9 +60,7 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     written = draft.facts()
     rows = written["rows"]
     manifest = of_selection(log, selection, rows)
-    manifest["draw"] = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]} | _drawn(
-        log, written, wanted
-    )
+    manifest["draw"] = _law(log) | _drawn(log, written, wanted)
     manifest["draw"]["threshold"] = _threshold(log, written)
     if log.settings.per is not None:
         manifest["draw"]["strata"] = _strata(log.settings.per, written)
@@ -89,6 +88,14 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "inputs": inputs(log),
         "run": run(log),
     }
+
+
+def _law(log: Log) -> dict[str, Any]:
+    law = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
+    if not log.core.streamed:
+        return law
+    held, _ = log.core.streamed
+    return law | {"law": f"{law['law']}; streamed, in one pass", "rows_held": held}
 
 
 def _columns(log: Log) -> Manifest:
@@ -121,21 +128,25 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     notes = {
         "duplicate_keys": sum(file["duplicate_keys"] for file in files),
         "without_id": sum(file["without_id"] for file in files),
-        "repeated_ids": log.core.duplicates()[0],
+        "repeated_ids": None if log.core.streamed else log.core.duplicates()[0],
     }
     return {"rows_read": read, "rows_kept": kept, "dropped": dropped, "notes": notes}
 
 
 def _groups(facts: _core.SelectionFacts) -> dict[str, Any]:
+    groups = facts["groups"]
+    if groups is None:  # of a stream: to count them is to hold them
+        unknown = dict.fromkeys(("count", "with_two_or_more", "constant", "constant_by"))
+        return unknown | {"rows_without": facts["ungrouped"]}
     constant = {
-        "at_top": facts["constant_at_top"],
-        "at_bottom": facts["constant_at_bottom"],
-        "other": facts["constant_other"],
+        "at_top": groups["constant_at_top"],
+        "at_bottom": groups["constant_at_bottom"],
+        "other": groups["constant_other"],
     }
     return {
-        "count": facts["groups"],
+        "count": groups["count"],
         "rows_without": facts["ungrouped"],
-        "with_two_or_more": facts["comparable_groups"],
+        "with_two_or_more": groups["comparable"],
         "constant": sum(constant.values()),
         "constant_by": constant,
     }
@@ -157,14 +168,15 @@ def _before_and_after(selection: _core.Selection, component: int | None, rows: l
 
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
-    """Statistics without what JSON cannot hold: NaN is null."""
+    """Statistics without what JSON cannot hold: NaN is null. A histogram that is not known is null too."""
+    histogram = facts["histogram"]
     return {
         "count": facts["count"],
         "mean": finite(facts["mean"]),
         "std": finite(facts["std"]),
         "min": finite(facts["min"]),
         "max": finite(facts["max"]),
-        "histogram": {"edges": facts["edges"], "counts": facts["counts"]},
+        "histogram": histogram and dict(zip(("edges", "counts"), histogram, strict=True)),
     }
 
 
@@ -235,7 +247,13 @@ def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
     if rows is None:
         return _named((name, {"before": count}) for name, count in sorted(before))
     after = dict(log.core.count("domain", rows)[0])
-    return _named((name, {"before": count, "after": after[name]}) for name, count in sorted(before))
+    return _named((name, {"before": count, "after": after.get(name, 0)}) for name, count in sorted(before))
+
+
+def _domains_not_named(log: Log) -> Manifest:
+    """Rows of a stream whose domain came after so many others that it was not counted by name; mostly nothing."""
+    _, other = log.core.streamed or (0, 0)
+    return {"rows_of_other_domains": other} if other else {}
 
 
 def _named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -267,6 +285,8 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     """Each file: what it is, its hash, and what was found in it."""
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
+    if log.core.streamed:
+        covers = "whole stream"
     return [
         {
             **file,
@@ -287,6 +307,7 @@ def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
         "settings_from": log.settings.chosen(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
+        "streamed": log.core.streamed is not None,
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
     }
 

@@ -250,12 +250,13 @@ def read(
             progress=progress,
         )
         if settings.strict:
-            _refuse_bad_rows(core)
+            refuse_bad_rows(core)
         undo.pop_all()
     return Log(core, settings, spool)
 
 
-def _refuse_bad_rows(core: _core.Log) -> None:
+def refuse_bad_rows(core: _core.Log) -> None:
+    """Raise for the first row that is damaged."""
     for file in core.inputs():
         damage = [reason for reason, _ in file["dropped"] if reason not in SOUND]
         if damage:

@@ -37,10 +37,10 @@ def files(logs: Iterable[str | Path]) -> Iterator[list[tuple[str, str, bool]]]:
         found = [file for log in logs for file in _expand(str(log))]
         if not found:
             raise UsageError("no log given")
-        yield [(_spool(path, stack) if _is_stream(path) else path, _name(path), inside) for path, inside in found]
+        yield [(_spool(path, stack) if _is_stream(path) else path, shown(path), inside) for path, inside in found]
 
 
-def _name(path: str) -> str:
+def shown(path: str) -> str:
     """A path as text: the bytes of a name that is not UTF-8 are spelled out."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 

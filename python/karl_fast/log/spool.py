@@ -27,18 +27,37 @@ def spool(name: str) -> Iterator[str]:
         FileError: the stream cannot be read, or the copy not be written.
         LogError: it is a device without an end.
     """
+    with temporary(name) as path:
+        try:
+            with Path(path).open("wb") as copy, _open(name) as stream:
+                _refuse_device(name, stream)
+                shutil.copyfileobj(stream, copy, 1 << 20)
+        except OSError as error:
+            raise _not_kept(name, error) from error
+        yield path
+
+
+@contextlib.contextmanager
+def temporary(name: str) -> Iterator[str]:
+    """The path of an empty file for what comes from a stream of this name; it is gone afterwards.
+
+    Raises:
+        FileError: it cannot be made.
+    """
     with contextlib.ExitStack() as stack:
         try:
             with _uninterrupted():
                 descriptor, path = tempfile.mkstemp(prefix="karl-fast-")
                 stack.callback(os.unlink, path)
-            with open(descriptor, "wb") as copy, _open(name) as stream:  # noqa: PTH123  (a descriptor)
-                _refuse_device(name, stream)
-                shutil.copyfileobj(stream, copy, 1 << 20)
+                os.close(descriptor)
         except OSError as error:
-            reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
-            raise FileError(reason, error.errno, name) from error
+            raise _not_kept(name, error) from error
         yield path
+
+
+def _not_kept(name: str, error: OSError) -> FileError:
+    reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
+    return FileError(reason, error.errno, name)
 
 
 @contextlib.contextmanager

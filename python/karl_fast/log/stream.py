@@ -1,0 +1,89 @@
+"""A log that is read once: from a pipe, in memory for the rows that are drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast.log import Log, refuse_bad_rows
+from karl_fast.log.inputs import shown
+from karl_fast.log.spool import temporary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karl_fast.settings import Settings
+
+
+def streamed(logs: object, settings: Settings) -> str | None:
+    """The one pipe that logs are and that these settings can draw from in one pass; None where there is no such."""
+    if not settings.streams or isinstance(logs, Log):
+        return None
+    paths = [str(log) for log in ([logs] if isinstance(logs, str | Path) else _listed(logs))]
+    return paths[0] if len(paths) == 1 and _is_pipe(paths[0]) else None
+
+
+def _listed(logs: object) -> Iterable[object]:
+    # What can be gone through once only is left to whoever reads it.
+    return logs if isinstance(logs, list | tuple) else ()
+
+
+def _is_pipe(path: str) -> bool:
+    """Whether a path is a pipe, or standard input that comes from one, from a socket or from a file."""
+    try:
+        if path == "-":
+            if sys.stdin is None or sys.stdin.fileno() != 0:  # closed, or something else in its place
+                return False
+            mode = os.fstat(0).st_mode
+            return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISREG(mode)
+        return stat.S_ISFIFO(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def stream(path: str, settings: Settings, progress: Callable[[int, int], None] | None = None) -> Log:
+    """Read a pipe to its end, holding the records that a weighted reservoir could draw: k, and some to replace others.
+
+    The log has the rows of those alone; its counts and sums are of all that came. Their bytes are in a temporary file
+    until the log is closed.
+
+    Raises:
+        FileError, LogError, BadRowError, UsageError: as :func:`karl_fast.read`.
+    """
+    inverse_temperature, k = settings.inverse_temperature, settings.count(0)
+    assert inverse_temperature is not None  # noqa: S101  (settings.streams)
+    kept = contextlib.ExitStack()
+    with contextlib.ExitStack() as undo:
+        undo.push(kept)
+        core = _core.stream(
+            (path, shown(path)),
+            kept=kept.enter_context(temporary(path)),
+            weights=settings.weights,
+            min_reward=settings.min_reward,
+            inverse_temperature=inverse_temperature,
+            seed=settings.seed,
+            room=k + max(SPARE, k // 4),
+            format=settings.format,
+            id=settings.id,
+            group=settings.group,
+            reward=None if settings.reward is None else list(settings.reward),
+            messages=settings.messages,
+            domain=settings.domain,
+            max_line_bytes=settings.max_line_bytes,
+            strict=settings.strict,
+            threads=settings.threads,
+            progress=progress,
+        )
+        if settings.strict:
+            refuse_bad_rows(core)
+        undo.pop_all()
+    return Log(core, settings, kept)
+
+
+SPARE = 256
+"""Records that are held beyond k, or a quarter of k where that is more: one takes the place of each that fails."""
