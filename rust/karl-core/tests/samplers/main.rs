@@ -14,6 +14,7 @@ mod ranking;
 #[allow(dead_code, reason = "each test takes what it needs")]
 mod statistics;
 mod strata;
+mod streams;
 
 use karl_core::{Copies, Keys, Sampler, Weighted};
 use statistics::fit;
