@@ -56,7 +56,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
         FileError, LogError, BadRowError, UsageError: as :func:`karl_fast.read`.
     """
     inverse_temperature, k = settings.inverse_temperature, settings.count(0)
-    assert inverse_temperature is not None  # noqa: S101  (settings.streams)
+    assert inverse_temperature is not None, "settings.streams"
     kept = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(kept)

@@ -46,7 +46,17 @@ fn of(population: &Population, settings: &Settings) -> Drawn {
 
 fn drawn(rewards: &[f64], groups: &Groups, settings: &Settings) -> Drawn {
     let keys = keys(rewards.len());
-    of(&Population { keys: &keys, rewards, groups, scopes: Scopes::Whole, fingerprints: None, digests: None }, settings)
+    of(
+        &Population {
+            keys: &keys,
+            rewards,
+            groups,
+            scopes: Scopes::Whole,
+            fingerprints: None,
+            digests: None,
+        },
+        settings,
+    )
 }
 
 /// All rows in one group.

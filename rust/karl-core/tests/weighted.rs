@@ -31,7 +31,8 @@ fn found(
     let groups = Groups::from_ids(&vec![0; rewards.len()])?;
     let keys = Keys::of_indices(rewards.len());
     let scopes = Scopes::Whole;
-    let population = Population { keys: &keys, rewards, groups: &groups, scopes, fingerprints: None, digests: None };
+    let population =
+        Population { keys: &keys, rewards, groups: &groups, scopes, fingerprints: None, digests: None };
     let selection = make(&population)?;
     let weighted = selection.weighted(&population)?;
     let logs = (0..weighted.len()).map(|row| weighted.log(row)).collect();

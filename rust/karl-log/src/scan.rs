@@ -119,7 +119,13 @@ impl Scanner {
     }
 
     /// Adds a row; whether it has an id of its own.
-    fn row(&mut self, record: &[u8], offset: u64, duplicate: bool, rows: &mut impl Sink) -> Result<bool, Reason> {
+    fn row(
+        &mut self,
+        record: &[u8],
+        offset: u64,
+        duplicate: bool,
+        rows: &mut impl Sink,
+    ) -> Result<bool, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {

@@ -261,7 +261,8 @@ fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, components: us
     let mut offset = 0;
     for candidate in candidates {
         let record = &candidate.record;
-        let too_long = || karl_core::Error::Length { what: "record", got: record.len(), wanted: u32::MAX as usize };
+        let too_long =
+            || karl_core::Error::Length { what: "record", got: record.len(), wanted: u32::MAX as usize };
         let length = u32::try_from(record.len()).map_err(|_| too_long())?;
         let spot = Spot::new(0, offset).ok_or_else(too_long)?;
         file.write_all(record).and_then(|()| file.write_all(b"\n")).map_err(io)?;

@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Ordinals, Draft, Flaw, Settings, Shape};
+use karl_log::emit::{Draft, Flaw, Ordinals, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
@@ -270,7 +270,8 @@ fn a_group_falls_into_one_split_and_every_row_into_some() {
 fn a_split_of_too_few_rows_goes_to_train() {
     let (_folder, log, draft) = grouped();
     let (whole, _) = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], 4).unwrap();
-    let (splits, merged) = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len() + 1).unwrap();
+    let (splits, merged) =
+        draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len() + 1).unwrap();
     assert_eq!((splits[0].len(), splits[1].len(), merged), (400, 0, [0, whole[1].len(), 0]));
     let none = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len()).unwrap();
     assert_eq!(none.1, [0; 3]);

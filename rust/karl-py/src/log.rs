@@ -160,11 +160,7 @@ pub(crate) fn read(
 }
 
 /// What the caller knows of the files.
-pub(crate) fn wishes(
-    format: Option<&str>,
-    overrides: Overrides,
-    max_line_bytes: usize,
-) -> PyResult<Wishes> {
+pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
     let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
     let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     Ok(Wishes { format, overrides, max_line_bytes })

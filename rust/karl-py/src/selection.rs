@@ -268,7 +268,11 @@ impl Selection {
         let named = |(verdict, count): (Verdict, u64)| (verdict.name(), count);
         match &self.log.get().inner.streamed {
             Some(streamed) => streamed.facts.verdicts.iter().copied().map(named).collect(),
-            None => Verdict::ALL.into_iter().zip(tally(&self.inner.verdicts).map(|count| count as u64)).map(named).collect(),
+            None => Verdict::ALL
+                .into_iter()
+                .zip(tally(&self.inner.verdicts).map(|count| count as u64))
+                .map(named)
+                .collect(),
         }
     }
 

@@ -44,7 +44,8 @@ pub(crate) fn stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
-    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint: false, strict, threads };
+    let settings =
+        Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint: false, strict, threads };
     let draw = Draw { weights, min_reward, inverse_temperature, seed, room };
     let (path, name) = path;
     let inner = enter(py, progress.as_ref(), |watch| {

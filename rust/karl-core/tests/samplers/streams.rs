@@ -4,9 +4,7 @@ use karl_core::filter::Verdict;
 use karl_core::numeric::mean_and_variance;
 use karl_core::rng::{gumbel, uniform};
 use karl_core::stream::{Moments, Settings, Stream};
-use karl_core::{
-    Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Temperature, select,
-};
+use karl_core::{Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Temperature, select};
 use proptest::prelude::*;
 
 use super::{assert_follows, assert_rejected, ordered};
@@ -121,9 +119,7 @@ fn digests_are_the_ordinals_of_a_weighted_reservoir_and_of_no_other() {
         let key = |ordinal: u64| Key { id: ids[first.row as usize], ordinal };
         let own = uniform(3, key(keys.get(first.row as usize).ordinal), Purpose::Draw);
         let wanted = match sampler {
-            Sampler::WeightedReservoir => {
-                gumbel(uniform(3, key(digests[first.row as usize]), Purpose::Draw))
-            }
+            Sampler::WeightedReservoir => gumbel(uniform(3, key(digests[first.row as usize]), Purpose::Draw)),
             Sampler::Gumbel => gumbel(own) - libm::log(4.0),
             Sampler::Reservoir => -own,
             _ => 0.0,
@@ -162,8 +158,11 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
 #[test]
 fn a_stream_refuses_what_cannot_be_weighed() {
     let push = |weights: Vec<f64>, inverse_temperature: f64, components: &[f64]| {
-        Stream::new(Settings { weights, min_reward: None, inverse_temperature, seed: 0, room: 1 })?
-            .push(Key::of_index(0), components, || ())
+        Stream::new(Settings { weights, min_reward: None, inverse_temperature, seed: 0, room: 1 })?.push(
+            Key::of_index(0),
+            components,
+            || (),
+        )
     };
     assert!(push(vec![1.0, 2.0], 1e3, &[1e100, 0.5]).is_ok());
     assert!(push(vec![1e300], 1.0, &[1e100]).is_err(), "a reward beyond f64");

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use karl_core::order::{check_fractions, split_of, write_order};
 use karl_core::Keys;
+use karl_core::order::{check_fractions, split_of, write_order};
 use karl_core::rng::{Key, id128};
 
 use super::Draft;
@@ -75,7 +75,5 @@ fn group_key(log: &Log, row: u32, ordinals: Ordinals) -> Key {
         Ordinals::Ranks => log.keys.get(row as usize),
         Ordinals::Digests => log.key_by_digest(row),
     };
-    log.group
-        .name(row as usize)
-        .map_or_else(own, |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
+    log.group.name(row as usize).map_or_else(own, |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
 }

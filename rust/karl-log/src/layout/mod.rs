@@ -173,7 +173,11 @@ fn document(
 ///
 /// # Errors
 /// The reader's.
-pub(crate) fn records<'w>(stream: Stream<'w>, layout: &Layout, limit: usize) -> io::Result<Pieces<Stream<'w>>> {
+pub(crate) fn records<'w>(
+    stream: Stream<'w>,
+    layout: &Layout,
+    limit: usize,
+) -> io::Result<Pieces<Stream<'w>>> {
     let until = match layout {
         Layout::Lines => {
             let mut lines = Lines::new(stream, 0, u64::MAX, limit);
