@@ -40,6 +40,7 @@ impl Names {
     }
 
     /// All names in the order of their numbers.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         let start = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.ends.iter().enumerate().map(move |(at, &end)| &self.text[start(at)..end])
