@@ -2,7 +2,7 @@
 //!
 //! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every other
 //! file is one range. Threads take ranges from a shared counter; what they find beside rows is joined in the order of
-//! files and ranges, and the rows in an order that depends on the records alone ([`crate::rows`]), so nothing depends
+//! files and ranges, and the rows in an order that depends on the records alone (`rows`), so nothing depends
 //! on which thread was faster.
 
 use std::io;
