@@ -100,8 +100,16 @@ impl Known {
 
     /// The number of a name, a new one where it was not seen before; [`NONE`] for no name.
     pub(crate) fn code(&mut self, name: Option<&str>) -> u32 {
-        let Some(name) = name else { return NONE };
-        let entry = Entry::new(name, self.seed);
+        name.map_or(NONE, |name| self.of(name, Entry::new(name, self.seed)))
+    }
+
+    /// The numbers of many names. All hashes come first: look-ups one right after the other wait for memory together.
+    pub(crate) fn codes(&mut self, batch: &Batch) -> impl Iterator<Item = u32> {
+        let entries: Vec<Entry> = batch.iter().map(|name| Entry::new(name, self.seed)).collect();
+        batch.iter().zip(entries).map(|(name, entry)| self.of(name, entry))
+    }
+
+    fn of(&mut self, name: &str, entry: Entry) -> u32 {
         let part = entry.high % PARTS;
         self.parts[part as usize].code(name, entry) * PARTS + part
     }
