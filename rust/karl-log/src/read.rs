@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
+use crate::names::Known;
 use crate::rows::{Rows, columns};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, Watched, is_damage};

@@ -9,7 +9,8 @@ mod sorted;
 
 pub(crate) use sorted::{Columns, columns};
 
-use crate::category::{Batch, Known, NONE};
+use crate::category::NONE;
+use crate::names::{Batch, Known};
 
 /// How many bits of an id tell its bin.
 const BIN_BITS: u32 = 5;

@@ -1,7 +1,8 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
 use super::{Bin, Held, Rows, Spot};
-use crate::category::{Category, Known, NONE, Way};
+use crate::category::{Category, NONE};
+use crate::names::{Known, Way};
 use crate::parallel::map;
 
 /// All rows as columns.
