@@ -26,7 +26,6 @@ STANDARD = {
     "FileError": OSError,
     "DataSetError": ValueError,
     "BadRowError": ValueError,
-    "DataSetError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,

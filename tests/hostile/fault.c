@@ -129,6 +129,10 @@ OPENAT(openat64)
 ssize_t read(int file, void *to, size_t count) {
     return fails("read", file, NULL) ? -1 : REAL(read)(file, to, part("read", file, count));
 }
+
+ssize_t pread64(int file, void *to, size_t count, off64_t at) {
+    return fails("read", file, NULL) ? -1 : REAL(pread64)(file, to, part("read", file, count), at);
+}
 ssize_t write(int file, const void *from, size_t count) {
     return fails("write", file, NULL) ? -1 : REAL(write)(file, from, part("write", file, count));
 }

@@ -37,7 +37,7 @@ def child(request: dict[str, Any]) -> None:
     try:
         main()
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         code = 1

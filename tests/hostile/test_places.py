@@ -147,7 +147,7 @@ def test_a_place_of_the_system_is_refused_and_stays(folder: Path, out: str) -> N
     assert facts is None or Path(out).stat().st_mode == facts.st_mode
 
 
-@pytest.mark.parametrize("out", ["..", "a/..", ".", "/", ""])
+@pytest.mark.parametrize("out", ["..", "a/..", ".", "/"])
 def test_a_path_without_a_name_is_a_usage_error(folder: Path, out: str) -> None:
     assert refused(karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder), 2).endswith("a name of its own")
     assert [path.name for path in folder.iterdir()] == ["log.jsonl"]

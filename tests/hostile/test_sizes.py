@@ -28,7 +28,7 @@ SLOW = bool(os.environ.get("KARL_FAST_SLOW"))
 
 def bounded(done: Run, mib: int, seconds: float) -> dict[str, int]:
     """The rows that were dropped, after time and memory were found to be within bounds."""
-    assert done.code == 0, done.err
+    assert done.code in (0, 4), done.err  # 4: not one row is a record
     assert done.peak < mib * MIB, f"{done.peak / MIB:.0f} MiB"
     assert done.seconds < seconds
     print(f"{done.peak / MIB:.0f} MiB, {done.seconds:.1f} s")

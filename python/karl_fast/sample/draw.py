@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from karl_fast.protocols import Floats
 
+
 def draw(
     log_weights: Floats,
     k: int,

@@ -21,6 +21,7 @@ pub mod given;
 pub mod layout;
 pub mod log;
 pub mod manifest;
+pub mod names;
 mod parallel;
 pub mod pipe;
 pub mod read;

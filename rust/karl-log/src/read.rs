@@ -2,7 +2,7 @@
 //!
 //! A plain file of lines is cut into ranges of bytes; a line belongs to the range in which it begins. Every other
 //! file is one range. Threads take ranges from a shared counter; what they find beside rows is joined in the order of
-//! files and ranges, and the rows in an order that depends on the records alone ([`crate::rows`]), so nothing depends
+//! files and ranges, and the rows in an order that depends on the records alone (`rows`), so nothing depends
 //! on which thread was faster.
 
 use std::io;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
+use crate::names::Known;
 use crate::rows::{Rows, Sink, columns};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, Watched, is_damage};

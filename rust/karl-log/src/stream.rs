@@ -19,10 +19,10 @@ use karl_core::Key;
 use karl_core::stream::{self, Facts};
 
 use crate::ahead::Ahead;
-use crate::category::Known;
 use crate::error::{Error, Result};
 use crate::layout::{Input, probe, records};
 use crate::log::Log;
+use crate::names::Known;
 use crate::pipe::{Origin, Pipe, Unpacking};
 use crate::read::{self, Fail, end, scan};
 use crate::rows::{Row, Rows, Sink, Spot, columns};

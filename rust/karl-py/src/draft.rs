@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use karl_core::sample::strata::{Deal, budgets};
 use karl_core::{Ranking, Sampler, Verdict};
-use karl_log::category::{Category, Names};
+use karl_log::category::Category;
 use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
 use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape, Strata};
+use karl_log::names::Names;
 use pyo3::prelude::*;
 
 use crate::array::column;

@@ -11,7 +11,6 @@ mod kernels;
 mod naive;
 mod ranking;
 #[path = "../statistics/mod.rs"]
-#[allow(dead_code, reason = "each test takes what it needs")]
 mod statistics;
 mod strata;
 mod streams;

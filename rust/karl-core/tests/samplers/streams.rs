@@ -55,10 +55,11 @@ proptest! {
         let mut stream = Stream::new(settings(room, seed)).unwrap();
         for at in 0..rows {
             let row = (at + turn) % rows;
-            stream.push(records[row], &[rewards[row]], || row as u32).unwrap();
+            stream.push(records[row], &[rewards[row]], || row).unwrap();
         }
         let (facts, held) = stream.finish().unwrap();
-        prop_assert_eq!(held.collect::<Vec<u32>>(), wanted);
+        let held: Vec<u32> = held.map(|row| u32::try_from(row).unwrap()).collect();
+        prop_assert_eq!(held, wanted);
         prop_assert_eq!(&facts.target, &selection.target, "to the last bit");
         let log_z = selection.target.log_z().next().unwrap();
         prop_assert_eq!(facts.threshold, ranking.threshold().map(|threshold| threshold - log_z));
@@ -73,7 +74,9 @@ proptest! {
 
     #[test]
     fn moments_are_exact_in_any_order(mut values in prop::collection::vec(-1e3..1e3_f64, 1..60), far in -1e9..1e9_f64) {
-        values.iter_mut().for_each(|value| *value += far);
+        for value in &mut values {
+            *value += far;
+        }
         let of = |values: &mut dyn Iterator<Item = f64>| {
             let mut moments = Moments::default();
             values.for_each(|value| moments.push(value));
@@ -144,9 +147,9 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
         .unwrap();
         for at in 0..4 {
             let row = if best_last { at } else { 3 - at };
-            stream.push(Key::of_index(row), &[libm::log(weights[row])], || row as u32).unwrap();
+            stream.push(Key::of_index(row), &[libm::log(weights[row])], || row).unwrap();
         }
-        stream.finish().unwrap().1.collect::<Vec<u32>>()
+        stream.finish().unwrap().1.map(|row| u32::try_from(row).unwrap()).collect::<Vec<u32>>()
     };
     for best_last in [false, true] {
         let (counts, law) = ordered(&weights, 2, (0..60_000).map(|seed| draw(seed, best_last)));

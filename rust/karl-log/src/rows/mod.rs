@@ -9,7 +9,8 @@ mod sorted;
 
 pub(crate) use sorted::{Columns, columns};
 
-use crate::category::{Batch, Known, NONE};
+use crate::category::NONE;
+use crate::names::{Batch, Known};
 
 /// How many bits of an id tell its bin.
 const BIN_BITS: u32 = 5;
@@ -121,8 +122,8 @@ impl Rows {
     /// Gives their groups to the rows that wait for them; to be called once more after the last row.
     pub(crate) fn name(&mut self) {
         let Self { bins, groups, unnamed, .. } = self;
-        for (&(bin, row), name) in unnamed.rows.iter().zip(unnamed.names.iter()) {
-            bins[bin].rows[row].group = groups.code(Some(name));
+        for (&(bin, row), code) in unnamed.rows.iter().zip(groups.codes(&unnamed.names)) {
+            bins[bin].rows[row].group = code;
         }
         unnamed.names.clear();
         unnamed.rows.clear();

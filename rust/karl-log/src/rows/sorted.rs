@@ -1,7 +1,8 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
 use super::{Bin, Held, Rows, Spot};
-use crate::category::{Category, Known, NONE, Way};
+use crate::category::{Category, NONE};
+use crate::names::{Known, Way};
 use crate::parallel::map;
 
 /// All rows as columns.
@@ -26,36 +27,42 @@ pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -
     let (groups, group_ways) = names(|rows| &mut rows.groups);
     let (domains, domain_ways) = names(|rows| &mut rows.domains);
     let (partitions, partition_ways) = names(|rows| &mut rows.partitions);
-    let renumber = |(at, mut rows): (usize, Rows)| {
-        let ways = [&group_ways[at], &domain_ways[at], &partition_ways[at]];
-        rows.bins.iter_mut().for_each(|bin| bin.renumber(ways));
-        rows.bins
-    };
-    let bins = join(map(parts.into_iter().enumerate().collect(), threads, renumber));
+    let bins: Vec<Vec<Bin>> = across(parts);
+    let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.rows.len()).sum()).collect();
     let mut codes = Codes::default();
     let mut all = Columns::default();
-    let count = bins.iter().map(|bin| bin.rows.len()).sum();
-    let mut rest = Slots::new(&mut all, &mut codes, &bins, count, components);
-    let work: Vec<_> = bins.into_iter().map(|bin| (rest.split_off(bin.rows.len()), bin)).collect();
-    map(work, threads, |(slots, bin)| slots.fill(&bin));
-    all.group = Category::new(codes.group, count, &groups);
-    all.domain = Category::new(codes.domain, count, &domains);
-    all.partition = Category::new(codes.partition, count, &partitions);
-    all
-}
-
-/// The bins of all threads, bin by bin.
-fn join(threads_bins: Vec<Vec<Bin>>) -> Vec<Bin> {
-    let mut threads_bins = threads_bins.into_iter();
-    let mut all = threads_bins.next().unwrap_or_default();
-    for bins in threads_bins {
-        all.iter_mut().zip(bins).for_each(|(bin, more)| bin.append(more));
+    let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
+    let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
+    let fill = |(slots, parts): (Slots, Vec<Bin>)| {
+        let ways = |at| [&group_ways[at], &domain_ways[at], &partition_ways[at]];
+        let renumbered = parts.into_iter().enumerate().map(|(at, bin)| bin.renumbered(ways(at)));
+        if let Some(bin) = renumbered.reduce(Bin::append) {
+            slots.fill(&bin);
+        }
+    };
+    map(slots.into_iter().zip(bins).collect(), threads, fill);
+    let count = all.ids.len();
+    // The group is the long one: in equal shares of three, the last stands alone.
+    let work = vec![(codes.domain, &domains), (codes.partition, &partitions), (codes.group, &groups)];
+    let mut made = map(work, threads, |(codes, names)| Category::new(codes, count, names)).into_iter();
+    for category in [&mut all.domain, &mut all.partition, &mut all.group] {
+        *category = made.next().unwrap_or_default();
     }
     all
 }
 
+/// The bins of all threads, bin by bin.
+fn across(parts: Vec<Rows>) -> Vec<Vec<Bin>> {
+    let mut bins: Vec<Vec<Bin>> = Vec::new();
+    for rows in parts {
+        bins.resize_with(rows.bins.len(), Vec::new);
+        bins.iter_mut().zip(rows.bins).for_each(|(parts, bin)| parts.push(bin));
+    }
+    bins
+}
+
 impl Bin {
-    fn append(&mut self, other: Self) {
+    fn append(mut self, other: Self) -> Self {
         let (extras, more) = (&mut self.extras, other.extras);
         extras.components.iter_mut().zip(more.components).for_each(|(all, more)| all.extend(more));
         for (all, more) in [(&mut extras.domain, more.domain), (&mut extras.partition, more.partition)] {
@@ -66,13 +73,15 @@ impl Bin {
         }
         extras.fingerprint.extend(more.fingerprint);
         self.rows.extend(other.rows);
+        self
     }
 
     /// From one thread's numbers for names to the numbers of all.
-    fn renumber(&mut self, [groups, domains, partitions]: [&Way; 3]) {
+    fn renumbered(mut self, [groups, domains, partitions]: [&Way; 3]) -> Self {
         self.rows.iter_mut().for_each(|row| row.group = groups.code(row.group));
         self.extras.domain.iter_mut().for_each(|code| *code = domains.code(*code));
         self.extras.partition.iter_mut().for_each(|code| *code = partitions.code(*code));
+        self
     }
 
     /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
@@ -115,11 +124,11 @@ impl<'a> Slots<'a> {
     fn new(
         all: &'a mut Columns,
         codes: &'a mut Codes,
-        bins: &[Bin],
+        bins: &[Vec<Bin>],
         count: usize,
         components: usize,
     ) -> Self {
-        let has = |any: fn(&Bin) -> bool| if bins.iter().any(any) { count } else { 0 };
+        let has = |any: fn(&Bin) -> bool| if bins.iter().flatten().any(any) { count } else { 0 };
         all.ids = vec![0; count];
         all.digests = vec![0; count];
         all.spots = vec![Spot::default(); count];
