@@ -43,7 +43,8 @@ def draw(
         k: how many; without replacement, all rows that can be drawn where there are fewer.
         sampler: by which law.
         seed: 0 to 2^64 - 1.
-        keys: ``Log.keys``; the index of each row where absent. [B, 3]
+        keys: ``Log.keys``; the index of each row where absent. They are taken as they are: ``karl_fast.sample`` with
+            weighted-reservoir has the hash of a record's bytes for an ordinal, not its rank. [B, 3]
 
     Returns:
         Row numbers; with replacement in row order, copies side by side. [k, or rows that can be drawn]

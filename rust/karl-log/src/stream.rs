@@ -273,3 +273,37 @@ fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, components: us
     rows.name();
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_those_that_are_held_are_counted_together() {
+        let mut counts = Counts::default();
+        let (names, bytes) = NAMES;
+        for at in 0..names + 7 {
+            counts.add(Some(&at.to_string()));
+            counts.add(Some("3"));
+            counts.add(None);
+        }
+        assert_eq!((counts.named.len(), counts.other, counts.without), (names, 7, names as u64 + 7));
+        assert_eq!(counts.named["3"], names as u64 + 8);
+        let mut counts = Counts::default();
+        counts.add(Some(&"x".repeat(bytes + 1)));
+        assert_eq!((counts.named.len(), counts.other), (0, 1));
+    }
+
+    #[test]
+    fn a_beginning_is_enough_once_its_first_record_is_whole_or_too_long() {
+        for (begin, enough) in [
+            (r#"{"a": 1} "#, true),
+            (r#"{"a": [1, "#, false),
+            ("\u{feff} [ {}, {", true),
+            (r#"[{"a": 1"#, false),
+            (r#"{"a": "0123456789012345678901234567890123456789"#, true),
+        ] {
+            assert_eq!(shows_a_record(begin.as_bytes(), 40), enough, "{begin}");
+        }
+    }
+}
