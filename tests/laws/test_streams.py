@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -228,6 +229,15 @@ def test_where_the_spare_rows_run_out_it_is_said(tmp_path: Path) -> None:
     manifest = rows.manifest(tmp_path / "data")
     assert (manifest["draw"]["rows_wanted"], manifest["draw"]["rows"]) == (40, 6)
     assert manifest["draw"]["threshold"] is not None, "rows that were not held were not drawn"
+
+
+def test_a_closed_standard_input_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+    line = f"exec {shlex.join([*COMMAND, 'sample', '-', '-o', 'data', *HOW])} <&-"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    wanted = "error: cannot keep - in a temporary file: standard input is closed\n"
+    assert (done.returncode, done.stderr) == (1, wanted)
 
 
 def test_an_empty_pipe_has_nothing_to_draw(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -79,4 +80,6 @@ def _refuse_device(name: str, stream: BinaryIO) -> None:
 
 
 def _open(name: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    if name == "-" and sys.stdin is None:
+        raise OSError(errno.EBADF, "standard input is closed")
     return contextlib.nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
