@@ -85,8 +85,10 @@ def by_digest(path: Path, columns: karl_fast.Log) -> Any:
     """The keys of a log with the hash of each record's bytes for its ordinal."""
     keys = columns.keys.copy()
     lines = path.read_bytes().splitlines()
-    hashes = {xxhash.xxh3_128_intdigest(json.loads(line)["id"]): xxhash.xxh3_128_intdigest(line) for line in lines}
-    keys[:, 2] = [hashes[int(high) << 64 | int(low)] >> 64 for low, high, _ in keys]
+    hashes = {
+        xxhash.xxh3_128_intdigest(json.loads(line)["id"].encode()): xxhash.xxh3_128_intdigest(line) for line in lines
+    }
+    keys[:, 2] = np.array([hashes[int(high) << 64 | int(low)] >> 64 for low, high, _ in keys], np.uint64)
     return keys
 
 

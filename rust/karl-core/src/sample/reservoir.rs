@@ -8,8 +8,8 @@
 //! t_i = -ln(u_i) / w_i,      w_i = exp(b s_i)      (Efraimidis and Spirakis 2006: u^(1/w), largest first)
 //! ```
 //!
-//! compared by `-ln t_i = b s_i - ln(-ln u_i)`, which is the Gumbel key without log Z: the law, and with the same seed the
-//! rows, of [`gumbel`](super::gumbel). Not the classic reservoirs, which replace a random place of the buffer: those
+//! compared by `-ln t_i = b s_i - ln(-ln u_i)`, which is the Gumbel key without log Z: the law, and with the same
+//! seed and keys the rows, of [`gumbel`](super::gumbel). Not the classic reservoirs, which replace a random place of the buffer: those
 //! follow the order of the stream, and a draw here follows the records alone.
 
 use std::ops::Range;
