@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,7 @@ def sample(
         selection = select(log)
         if not selection.available:
             raise NothingToSampleError(_why_nothing(log, selection))
+        _refuse_range(selection.facts())
         wanted = settings.count(selection.available)
         draft = _core.Draft.of(selection, wanted, how)
         refuse_empty(draft)
@@ -224,6 +226,13 @@ def ladder(selection: _core.Selection) -> list[_core.Tempered]:
     rungs = {float(f"{rung / spread:.2g}") for rung in LADDER} if spread > 0 else {0.0}
     chosen = selection.facts()["inverse_temperature"]
     return selection.temper(sorted(rungs | {chosen}))
+
+
+def _refuse_range(facts: _core.SelectionFacts) -> None:
+    """Raise where weights lie beyond what their sums can hold: the ESS of any weights is one row or more."""
+    ess = facts["reached_ess"]
+    if not (math.isfinite(ess) and ess > 1 - 1e-9 and facts["largest_weight_share"] < 1 + 1e-9):
+        raise UsageError("scores times the inverse temperature, or log-weights, are beyond 1e14: scale them down")
 
 
 def _why_nothing(log: Log, selection: _core.Selection) -> str:

@@ -193,7 +193,8 @@ def _warnings(manifest: Manifest) -> Iterable[str]:
         if 0 < held < kept:
             yield f"warning: {wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
         else:
-            yield f"warning: {wanted} wanted, all {draw['rows']:,} that can be drawn were taken"
+            why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
+            yield f"warning: {wanted} wanted, {draw['rows']:,} were drawn: {why}"
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"warning: {name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"

@@ -42,8 +42,10 @@ pub struct Copies<'a> {
     sampler: Sampler,
     seed: u64,
     count: usize,
-    /// The row of each draw, and how often that draw was made before; one a draw.
-    draws: Vec<(u32, u32)>,
+    /// The row of each draw.
+    draws: Vec<u32>,
+    /// How often draws were made again.
+    before: u32,
     rows: Vec<Copy>,
 }
 
@@ -68,7 +70,7 @@ impl<'a> Copies<'a> {
         check_rows(rows.len())?;
         check_rows(count)?;
         let line = Line::new(rows, threads);
-        let mut copies = Self { line, sampler, seed, count, draws: Vec::new(), rows: Vec::new() };
+        let mut copies = Self { line, sampler, seed, count, draws: Vec::new(), before: 0, rows: Vec::new() };
         copies.draw_all();
         Ok(copies)
     }
@@ -86,52 +88,45 @@ impl<'a> Copies<'a> {
         self.rows.iter().flat_map(copies).collect()
     }
 
-    /// Gives rows weight zero and makes the draw again: the points of [`systematic`](super::systematic) all anew, of
-    /// [`multinomial`](super::multinomial) those that had fallen on these rows.
+    /// Gives rows weight zero and makes those draws again that had fallen on them.
     ///
-    /// The law of what is drawn in the end is that of a draw from the other rows alone.
+    /// Every other row is then drawn in proportion to its weight, on average: it keeps what it had, and has its share of
+    /// what is drawn again. All draws anew with the same uniform would not do: where that had fallen says something of
+    /// where it falls among the others.
     pub fn replace(&mut self, failed: &[u32]) {
         self.line.without.extend(failed);
         self.line.measure();
-        if self.sampler == Sampler::Multinomial {
-            self.draw_again();
-        } else {
-            self.draw_all();
-        }
-    }
-
-    fn draw_all(&mut self) {
-        let total = self.line.total;
-        let points = if total == 0 {
-            Vec::new()
-        } else if self.sampler == Sampler::Systematic {
-            systematic::points(total, self.count, self.seed)
-        } else {
-            (0..self.count).map(|draw| multinomial::point(total, draw, 0, self.seed)).collect()
-        };
-        self.draws = self.line.locate(&points).into_iter().map(|row| (row, 0)).collect();
-        self.tally();
-    }
-
-    /// Makes those draws again whose row is out.
-    fn draw_again(&mut self) {
-        let out = |row: u32| self.line.without.contains(&row);
-        let again: Vec<usize> = (0..self.draws.len()).filter(|&draw| out(self.draws[draw].0)).collect();
+        self.before += 1;
+        let out = |&draw: &usize| self.line.without.contains(&self.draws[draw]);
+        let again: Vec<usize> = (0..self.draws.len()).filter(out).collect();
         if self.line.total == 0 {
             self.draws.clear();
         } else {
-            let point =
-                |&draw: &usize| multinomial::point(self.line.total, draw, self.draws[draw].1 + 1, self.seed);
-            let rows = self.line.locate(&again.iter().map(point).collect::<Vec<_>>());
-            for (draw, row) in again.into_iter().zip(rows) {
-                self.draws[draw] = (row, self.draws[draw].1 + 1);
-            }
+            let rows = self.line.locate(&self.points(&again));
+            again.into_iter().zip(rows).for_each(|(draw, row)| self.draws[draw] = row);
         }
         self.tally();
     }
 
+    fn draw_all(&mut self) {
+        if self.line.total > 0 {
+            let all: Vec<usize> = (0..self.count).collect();
+            self.draws = self.line.locate(&self.points(&all));
+        }
+        self.tally();
+    }
+
+    /// Where these draws fall.
+    fn points(&self, draws: &[usize]) -> Vec<u128> {
+        let total = self.line.total;
+        if self.sampler == Sampler::Systematic {
+            return systematic::points(total, draws.len(), self.before, self.seed);
+        }
+        draws.iter().map(|&draw| multinomial::point(total, draw, self.before, self.seed)).collect()
+    }
+
     fn tally(&mut self) {
-        let mut rows: Vec<u32> = self.draws.iter().map(|&(row, _)| row).collect();
+        let mut rows = self.draws.clone();
         rows.sort_unstable();
         let copy = |run: &[u32]| Copy { row: run[0], count: u32::try_from(run.len()).unwrap_or(u32::MAX) };
         self.rows = rows.chunk_by(|a, b| a == b).map(copy).collect();

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The copies of the rows are multinomial: a row of probability p is drawn `Binomial(k, p)` times. `a` counts how often
-//! draw j was made before, because it fell on a row that could not be used.
+//! draws were made before, because some fell on rows that could not be used.
 //!
 //! Not by conditional binomials, one a row, which need no sort: their inverses are hard to pin to the last bit.
 

@@ -1,7 +1,7 @@
 //! Draws with replacement.
 
 use karl_core::rng::uniform;
-use karl_core::{Key, Purpose, Sampler};
+use karl_core::{Copies, Key, Keys, Purpose, Sampler, Weighted};
 use proptest::prelude::*;
 
 use super::{assert_follows, assert_rejected, counted, logs, naive};
@@ -147,3 +147,25 @@ fn the_copies_of_seed_7_are_these() {
 const SYSTEMATIC: [u64; 12] = [0, 2, 0, 3, 1, 5, 1, 0, 2, 1, 4, 1];
 const MULTINOMIAL: [u64; 12] = [0, 0, 0, 3, 1, 4, 2, 0, 3, 1, 4, 2];
 const WITHOUT: [u64; 12] = [0, 0, 0, 3, 2, 5, 2, 0, 3, 1, 4, 0];
+
+/// Alpha: about 6e-7 a case, two-sided, at five standard deviations of a fair coin.
+#[test]
+fn systematic_draws_made_again_favour_no_row() {
+    const SEEDS: u64 = 4_000;
+    let (logs, keys) = ([0.0; 3], Keys::of_indices(3));
+    for bad in 0..3_u32 {
+        let mut counts = [0_i64; 3];
+        for seed in 0..SEEDS {
+            let rows = Weighted::by_logs(&logs, &keys).unwrap();
+            let mut copies = Copies::new(rows, Sampler::Systematic, 1, seed, 1).unwrap();
+            if copies.rows()[0].row == bad {
+                copies.replace(&[bad]);
+            }
+            counts[copies.rows()[0].row as usize] += 1;
+        }
+        assert_eq!(counts[bad as usize], 0);
+        let good: Vec<i64> = (0..3).filter(|&row| row != bad as usize).map(|row| counts[row]).collect();
+        let deviation = (good[0] - good[1]).abs() as f64 / (SEEDS as f64).sqrt();
+        assert!(deviation < 5.0, "{bad}: {counts:?}");
+    }
+}

@@ -180,9 +180,14 @@ fn content(message: &mut Map<String, Value>, reasoning: &str) -> Result<(), Flaw
     match message.get("content") {
         None | Some(Value::Null) if calls => Ok(()),
         None | Some(Value::Null) => {
-            let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
-            let words = words.filter(|words| words.as_str().is_some_and(|words| !words.is_empty()));
-            message.insert("content".to_owned(), words.ok_or(Flaw::EmptyMessage)?);
+            let words = words(message, reasoning).ok_or(Flaw::EmptyMessage)?;
+            message.insert("content".to_owned(), words);
+            Ok(())
+        }
+        Some(Value::String(text)) if text.is_empty() && !calls => {
+            if let Some(words) = words(message, reasoning) {
+                message.insert("content".to_owned(), words);
+            }
             Ok(())
         }
         Some(Value::String(_)) => Ok(()),
@@ -193,6 +198,12 @@ fn content(message: &mut Map<String, Value>, reasoning: &str) -> Result<(), Flaw
         }
         Some(_) => Err(Flaw::BadMessage),
     }
+}
+
+/// What a message says where its content does not; none where nothing is kept there.
+fn words(message: &mut Map<String, Value>, reasoning: &str) -> Option<Value> {
+    let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
+    words.filter(|words| words.as_str().is_some_and(|words| !words.is_empty()))
 }
 
 /// Whether a message calls tools; the calls take the form that chat templates know.

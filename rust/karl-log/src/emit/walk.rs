@@ -100,6 +100,10 @@ pub(super) fn walk(
         let met = ranking.reach(reach);
         for &Ranked { key, row } in &met[at..] {
             let drawing = walked.rows.len() < count;
+            if !drawing && limits.strata.is_some() {
+                // All budgets are spent: no row of any stratum could follow.
+                return walked;
+            }
             if failed(row) {
                 walked.flawed.extend(drawing.then_some(row));
                 continue;

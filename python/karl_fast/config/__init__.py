@@ -22,33 +22,19 @@ relative to the working directory.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
-from karl_fast._core import formats
+from karl_fast.config.values import checked, deal, kinds, named, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings import PLACES, Settings
+from karl_fast.settings import Settings
+
+__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "shares", "weights"]
 
 COMMANDS = ("sample", "inspect")
-
-SETTING = {"as": "shape"}
-"""Options whose setting has another name, because theirs is a word of Python."""
-
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-
-LONGEST = 60
-"""How much of a wrong value an error shows."""
-
-
-@functools.cache
-def kinds() -> dict[str, Any]:
-    """The type of each setting by its name."""
-    return {name: kind for name, kind in get_type_hints(Settings).items() if name != "origins"}
 
 
 @dataclass(frozen=True)
@@ -117,11 +103,11 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
         logs = [str(entry["path"]) for entry in inputs]
-        given = manifest.get("draw", {}).get("sampler") == "given"
+        given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError("this is no manifest of a data set, and a configuration ends in .toml") from error
     if given:
-        raise UsageError("its rows were chosen by a caller in Python: settings cannot draw them again")
+        raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
     known = {name: value for name, value in checked(settings).items() if name in names}
     return Config(str(file), known, logs=logs, inputs=inputs)
 
@@ -137,7 +123,7 @@ def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Con
     for table, found in tables.items():
         checked(found, also=("logs", "out"), where=f"[{table}] ")
     own = tables[command]
-    if alien := [key for key in own if _name(key) not in {*names, "logs", "out"}]:
+    if alien := [key for key in own if named(key) not in {*names, "logs", "out"}]:
         raise UsageError(f"[{command}] {alien[0]} is no option of {command}")
     both = checked(top, also=("logs", "out")) | checked(own, also=("logs", "out"))
     return _placed(file, {name: value for name, value in both.items() if name in {*names, "logs", "out"}})
@@ -145,7 +131,7 @@ def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Con
 
 def _table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{name} is {_shown(value)}, wanted a table [{name}]")
+        raise UsageError(f"{name} is {shown(value)}, wanted a table [{name}]")
     return value
 
 
@@ -157,140 +143,6 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
         values["tokenizer"] = str(here / values["tokenizer"])
     read = None if logs is None else [log if log == "-" else str(here / log) for log in logs]
     return Config(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
-
-
-def checked(values: dict[str, Any], also: tuple[str, ...] = (), where: str = "") -> dict[str, Any]:
-    """Values by the names that `Settings` has for them, each of the type that it takes; those that are None left out.
-
-    Raises:
-        UsageError: a name that no setting has, the same one twice, or a value of another type.
-    """
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        name = _name(key)
-        if name not in kinds() and name not in also:
-            raise _unknown(f"{where}{key}", name, [*kinds(), *SETTING, *also])
-        if name in found:
-            raise UsageError(f"{where}{key} is there twice, with - and with _")
-        if value is not None:
-            found[name] = _value(f"{where}{key}", name, value)
-    return found
-
-
-def _name(key: str) -> str:
-    name = key.replace("-", "_")
-    return SETTING.get(name, name)
-
-
-def _unknown(key: str, name: str, known: list[str]) -> UsageError:
-    from difflib import get_close_matches
-
-    error = UsageError(f"the key {key} is unknown, wanted the name of an option")
-    near = get_close_matches(name, [word for word in known if word not in PLACES], n=1)
-    error.hint = f"did you mean {near[0]}?" if near else "karl-fast sample --help lists the options, from --format on"
-    return error
-
-
-def _value(key: str, name: str, value: Any) -> Any:
-    try:
-        match name:
-            case "reward":
-                return weights(value) if isinstance(value, str) else _weights(value)
-            case "split":
-                return shares(value) if isinstance(value, str) else _shares(value)
-            case "per":
-                return deal(value) if isinstance(value, str) else _deal(value)
-            case "logs":
-                return [value] if isinstance(value, str) else _texts(value)
-            case "format":
-                return _one_of(tuple(name for name, _ in formats()), value)
-        return _plain(kinds().get(name, str), value)
-    except ValueError as error:
-        raise UsageError(f"{key} is {_shown(value)}, wanted {error}") from error
-
-
-def _plain(kind: Any, value: Any) -> Any:
-    """A value of a setting's type; the error says what was wanted."""
-    if get_origin(kind) is Literal:
-        return _one_of(get_args(kind), value)
-    (kind,) = [one for one in get_args(kind) or (kind,) if one is not NoneType]
-    if kind is float and type(value) is int and abs(value) < 1 << 53:
-        return float(value)
-    if type(value) is not kind:
-        raise ValueError(WORDS[kind])
-    return value
-
-
-def _one_of(choices: tuple[str, ...], value: Any) -> Any:
-    if value not in choices:
-        raise ValueError(", ".join(choices))
-    return value
-
-
-def _texts(value: Any) -> list[str]:
-    if not (isinstance(value, list) and value and all(isinstance(text, str) for text in value)):
-        raise ValueError("a path, or a list of them")
-    return value
-
-
-def _weights(value: Any) -> dict[str, float]:
-    if not (isinstance(value, dict) and value):
-        raise ValueError("a path, or a table of weights by path")
-    return {path: _plain(float, weight) for path, weight in value.items()}
-
-
-def _shares(value: Any) -> tuple[float, float, float]:
-    if not (isinstance(value, list) and len(value) == 3):
-        raise ValueError("three shares like [0.9, 0.1, 0]")
-    train, valid, test = (_plain(float, share) for share in value)
-    return train, valid, test
-
-
-def _deal(value: Any) -> dict[str, str]:
-    if not (isinstance(value, dict) and len(value) == 1 and all(isinstance(how, str) for how in value.values())):
-        raise ValueError("one field=how, like domain=equal")
-    return value
-
-
-def deal(text: str) -> dict[str, str]:
-    """`domain=sqrt` to how a budget is dealt over which field.
-
-    Raises:
-        ValueError: it is something else; the message says what was wanted.
-    """
-    field, equals, how = text.partition("=")
-    if not (field and equals and how):
-        raise ValueError("one field=how, like domain=equal")
-    return {field: how}
-
-
-def weights(text: str) -> dict[str, float]:
-    """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1.
-
-    Raises:
-        ValueError: it is something else; the message says what was wanted.
-    """
-    parts = [part.strip().partition("=") for part in text.split(",")]
-    try:
-        found = {path: float(weight) if equals else 1.0 for path, equals, weight in parts}
-    except ValueError as error:
-        raise ValueError("a path, or a list of path=weight") from error
-    if len(found) < len(parts) or not all(found):
-        raise ValueError("each component once, like outcome=0.5,cost=-0.1")
-    return found
-
-
-def shares(text: str) -> tuple[float, float, float]:
-    """`0.9,0.1,0` to three numbers.
-
-    Raises:
-        ValueError: it is something else; the message says what was wanted.
-    """
-    try:
-        train, valid, test = map(float, text.split(","))
-    except ValueError as error:
-        raise ValueError("three numbers like 0.9,0.1,0") from error
-    return train, valid, test
 
 
 def dumps(settings: Settings) -> str:
@@ -311,8 +163,3 @@ def _toml(value: Any) -> str:
         raise ValueError(f"{value} is no setting")
     # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST else text[:LONGEST] + "..."

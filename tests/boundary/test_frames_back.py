@@ -1,205 +1,33 @@
-"""A log as a table of any engine, and columns of any engine as a log's own: there and back."""
+"""Columns of any engine as a log's own: what comes back, and what is drawn by it."""
 
 from __future__ import annotations
 
-import gc
 import json
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
-import xxhash
 
 import karl_fast
 from karl_fast.errors import (
     ArgumentError,
     DTypeError,
-    FileError,
     LayoutError,
     NothingToSampleError,
-    OutputExistsError,
     UsageError,
 )
-from tests.rows import dumps, files, record, records, write
+from tests.boundary.engines import ROWS, same
+from tests.rows import files, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import pandas as pd
-
-ROWS = 64
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    rows = [row | {"domain": None if n % 5 == 0 else f"d{n % 3}"} for n, row in enumerate(records(ROWS))]
-    rows[3]["reward"] = None
-    rows[7]["reward"] = math.nan
-    rows[9]["group"] = None
-    return write(tmp_path / "log.jsonl", rows)
-
-
-@pytest.fixture
-def log(path: Path) -> karl_fast.Log:
-    return karl_fast.read(path)
-
-
-def by_duckdb(log: karl_fast.Log) -> pa.Table:
-    return duckdb.connect().sql("select * from log").to_arrow_table()
-
-
-ENGINES: dict[str, Callable[[karl_fast.Log], Any]] = {
-    "polars": pl.DataFrame,
-    "pyarrow": pa.table,
-    "duckdb": by_duckdb,
-    "pandas": lambda log: pa.table(log).to_pandas(),
-}
-
-
-def same(one: karl_fast.Log, other: karl_fast.Log) -> None:
-    np.testing.assert_array_equal(one.rewards, other.rewards)
-    for codes, names in (("groups", "group_names"), ("domains", "domain_names")):
-        np.testing.assert_array_equal(getattr(one, codes), getattr(other, codes))
-        assert getattr(one, names) == getattr(other, names)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_log_goes_out_and_comes_back_the_same(log: karl_fast.Log, engine: str) -> None:
-    frame = ENGINES[engine](log)
-    assert len(frame) == ROWS
-    same(log.with_columns(frame, reward="reward", group="group", domain="domain"), log)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_sees_the_same_values(log: karl_fast.Log, engine: str) -> None:
-    found = ENGINES[engine](log)
-    table = found.to_arrow() if engine == "polars" else pa.table(found)
-    rewards = np.array([math.nan if value is None else value for value in table["reward"].to_pylist()])
-    np.testing.assert_array_equal(rewards, log.rewards)
-    groups = [None if code < 0 else log.group_names[code] for code in log.groups.tolist()]
-    assert [None if name is None or name != name else name for name in table["group"].to_pylist()] == groups
-    assert table["row"].to_pylist() == list(range(ROWS))
-
-
-def test_a_missing_value_is_null_and_not_nan(log: karl_fast.Log) -> None:
-    table = pa.table(log)
-    table.validate(full=True)
-    assert table["reward"].null_count == 2
-    assert pc.sum(pc.is_nan(table["reward"])).as_py() == 0
-    assert table["group"].null_count == 1
-    assert table["domain"].null_count == 13
-    assert duckdb.sql("select count(*) - count(reward) from log").fetchall() == [(2,)]
-    assert pl.DataFrame(log)["reward"].null_count() == 2
-
-
-def test_the_columns_and_their_types(path: Path) -> None:
-    log = karl_fast.read(path, reward={"reward": 0.5, "missing": 1.0}, partition_by="domain", dedup=True)
-    dictionary = pa.dictionary(pa.int32(), pa.large_string())
-    wanted = pa.schema(
-        [
-            pa.field("row", pa.uint32(), nullable=False),
-            pa.field("id_hash", pa.binary(16), nullable=False),
-            pa.field("ordinal", pa.uint64(), nullable=False),
-            pa.field("group", dictionary),
-            pa.field("domain", dictionary),
-            pa.field("reward", pa.float64()),
-            pa.field("reward.reward", pa.float64()),
-            pa.field("reward.missing", pa.float64()),
-            pa.field("partition", dictionary),
-            pa.field("trajectory_hash", pa.binary(16), nullable=False),
-            pa.field("file", dictionary),
-            pa.field("offset", pa.uint64(), nullable=False),
-            pa.field("length", pa.uint32(), nullable=False),
-        ]
-    )
-    assert pa.schema(log) == wanted
-    table = pa.table(log)
-    assert table.schema == wanted
-    np.testing.assert_array_equal(table["reward.reward"].to_numpy(), log.components["reward"])
-    assert table["reward"].null_count == ROWS
-
-
-def test_a_record_can_be_found_and_joined(path: Path) -> None:
-    content = path.read_bytes()
-    for row in pa.table(karl_fast.read(path)).to_pylist():
-        record = json.loads(content[row["offset"] : row["offset"] + row["length"]])
-        assert row["id_hash"] == xxhash.xxh3_128_digest(record["id"].encode())
-        assert (row["file"], row["ordinal"]) == (str(path), 0)
-
-
-def test_records_of_one_id_are_told_apart(tmp_path: Path) -> None:
-    log = karl_fast.read(write(tmp_path / "log.jsonl", [record(0, reward=n / 4) for n in range(4)]))
-    table = pa.table(log)
-    assert table["ordinal"].to_pylist() == [0, 1, 2, 3]
-    assert len(set(table["id_hash"].to_pylist())) == 1
-
-
-def test_a_reward_of_one_component_is_the_logs_own_memory(tmp_path: Path) -> None:
-    log = karl_fast.read(write(tmp_path / "log.jsonl", records(64)))
-
-    def address() -> int:
-        buffer = pa.table(log)["reward"].chunk(0).buffers()[1]
-        assert buffer is not None
-        return buffer.address
-
-    first = pa.table(log)
-    assert address() == address() == first["reward"].chunk(0).buffers()[1].address
-
-
-def test_a_frame_outlives_its_log_and_a_log_its_frame(path: Path) -> None:
-    log = karl_fast.read(path)
-    rewards = log.rewards
-    tables = [pa.table(log), pl.DataFrame(log), log.__arrow_c_stream__()]
-    log2 = log.with_columns(tables[0], reward="reward")
-    del log
-    gc.collect()
-    np.testing.assert_array_equal(tables[0]["reward"].to_numpy(), rewards)
-    np.testing.assert_array_equal(tables[1]["reward"].to_numpy(), rewards)
-    last = pa.RecordBatchReader._import_from_c_capsule(tables[2]).read_all()
-    np.testing.assert_array_equal(last["reward"].to_numpy(), rewards)
-    del tables
-    gc.collect()
-    np.testing.assert_array_equal(log2.rewards, rewards)
-    np.testing.assert_array_equal(last["reward"].to_numpy(), rewards)
-
-
-def test_a_capsule_is_taken_over_once_and_a_log_as_often_as_wanted(log: karl_fast.Log) -> None:
-    capsule = log.__arrow_c_stream__()
-    assert pa.RecordBatchReader._import_from_c_capsule(capsule).read_all().num_rows == ROWS
-    with pytest.raises(pa.ArrowInvalid, match="released"):
-        pa.RecordBatchReader._import_from_c_capsule(capsule)
-    assert pa.table(log) == pa.table(log)
-    for _ in range(100):
-        log.__arrow_c_stream__()  # Nobody takes it over: it is released with its capsule.
-
-
-def test_many_threads_take_one_log(log: karl_fast.Log) -> None:
-    wanted = pa.table(log)
-    barrier = threading.Barrier(8)
-
-    def take(_: int) -> bool:
-        barrier.wait()
-        return pa.table(log).equals(wanted) and len(log.with_columns(pl.DataFrame(log), reward="reward")) == ROWS
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(take, range(8)))
-
-
-def test_an_empty_log_is_an_empty_table(tmp_path: Path) -> None:
-    log = karl_fast.read(write(tmp_path / "log.jsonl", [record(0) | {"reward": "none"}]))
-    assert len(log) == 0
-    for engine, make in ENGINES.items():
-        assert len(make(log)) == 0, engine
-    same(log.with_columns(pl.DataFrame(log), reward="reward", group="group", domain="domain"), log)
 
 
 def test_an_empty_frame_leaves_nothing_to_draw(log: karl_fast.Log) -> None:
@@ -442,49 +270,3 @@ def test_a_reward_handed_back_takes_the_place_of_all_components(path: Path) -> N
     assert np.flatnonzero(~np.isnan(kept.components["reward"])).tolist() == [
         row for row in (2, 4) if not np.isnan(log.components["reward"][row])
     ]
-
-
-def test_parquet_there_and_back(log: karl_fast.Log, tmp_path: Path) -> None:
-    path = tmp_path / "columns.parquet"
-    log.to_parquet(path)
-    assert pq.read_table(path).num_rows == ROWS
-    same(log.with_columns(path, reward="reward", group="group", domain="domain"), log)
-    assert path.stat().st_mode & 0o777 == (tmp_path / "log.jsonl").stat().st_mode & 0o777
-    duckdb.sql(f"copy (select row, reward * 2 as twice from '{path}') to '{tmp_path}/twice.parquet'")
-    made = log.with_columns(str(tmp_path / "twice.parquet"), reward="twice")
-    np.testing.assert_array_equal(made.rewards, log.rewards * 2)
-
-
-def test_parquet_is_written_whole_or_not_at_all(
-    log: karl_fast.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "columns.parquet"
-    path.write_text("what was there")
-    with pytest.raises(OutputExistsError, match="exists"):
-        log.to_parquet(path)
-
-    def full(_: pa.Table, sink: Any) -> None:
-        sink.write(b"PAR1")
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", full)
-        with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
-            log.to_parquet(path, force=True)
-    assert path.read_text() == "what was there"
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["columns.parquet", "log.jsonl"]
-    log.to_parquet(path, force=True)
-    assert pq.read_table(path).num_rows == ROWS
-
-
-def test_a_parquet_file_that_is_none_or_is_missing_is_refused(log: karl_fast.Log, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"cannot read .*nowhere.parquet"):
-        log.with_columns(tmp_path / "nowhere.parquet", reward="x")
-    (tmp_path / "text.parquet").write_text(dumps(records(2)))
-    with pytest.raises(FileError, match=r"cannot read .*text.parquet as Parquet"):
-        log.with_columns(tmp_path / "text.parquet", reward="x")
-    with pytest.raises(FileError, match="cannot write"):
-        log.to_parquet(tmp_path / "no such folder" / "x.parquet")
-    log.to_parquet(tmp_path / "fine.parquet")
-    with pytest.raises(ArgumentError, match=r'^frame has 0 columns "x", wanted one'):
-        log.with_columns(tmp_path / "fine.parquet", reward="x")
