@@ -67,6 +67,7 @@ def result(job: Job, ours: str, start: float | None) -> targets.Result:
         packing=contenders.packing(job.log),
         records=job.records,
         groups=job.groups,
+        record_bytes=job.size / job.records,
         k=job.k,
         ours=ours,
         seconds={name: job.median(name) or 0.0 for name in job.runs if name != TENTH},

@@ -28,6 +28,7 @@ class Result:
     packing: str
     records: int
     groups: int
+    record_bytes: float
     k: int
     ours: str
     seconds: dict[str, float]
@@ -116,7 +117,8 @@ def floor(result: Result) -> Iterator[Verdict]:
 
 def memory(result: Result) -> Iterator[Verdict]:
     if result.anonymous_mib is not None:
-        most = BASE_MIB + (RECORD_BYTES * result.records + GROUP_BYTES * result.groups) / (1 << 20)
+        held = RECORD_BYTES * result.records + GROUP_BYTES * result.groups + result.k * result.record_bytes
+        most = BASE_MIB + held / (1 << 20)
         yield Verdict(f"anonymous MiB of {result.ours}", result.anonymous_mib, most, False)
 
 
