@@ -174,7 +174,7 @@ def test_a_manifest_of_rows_that_a_caller_chose_makes_nothing(folder: Path) -> N
     with karl_fast.read(folder / "tiny.jsonl") as log:
         karl_fast.export(log, np.arange(5), folder / "data")
     done = karl("sample", "--config", "data", "-o", "again", folder=folder)
-    assert "chosen by a caller" in refused(done, 2)
+    assert "came from a caller" in refused(done, 2)
 
 
 def test_the_file_itself_may_stand_in_a_variable(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

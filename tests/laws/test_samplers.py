@@ -77,8 +77,8 @@ def test_a_row_that_fails_has_weight_zero_and_the_draw_is_made_again(sampler: st
     assert not broken & {stamp["id"] for stamp in stamps}
     assert sum(drawn["draw"]["failed"].values()) <= len(broken)
     if sampler == "systematic":
-        good = 40 - len(broken)
-        assert {stamp["copies"] for stamp in stamps} <= {500 // good, 500 // good + 1}
+        # Two evenly spaced draws, each within one of its expectation, and so is how many are made again.
+        assert all(abs(stamp["copies"] - 500 / (40 - len(broken))) < 3 for stamp in stamps)
 
 
 def by_digest(path: Path, columns: karl_fast.Log) -> Any:
