@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -239,3 +240,20 @@ def test_every_setting_can_stand_in_a_file() -> None:
 
     assert set(kinds()) == {field.name for field in dataclasses.fields(Settings)} - {"origins"}
     assert set(options.OPTIONS) == set(kinds())
+
+
+def test_a_manifest_with_columns_of_a_caller_makes_nothing(tmp_path: Path) -> None:
+    log = karl_fast.read("examples/agent-log.jsonl")
+    handed = log.with_columns(pl.DataFrame({"mine": log.rewards}), reward="mine")
+    karl_fast.sample(handed, tmp_path / "data", k=8)
+    done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=tmp_path)
+    assert "came from a caller" in refused(done, 2)
+    assert not (tmp_path / "again").exists()
+
+
+def test_weights_beyond_what_sums_hold_are_refused(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n, "g", 1e20 * n) for n in range(9)])
+    options = ("--inverse-temperature", 1, "--sampler", "weighted-reservoir", "-k", 3, "-o", "data")
+    done = karl("sample", "log.jsonl", *options, folder=tmp_path)
+    assert "beyond 1e14" in refused(done, 2)
+    assert not (tmp_path / "data").exists()
