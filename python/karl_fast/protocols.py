@@ -1,6 +1,6 @@
 """What an argument has to be, for type checkers; nothing here is needed at run time.
 
-A column of numbers is a NumPy array of exactly that type, which is borrowed, or anything that speaks Arrow's PyCapsule
+A column of numbers is a NumPy array of exactly that type (`Reals`: of one of two), which is borrowed, or anything that speaks Arrow's PyCapsule
 protocol (a series of polars or pandas, an array of pyarrow). Arrow memory is shared where it is one chunk without
 nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1).
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats: TypeAlias = "NDArray[np.float64] | ArrowArray | ArrowStream"
+    Reals: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | ArrowArray | ArrowStream"
     Integers: TypeAlias = "NDArray[np.int64] | ArrowArray | ArrowStream"
 
 

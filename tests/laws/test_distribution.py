@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from tests.parity import naive
+from tests.parity.naive import chain as naive
 from tests.tolerances import SIGMAS
 
 SEEDS = 20_000

@@ -16,7 +16,7 @@ import xxhash
 
 import karl_fast
 from tests import rows
-from tests.parity import naive
+from tests.parity.naive import chain as naive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 
 import karl_fast
 from karl_fast import _core
-from tests.parity import naive
+from tests.parity.naive import chain as naive
 from tests.tolerances import GOLDEN
 
 FOLDER = Path(__file__).parent.parent / "golden"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import karl_fast
 from karl_fast import _core
-from tests.parity import naive
+from tests.parity.naive import chain as naive
 from tests.tolerances import LOG, SOLVED, TWIN
 
 REWARDS = st.one_of(

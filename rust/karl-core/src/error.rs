@@ -69,6 +69,60 @@ pub enum Error {
         /// Their sum.
         got: f64,
     },
+    /// A number that has to be above zero is not.
+    Positive {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+    },
+    /// A number lies outside the closed range that a formula takes.
+    Range {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+        /// The least it may be.
+        low: f64,
+        /// The most it may be.
+        high: f64,
+    },
+    /// A count is larger than what it counts.
+    Most {
+        /// The argument.
+        what: &'static str,
+        /// The count found.
+        got: usize,
+        /// The most it may be.
+        most: usize,
+    },
+    /// Offsets that do not begin at 0, that fall, or that do not end where the values do.
+    Offset {
+        /// The argument.
+        what: &'static str,
+        /// The place in the offsets.
+        index: usize,
+        /// The offset found there.
+        got: i64,
+        /// The least it may be.
+        low: i64,
+        /// The most it may be.
+        high: i64,
+    },
+    /// Bytes that no state of this kind and version was written as.
+    Bytes {
+        /// The kind of state.
+        what: &'static str,
+        /// What is wrong with them.
+        problem: &'static str,
+    },
+    /// Two states that were not made with the same settings, so that their union means nothing.
+    Merge {
+        /// The kind of state.
+        what: &'static str,
+        /// The setting in which they differ.
+        differs: &'static str,
+    },
     /// A sampler draws with replacement where one without is wanted, or the other way round.
     Replacement {
         /// The sampler.
@@ -105,6 +159,19 @@ impl fmt::Display for Error {
                 write!(f, "{what} is {value}, wanted zero or more")
             }
             Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
+            Self::Positive { what, value } => write!(f, "{what} is {value}, wanted a number above zero"),
+            Self::Range { what, value, low, high } => {
+                write!(f, "{what} is {value}, wanted a number in [{low}, {high}]")
+            }
+            Self::Most { what, got, most } => write!(f, "{what} is {got}, wanted at most {most}"),
+            Self::Offset { what, index, got, low, high } => {
+                let wanted = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+                write!(f, "{what} at index {index} is {got}, wanted {wanted}")
+            }
+            Self::Bytes { what, problem } => write!(f, "bytes are no {what}: {problem}"),
+            Self::Merge { what, differs } => {
+                write!(f, "{what} cannot be merged with one of another {differs}")
+            }
             Self::Replacement { what, replaces } => {
                 let (got, wanted) = if replaces { ("with", "without") } else { ("without", "with") };
                 write!(f, "sampler {what} draws {got} replacement, wanted one {wanted}")
@@ -148,4 +215,19 @@ fn check_each(what: &'static str, values: &[f64], fine: impl Fn(f64) -> bool) ->
 /// Refuses negative numbers and NaN: written as "not at least zero", which is not "less than zero" for a NaN.
 pub(crate) fn check_not_negative(what: &'static str, value: f64) -> Result<()> {
     if value >= 0.0 { Ok(()) } else { Err(Error::Negative { what, value }) }
+}
+
+/// Refuses everything but finite numbers above zero.
+pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<()> {
+    if value > 0.0 && value < f64::INFINITY { Ok(()) } else { Err(Error::Positive { what, value }) }
+}
+
+/// Refuses numbers outside a closed range, and NaN.
+pub(crate) fn check_range(what: &'static str, value: f64, low: f64, high: f64) -> Result<()> {
+    if value >= low && value <= high { Ok(()) } else { Err(Error::Range { what, value, low, high }) }
+}
+
+/// Refuses a count above what it counts.
+pub(crate) fn check_most(what: &'static str, got: usize, most: usize) -> Result<()> {
+    if got <= most { Ok(()) } else { Err(Error::Most { what, got, most }) }
 }

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::array::{column, groups, threads};
-use crate::enter::enter;
+use crate::enter::compute;
 
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -23,7 +23,7 @@ pub(crate) fn centre<'py>(
     let rewards = column::<f64>("rewards", rewards)?;
     let groups = groups("group_ids", group_ids)?;
     let values = rewards.as_slice()?;
-    let out = enter(py, None, |_| advantage::centre(values, &groups, threads()))?;
+    let out = compute(py, || advantage::centre(values, &groups, threads()))?;
     Ok(out.into_pyarray(py))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn zscore<'py>(
     let rewards = column::<f64>("rewards", rewards)?;
     let groups = groups("group_ids", group_ids)?;
     let values = rewards.as_slice()?;
-    let out = enter(py, None, |_| advantage::zscore(values, &groups, ddof, eps, threads()))?;
+    let out = compute(py, || advantage::zscore(values, &groups, ddof, eps, threads()))?;
     Ok(out.into_pyarray(py))
 }
 
@@ -61,6 +61,6 @@ pub(crate) fn leave_one_out<'py>(
     let rewards = column::<f64>("rewards", rewards)?;
     let groups = groups("group_ids", group_ids)?;
     let values = rewards.as_slice()?;
-    let out = enter(py, None, |_| advantage::leave_one_out(values, &groups, threads()))?;
+    let out = compute(py, || advantage::leave_one_out(values, &groups, threads()))?;
     Ok(out.into_pyarray(py))
 }

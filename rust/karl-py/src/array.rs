@@ -3,6 +3,7 @@
 //! A `NumPy` array is never copied. An Arrow column is, where it has nulls or several chunks, as its users are told.
 
 use arrow_buffer::ScalarBuffer;
+use arrow_schema::DataType;
 use karl_core::{Groups, Key, Keys};
 use numpy::{
     Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
@@ -45,6 +46,62 @@ pub(crate) fn column<'py, T: Element + Cell>(
     check::<T>(name, object, 1)?;
     let array: PyReadonlyArray1<'py, T> = object.extract()?;
     if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(Column::Borrowed(array)) }
+}
+
+/// A column of f32 or f64, whichever came.
+pub(crate) enum Reals<'py> {
+    Single(Column<'py, f32>),
+    Double(Column<'py, f64>),
+}
+
+/// Calls a kernel that is generic over what a column holds: `with_reals!(&column, |slice| kernel(slice))`.
+macro_rules! with_reals {
+    ($column:expr, |$slice:ident| $work:expr) => {
+        match $column {
+            $crate::array::Reals::Single(column) => {
+                let $slice = column.as_slice()?;
+                $work
+            }
+            $crate::array::Reals::Double(column) => {
+                let $slice = column.as_slice()?;
+                $work
+            }
+        }
+    };
+}
+pub(crate) use with_reals;
+
+/// A contiguous one-dimensional column of float32 or float64. Nothing is cast: a kernel widens as it reads.
+pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Reals<'py>> {
+    let refused = |what: String| {
+        let wanted = "a NumPy array or an Arrow column of float32 or float64";
+        Err(DTypeError::new_err(format!("{name} {what}, wanted {wanted}")))
+    };
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        if !arrow::speaks(object)? {
+            return refused(format!("is a {}", object.get_type().name()?));
+        }
+        // Asked for once: a stream can be read no second time.
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        return match kind {
+            DataType::Float32 => Ok(Reals::Single(Column::Arrow(numbers(name, &chunks, &kind)?))),
+            DataType::Float64 => Ok(Reals::Double(Column::Arrow(numbers(name, &chunks, &kind)?))),
+            _ => refused(format!("is an Arrow column of {kind}")),
+        };
+    };
+    if array.dtype().is_equiv_to(&f32::get_dtype(object.py())) {
+        return column(name, object).map(Reals::Single);
+    }
+    if array.dtype().is_equiv_to(&f64::get_dtype(object.py())) {
+        return column(name, object).map(Reals::Double);
+    }
+    refused(format!("has dtype {}", array.dtype()))
+}
+
+/// A contiguous one-dimensional `NumPy` array of bool.
+pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
+    check::<bool>(name, object, 1)?;
+    object.extract().map_err(Into::into)
 }
 
 fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {

@@ -1,4 +1,5 @@
-//! The one way into the crates: release the interpreter lock, work, convert the error.
+//! The ways into the crates: release the interpreter lock, work, convert the error. [`enter`] is for what reads files
+//! or takes long, [`compute`] for kernels.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -51,6 +52,15 @@ where
             }
         })
     })
+}
+
+/// Runs a kernel over arrays on the calling thread, which is not free to see Ctrl-C until it is done: a second or two for
+/// the largest arrays. A thread to wait on would cost more than most kernels do.
+pub(crate) fn compute<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> karl_core::Result<T> + Send,
+) -> PyResult<T> {
+    py.detach(work).map_err(|error| to_python(error.into()))
 }
 
 fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, watch: &Watch) -> PyResult<()> {

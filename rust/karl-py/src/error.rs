@@ -37,12 +37,18 @@ fn draw(error: &karl_core::Error, message: String) -> PyErr {
         karl_core::Error::NeedsGroups { .. } | karl_core::Error::Replacement { .. } => {
             UsageError::new_err(message)
         }
+        karl_core::Error::Offset { .. } => LayoutError::new_err(message),
         karl_core::Error::NotFinite { .. }
         | karl_core::Error::Length { .. }
         | karl_core::Error::Code { .. }
         | karl_core::Error::Row { .. }
         | karl_core::Error::Fraction { .. }
         | karl_core::Error::Negative { .. }
+        | karl_core::Error::Positive { .. }
+        | karl_core::Error::Range { .. }
+        | karl_core::Error::Most { .. }
+        | karl_core::Error::Bytes { .. }
+        | karl_core::Error::Merge { .. }
         | karl_core::Error::Total { .. } => ArgumentError::new_err(message),
     }
 }

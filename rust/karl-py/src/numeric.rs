@@ -4,7 +4,7 @@ use karl_core::numeric;
 use pyo3::prelude::*;
 
 use crate::array::column;
-use crate::enter::enter;
+use crate::enter::compute;
 
 /// `log sum exp(values)`, shifted by the maximum.
 ///
@@ -13,7 +13,7 @@ use crate::enter::enter;
 pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = column::<f64>("values", values)?;
     let slice = values.as_slice()?;
-    enter(py, None, |_| numeric::log_sum_exp(slice))
+    compute(py, || numeric::log_sum_exp(slice))
 }
 
 /// `log mean exp(values)`, shifted by the maximum.
@@ -23,7 +23,7 @@ pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult
 pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = column::<f64>("values", values)?;
     let slice = values.as_slice()?;
-    enter(py, None, |_| numeric::log_mean_exp(slice))
+    compute(py, || numeric::log_mean_exp(slice))
 }
 
 /// Effective sample size of log-weights, in rows.
@@ -33,5 +33,5 @@ pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResul
 pub(crate) fn ess(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<f64> {
     let log_weights = column::<f64>("log_weights", log_weights)?;
     let slice = log_weights.as_slice()?;
-    enter(py, None, |_| numeric::ess(slice))
+    compute(py, || numeric::ess(slice))
 }

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::array::{Column, column};
-use crate::enter::enter;
+use crate::enter::compute;
 
 /// The weighted sum of reward components; missing where a component is missing.
 ///
@@ -19,6 +19,6 @@ pub(crate) fn composite<'py>(
     let borrow = |component: &Bound<'py, PyAny>| column::<f64>("component", component);
     let columns = components.iter().map(borrow).collect::<PyResult<Vec<Column<'_, f64>>>>()?;
     let slices = columns.iter().map(|column| column.as_slice()).collect::<PyResult<Vec<&[f64]>>>()?;
-    let out = enter(py, None, |_| reward::composite(&slices, &weights))?;
+    let out = compute(py, || reward::composite(&slices, &weights))?;
     Ok(out.into_pyarray(py))
 }

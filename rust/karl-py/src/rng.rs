@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::array::keys;
-use crate::enter::enter;
+use crate::enter::compute;
 use crate::error::ArgumentError;
 
 /// One uniform of (seed, key, purpose) a row.
@@ -21,7 +21,7 @@ pub(crate) fn uniforms<'py>(
     let purpose = by_name(purpose)?;
     let keys = self::keys(keys, rows)?;
     let draw = || keys.iter().map(|key| uniform(seed, key, purpose)).collect::<Vec<f64>>();
-    let out = enter(py, None, |_| Ok::<_, karl_core::Error>(draw()))?;
+    let out = compute(py, || Ok::<_, karl_core::Error>(draw()))?;
     Ok(out.into_pyarray(py))
 }
 

@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::array::{column, keys, threads};
-use crate::enter::enter;
+use crate::enter::compute;
 use crate::error::UsageError;
 
 type Rows<'py> = Bound<'py, PyArray1<i64>>;
@@ -30,7 +30,7 @@ pub(crate) fn gumbel_keys<'py>(
     let log_weights = column::<f64>("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let keys = self::keys(keys, weights.len())?;
-    let out = enter(py, None, |_| gumbel::keys(weights, &keys, seed))?;
+    let out = compute(py, || gumbel::keys(weights, &keys, seed))?;
     Ok(out.into_pyarray(py))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn gumbel_keys<'py>(
 #[pyfunction]
 pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) -> PyResult<Rows<'py>> {
     let keys = column::<f64>("keys", keys)?.as_slice()?.to_vec();
-    let rows = enter(py, None, |_| Ranking::of(keys, threads()).map(|mut ranking| ranking.take(count)))?;
+    let rows = compute(py, || Ranking::of(keys, threads()).map(|mut ranking| ranking.take(count)))?;
     Ok(numbers(rows).into_pyarray(py))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn draw<'py>(
     let log_weights = column::<f64>("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let (keys, sampler) = (self::keys(keys, weights.len())?, sampler_by_name(sampler)?);
-    let rows = enter(py, None, |_| {
+    let rows = compute(py, || {
         let weighted = Weighted::by_logs(weights, &keys)?;
         if !sampler.replaces() {
             return Ok(weighted.ranking(sampler, seed, threads())?.take(count));
@@ -70,7 +70,7 @@ pub(crate) fn draw<'py>(
 #[pyfunction]
 #[pyo3(signature = (rows, k, *, seed))]
 pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<Rows<'_>> {
-    let drawn = enter(py, None, |_| {
+    let drawn = compute(py, || {
         Ok::<_, karl_core::Error>(algorithm_l::reservoir(0..rows, k, algorithm_l::stream(seed)))
     })?;
     Ok(drawn.into_iter().map(u64::cast_signed).collect::<Vec<i64>>().into_pyarray(py))
@@ -87,7 +87,7 @@ pub(crate) fn weighted_reservoir<'py>(
 ) -> PyResult<Rows<'py>> {
     let log_weights = column::<f64>("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
-    let rows = enter(py, None, |_| exp_jumps::by_logs(weights, k, seed))?;
+    let rows = compute(py, || exp_jumps::by_logs(weights, k, seed))?;
     Ok(numbers(rows).into_pyarray(py))
 }
 

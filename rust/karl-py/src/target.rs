@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::array::{column, groups, threads};
-use crate::enter::enter;
+use crate::enter::compute;
 use crate::error::UsageError;
 
 /// What `boltzmann` found, as a dictionary.
@@ -43,7 +43,7 @@ pub(crate) fn boltzmann<'py>(
     let partition = scope_ids.map(|ids| groups("scope_ids", ids)).transpose()?;
     let temperature = temperature(ess, inverse_temperature)?;
     let values = scores.as_slice()?;
-    let target = enter(py, None, |_| {
+    let target = compute(py, || {
         let within = partition.as_ref().map_or(Scopes::Whole, Scopes::Of);
         target::boltzmann(values, within, temperature, threads())
     })?;

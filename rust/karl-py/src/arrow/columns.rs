@@ -1,7 +1,9 @@
 //! One Arrow column as what a kernel takes: numbers, or names.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
+};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
@@ -24,6 +26,12 @@ impl Cell for f64 {
     type Arrow = Float64Type;
     const MISSING: Self = Self::NAN;
     const NAME: &'static str = "float64";
+}
+
+impl Cell for f32 {
+    type Arrow = Float32Type;
+    const MISSING: Self = Self::NAN;
+    const NAME: &'static str = "float32";
 }
 
 impl Cell for i64 {

@@ -1,4 +1,4 @@
-"""The plainest twin of every kernel: one formula, one loop, no shortcut. Slow on purpose."""
+"""Twins of the chain from rewards to a draw."""
 
 from __future__ import annotations
 
