@@ -63,6 +63,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The places of the values of each row.
+    #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         (0..self.len()).map(|row| self.row(row))
     }
