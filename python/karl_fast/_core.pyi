@@ -6,7 +6,7 @@ from typing import Any, TypedDict, final, type_check_only
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers
+from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [
     "DEBUG",
@@ -15,24 +15,36 @@ __all__ = [
     "Export",
     "Log",
     "Selection",
+    "best_at_k",
     "boltzmann",
     "build_facts",
     "centre",
     "check_target",
     "composite",
+    "coverage",
+    "distinct_n",
     "draw",
+    "effective_number",
+    "entropy",
     "ess",
+    "evenness",
     "formats",
+    "gini",
     "gumbel_keys",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "mutual_information",
+    "ngram_gram",
+    "pass_at_k",
     "read",
     "redacted",
     "reservoir",
+    "self_bleu",
     "stream",
     "top",
     "uniforms",
+    "vendi_ngrams",
     "weighted_reservoir",
     "zscore",
 ]
@@ -285,18 +297,34 @@ def stream(
 def formats() -> list[tuple[str, str]]: ...
 def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
+
 # advantage
 def centre(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
 def zscore(rewards: Floats, group_ids: Integers, *, ddof: int = 0, eps: float = 1e-6) -> NDArray[np.float64]: ...
 def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
+
 # curriculum
 # diversity
+def distinct_n(tokens: Integers, offsets: Integers, n: int = 2) -> float: ...
+def self_bleu(tokens: Integers, offsets: Integers, n: int = 4, *, smoothing: str = "none") -> NDArray[np.float64]: ...
+def vendi_ngrams(tokens: Integers, offsets: Integers, n: int) -> float: ...
+def ngram_gram(tokens: Integers, offsets: Integers, n: int) -> NDArray[np.float64]: ...
+def pass_at_k(rollouts: Integers, successes: Integers, k: int) -> NDArray[np.float64]: ...
+def best_at_k(rewards: Reals, group_ids: Integers, k: int) -> NDArray[np.float64]: ...
+def entropy(weights: Reals) -> float: ...
+def evenness(weights: Reals) -> float: ...
+def effective_number(weights: Reals, *, order: int = 1) -> float: ...
+def gini(weights: Reals) -> float: ...
+def coverage(weights: Reals) -> float: ...
+def mutual_information(inputs: Integers, outputs: Integers) -> dict[str, Any]: ...
+
 # filter
 # kl
 # ratio
 # replay
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
+
 # target
 def log_sum_exp(values: Floats) -> float: ...
 def log_mean_exp(values: Floats) -> float: ...
@@ -308,6 +336,7 @@ def boltzmann(
     ess: float | None = None,
     inverse_temperature: float | None = None,
 ) -> dict[str, Any]: ...
+
 # sample
 def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Floats, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...

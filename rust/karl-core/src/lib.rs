@@ -36,6 +36,7 @@
 
 pub mod advantage;
 mod blocks;
+pub mod diversity;
 pub mod error;
 pub mod exact;
 pub mod filter;

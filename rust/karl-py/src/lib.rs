@@ -12,6 +12,7 @@ mod advantage;
 mod array;
 mod arrow;
 mod built;
+mod diversity;
 mod draft;
 mod enter;
 mod error;
@@ -31,6 +32,11 @@ mod _core {
     use super::advantage::{centre, leave_one_out, zscore};
     #[pymodule_export]
     use super::built::build_facts;
+    #[pymodule_export]
+    use super::diversity::{
+        best_at_k, coverage, distinct_n, effective_number, entropy, evenness, gini, mutual_information,
+        ngram_gram, pass_at_k, self_bleu, vendi_ngrams,
+    };
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]
