@@ -1,5 +1,7 @@
 //! Bindings of `karl_core::diversity`.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use karl_core::Groups;
 use karl_core::diversity::{self, Sequences, Smoothing};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
