@@ -1,8 +1,8 @@
 """What the documents show, runs, and prints what they say.
 
-Every python block of README.md is executed, in order, in one temporary directory that has examples/ in it, and so is
-every `karl-fast` command of a shell block. A text block that follows a shell block is its output: each line has to be
-there.
+Every python block of README.md and of the pages of the kernel families is executed, page by page in order, in one
+temporary directory that has examples/ in it, and so is every `karl-fast` command of a shell block. A text block that
+follows either is its output: each line has to be there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests.cli.run import COMMAND, environment
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PAGES = [README, *sorted((Path(karl_fast.__file__).parent / "docs").glob("*.md"))]
 EXAMPLES = ROOT / "examples"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -35,9 +36,21 @@ class Block(NamedTuple):
     line: int
 
 
-def blocks() -> list[Block]:
-    text = README.read_text("utf-8")
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
     return [Block(found[1], found[2], text.count("\n", 0, found.start()) + 2) for found in FENCE.finditer(text)]
+
+
+def pairs(page: Path) -> list[tuple[Block, Block]]:
+    """Each block and the one after it."""
+    found = blocks(page)
+    return list(zip(found, [*found[1:], Block("", "", 0)], strict=True))
+
+
+def missing(after: Block, said: str) -> list[str]:
+    """The lines of a block of output that were not printed."""
+    lines = {line.strip() for line in said.splitlines()} | {"", "..."}
+    return [line for line in after.text.splitlines() if line.strip() not in lines]
 
 
 @pytest.fixture
@@ -48,14 +61,19 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_python_blocks_of_the_readme_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run_and_print_what_the_page_says(
+    page: Path, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(place)
-    names: dict[str, object] = {"__name__": "readme"}
-    for block in blocks():
+    names: dict[str, object] = {"__name__": page.stem}
+    for block, after in pairs(page):
         if block.language == "python":
-            # Blank lines in front, so that a traceback names the line of README.md.
+            # Blank lines in front, so that a traceback names the line of the page.
             source = "\n" * (block.line - 1) + block.text
-            exec(compile(source, str(README), "exec"), names)
+            exec(compile(source, str(page), "exec"), names)
+            said = capsys.readouterr().out
+            assert after.language != "text" or not missing(after, said), f"{page.name}, line {after.line}: {said}"
             shutil.rmtree("data", ignore_errors=True)
 
 
@@ -69,8 +87,7 @@ def commands(block: Block) -> list[list[str]]:
 
 
 def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
-    found = blocks()
-    for block, after in zip(found, [*found[1:], Block("", "", 0)], strict=True):
+    for block, after in pairs(README):
         said = ""
         for command in commands(block):
             shutil.rmtree(place / "data", ignore_errors=True)
@@ -87,9 +104,7 @@ def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
             assert done.returncode == 0, f"README.md, line {block.line}: {done.stdout}"
             said += done.stdout
         if said and after.language == "text":
-            lines = {line.strip() for line in said.splitlines()}
-            missing = [line for line in after.text.splitlines() if line.strip() not in lines | {"", "..."}]
-            assert not missing, f"README.md, line {after.line}: not printed: {missing}"
+            assert not missing(after, said), f"README.md, line {after.line}: not printed: {missing(after, said)}"
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
