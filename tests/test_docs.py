@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import re
 import shlex
@@ -107,6 +108,18 @@ def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
             assert not missing(after, said), f"README.md, line {after.line}: not printed: {missing(after, said)}"
 
 
+SAYS = {
+    "arrow_polars.py": "48 drawn",
+    "numpy_advantages.py": r"rows drawn of each prompt: \[0 0 4 5 7 0\], evenness 0.60",
+    "polars_expression.py": "127 of 160 rows have an advantage, 48 drawn",
+    "trl_loop.py": r"step  0: reward 0\.0[\s\S]*step 30: reward 0\.[6-9]",
+    "verl_estimator.py": r"a \[1\.1547, 1\.1547, 1\.1547\]",
+}
+"""What an example prints, as a pattern, where that says more than that it ran."""
+
+NEEDS_TORCH = ("trl_loop.py", "verl_estimator.py")
+
+
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_examples_run(place: Path, script: Path) -> None:
     done = subprocess.run(
@@ -118,6 +131,8 @@ def test_examples_run(place: Path, script: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    without = script.name in NEEDS_TORCH and importlib.util.find_spec("torch") is None
+    assert re.search("torch is not installed" if without else SAYS.get(script.name, ""), done.stdout), done.stdout
 
 
 def modules() -> list[str]:
