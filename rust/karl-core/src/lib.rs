@@ -45,6 +45,7 @@ pub mod keys;
 pub mod numeric;
 pub mod order;
 pub mod ragged;
+pub mod ratio;
 pub mod real;
 pub mod reward;
 pub mod rng;
