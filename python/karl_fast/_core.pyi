@@ -6,7 +6,7 @@ from typing import Any, TypedDict, final, type_check_only
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers
+from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [
     "DEBUG",
@@ -18,6 +18,8 @@ __all__ = [
     "boltzmann",
     "build_facts",
     "centre",
+    "check_aggregate",
+    "check_clip",
     "check_target",
     "composite",
     "draw",
@@ -27,10 +29,13 @@ __all__ = [
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "policy_loss",
     "read",
     "redacted",
     "reservoir",
+    "sequence_log_ratio",
     "stream",
+    "token_log_ratio",
     "top",
     "uniforms",
     "weighted_reservoir",
@@ -294,6 +299,33 @@ def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: 
 # filter
 # kl
 # ratio
+def token_log_ratio(
+    logp: Reals, logp_old: Reals, *, mask: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64] | NDArray[np.float32]: ...
+def sequence_log_ratio(
+    logp: Reals,
+    logp_old: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    product: bool = False,
+) -> NDArray[np.float64]: ...
+def check_clip(clip: object) -> None: ...
+def check_aggregate(aggregate: object) -> None: ...
+def policy_loss(
+    logp: Reals,
+    logp_old: Reals,
+    advantages: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    turn_offsets: Integers | None = None,
+    level: str,
+    per: str,
+    clip: object,
+    aggregate: object,
+    log_ratio_clamp: float | None = None,
+) -> dict[str, Any]: ...
 # replay
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...

@@ -71,19 +71,34 @@ impl Clip {
 
     /// The same with a bound on the ratio of a negative advantage, which is open above otherwise.
     ///
-    /// `min(ratio, bound)` in the unclipped branch (TRL's `delta`, INTELLECT-2) and `max(loss, ...)` at `bound`
-    /// (dual clip) are this one function wherever `bound > 1 + high`.
+    /// ```text
+    /// A < 0:  loss_t = min(-bound A, -min(ratio A, clip(ratio) A))
+    /// ```
     ///
-    /// Reference: Ye et al. 2020 (arXiv:1912.09729); INTELLECT-2 2025 (arXiv:2505.07291).
+    /// Reference: Ye et al. 2020, dual clip (arXiv:1912.09729).
     ///
     /// # Errors
     /// As [`Clip::ppo`]; [`Error::Above`] for a bound that is not above `1 + high`.
     pub fn dual(low: f64, high: f64, bound: f64) -> Result<Self> {
-        let clip = Self::ppo(low, high)?;
-        if bound > 1.0 + high {
+        Self::bound_by("bound", Self::ppo(low, high)?, 1.0 + high, bound)
+    }
+
+    /// The same as a bound on the ratio itself: `-min(min(ratio, delta) A, clip(ratio) A)`.
+    ///
+    /// Wherever `delta > 1 + high` it is [`Clip::dual`] at `bound = delta`. Reference: INTELLECT-2 2025
+    /// (arXiv:2505.07291); TRL's `delta`.
+    ///
+    /// # Errors
+    /// As [`Clip::dual`].
+    pub fn two_sided(low: f64, high: f64, delta: f64) -> Result<Self> {
+        Self::bound_by("delta", Self::ppo(low, high)?, 1.0 + high, delta)
+    }
+
+    fn bound_by(what: &'static str, clip: Self, low: f64, bound: f64) -> Result<Self> {
+        if bound > low {
             Ok(Self { negative: Bounds { ceiling: bound, ..clip.negative }, ..clip })
         } else {
-            Err(Error::Above { what: "bound", value: bound, low: 1.0 + high })
+            Err(Error::Above { what, value: bound, low })
         }
     }
 
