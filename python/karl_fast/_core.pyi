@@ -19,6 +19,8 @@ __all__ = [
     "boltzmann",
     "build_facts",
     "centre",
+    "check_aggregate",
+    "check_clip",
     "check_target",
     "composite",
     "coverage",
@@ -37,11 +39,14 @@ __all__ = [
     "mutual_information",
     "ngram_gram",
     "pass_at_k",
+    "policy_loss",
     "read",
     "redacted",
     "reservoir",
     "self_bleu",
+    "sequence_log_ratio",
     "stream",
+    "token_log_ratio",
     "top",
     "uniforms",
     "vendi_ngrams",
@@ -321,6 +326,34 @@ def mutual_information(inputs: Integers, outputs: Integers) -> dict[str, Any]: .
 # filter
 # kl
 # ratio
+def token_log_ratio(
+    logp: Reals, logp_old: Reals, *, mask: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64] | NDArray[np.float32]: ...
+def sequence_log_ratio(
+    logp: Reals,
+    logp_old: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    product: bool = False,
+) -> NDArray[np.float64]: ...
+def check_clip(clip: object) -> None: ...
+def check_aggregate(aggregate: object) -> None: ...
+def policy_loss(
+    logp: Reals,
+    logp_old: Reals,
+    advantages: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    turn_offsets: Integers | None = None,
+    level: str,
+    per: str,
+    clip: object,
+    aggregate: object,
+    log_ratio_clamp: float | None = None,
+) -> dict[str, Any]: ...
+
 # replay
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...

@@ -76,6 +76,15 @@ pub enum Error {
         /// The number found.
         value: f64,
     },
+    /// A number is not above another that it has to be above.
+    Above {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+        /// What it has to be above.
+        low: f64,
+    },
     /// A number lies outside the closed range that a formula takes.
     Range {
         /// The argument.
@@ -160,6 +169,9 @@ impl fmt::Display for Error {
             }
             Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
             Self::Positive { what, value } => write!(f, "{what} is {value}, wanted a number above zero"),
+            Self::Above { what, value, low } => {
+                write!(f, "{what} is {value}, wanted a number above {low}")
+            }
             Self::Range { what, value, low, high } => {
                 write!(f, "{what} is {value}, wanted a number in [{low}, {high}]")
             }

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::exp::{LN2_HIGH, LN2_LOW};
+
 /// The grid of a [`Share`] is `2^-BITS`. A total of 2^32 terms then fits 128 bits.
 const BITS: i32 = 96;
 
@@ -191,7 +193,3 @@ impl LogSum {
         power * LN2_HIGH + (power * LN2_LOW + libm::log(total))
     }
 }
-
-/// ln 2 in two parts: products of the first with integers below 2^20 are exact.
-const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
-const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;

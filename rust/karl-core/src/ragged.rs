@@ -62,18 +62,25 @@ impl<'a> Offsets<'a> {
         self.begin(row)..self.begin(row + 1)
     }
 
+    /// The rows that have a value in a stretch, and empty ones between them. Cost: two binary searches.
+    pub(crate) fn meeting(&self, values: &Range<usize>) -> Range<usize> {
+        let begin = |limit: usize| self.0.partition_point(|&offset| place(offset) < limit);
+        let first = self.0.partition_point(|&offset| place(offset) <= values.start).saturating_sub(1);
+        first..begin(values.end).clamp(first, self.len())
+    }
+
     /// The places of the values of each row.
     #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         (0..self.len()).map(|row| self.row(row))
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "checked to lie within a column"
-    )]
     fn begin(&self, row: usize) -> usize {
-        self.0[row] as usize
+        place(self.0[row])
     }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to lie within a column")]
+fn place(offset: i64) -> usize {
+    offset as usize
 }

@@ -18,6 +18,7 @@ mod enter;
 mod error;
 mod log;
 mod numeric;
+mod ratio;
 mod reward;
 mod rng;
 mod sample;
@@ -43,6 +44,8 @@ mod _core {
     use super::log::{Log, formats, read};
     #[pymodule_export]
     use super::numeric::{ess, log_mean_exp, log_sum_exp};
+    #[pymodule_export]
+    use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
     #[pymodule_export]
     use super::reward::composite;
     #[pymodule_export]

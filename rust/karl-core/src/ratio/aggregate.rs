@@ -1,0 +1,103 @@
+//! How the losses of tokens become one number.
+
+use crate::error::{Result, check_range};
+
+/// The axis: the weight of each token in the sum.
+///
+/// ```text
+/// SequenceMean    w_t = 1 / (S T_i)      the mean over sequences of their token means (GRPO, GSPO)
+/// TokenMean       w_t = 1 / sum T        the mean over all tokens (DAPO, SAMPO)
+/// ConstantLength  w_t = 1 / (S L)        a constant in place of the length (Dr. GRPO)
+/// SequenceSum     w_t = 1 / S            the mean over sequences of their token sums (RLOO, LUSPO)
+/// ```
+///
+/// `T_i` is the number of unmasked tokens of sequence i and `S` the number of sequences that have one: a sequence
+/// without any has no loss, and counts in no mean. Give the `S` or `sum T` of the whole batch where it comes in parts:
+/// the losses of the parts then add up to that of the batch, and the coefficients are those of the batch to the bit.
+/// Give the number of all sequences to count empty ones too, as TRL does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Aggregate {
+    /// Each sequence counts the same, whatever its length.
+    SequenceMean {
+        /// `S`, where it is not that of these tokens.
+        sequences: Option<f64>,
+    },
+    /// Each token counts the same.
+    TokenMean {
+        /// `sum T`, where it is not that of these tokens.
+        tokens: Option<f64>,
+    },
+    /// Each token counts the same, whatever the other lengths are.
+    ConstantLength {
+        /// `L`.
+        tokens: f64,
+        /// `S`, where it is not that of these tokens.
+        sequences: Option<f64>,
+    },
+    /// A sequence counts by its length.
+    SequenceSum {
+        /// `S`, where it is not that of these tokens.
+        sequences: Option<f64>,
+    },
+}
+
+/// How many there are that are not masked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) tokens: u64,
+    pub(super) sequences: u64,
+}
+
+/// The weight of a token by the length of its sequence.
+#[derive(Clone, Copy)]
+pub(super) struct Weight {
+    scale: f64,
+    by_length: bool,
+}
+
+impl Aggregate {
+    /// Refuses denominators that nobody can mean.
+    ///
+    /// # Errors
+    /// [`Error::Range`](crate::Error::Range) for a denominator below 1, NaN or infinite.
+    pub fn check(&self) -> Result<()> {
+        let one =
+            |what, given: Option<f64>| given.map_or(Ok(()), |given| check_range(what, given, 1.0, f64::MAX));
+        match *self {
+            Self::SequenceMean { sequences } | Self::SequenceSum { sequences } => one("sequences", sequences),
+            Self::TokenMean { tokens } => one("tokens", tokens),
+            Self::ConstantLength { tokens, sequences } => {
+                one("tokens", Some(tokens)).and_then(|()| one("sequences", sequences))
+            }
+        }
+    }
+
+    /// Whether the tokens have to be counted before the first weight is known.
+    pub(super) fn counts(&self) -> bool {
+        match self {
+            Self::SequenceMean { sequences }
+            | Self::SequenceSum { sequences }
+            | Self::ConstantLength { sequences, .. } => sequences.is_none(),
+            Self::TokenMean { tokens } => tokens.is_none(),
+        }
+    }
+
+    pub(super) fn weight(&self, count: Count) -> Weight {
+        let counted = count.sequences as f64;
+        let denominator = match *self {
+            Self::SequenceMean { sequences } | Self::SequenceSum { sequences } => {
+                sequences.unwrap_or(counted)
+            }
+            Self::TokenMean { tokens } => tokens.unwrap_or(count.tokens as f64),
+            Self::ConstantLength { tokens, sequences } => tokens * sequences.unwrap_or(counted),
+        };
+        Weight { scale: 1.0 / denominator, by_length: matches!(self, Self::SequenceMean { .. }) }
+    }
+}
+
+impl Weight {
+    /// The weight of each token of a sequence of so many, which is not empty.
+    pub(super) fn of(self, tokens: usize) -> f64 {
+        if self.by_length { self.scale / tokens as f64 } else { self.scale }
+    }
+}

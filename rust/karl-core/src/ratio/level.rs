@@ -1,0 +1,141 @@
+//! Over what a ratio is taken.
+
+use super::blocks;
+use super::lane::Lane;
+use super::row::{Row, Tokens, check_columns, kept};
+use crate::error::{Error, Result};
+use crate::ragged::Offsets;
+use crate::simd::{LANES, fold, wide};
+
+/// The axis: the ratio that a token counts with.
+///
+/// ```text
+/// Token            exp(d_t)                       d_t = logp_t - logp_old_t
+/// Turn             exp(mean of d over the turn)
+/// Sequence         exp(mean of d over the sequence)     s_i, the geometric mean (GSPO, SAMPO)
+/// SequenceProduct  exp(sum of d over the sequence)      the ratio of the sequences' probabilities
+/// SequenceToken    sg(s_i) exp(d_t) / sg(exp(d_t))      the value of s_i, a gradient of each token's own (GSPO-token)
+/// ```
+///
+/// Where the tokens of a sequence share an advantage, `SequenceToken` has the gradient of `Sequence`.
+/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
+#[derive(Clone, Copy, Debug)]
+pub enum Level<'a> {
+    /// Each token has its own.
+    Token,
+    /// The geometric mean over a turn: where each begins, with a turn's beginning at the beginning of each sequence.
+    Turn(Offsets<'a>),
+    /// The geometric mean over the sequence.
+    Sequence,
+    /// The product over the sequence.
+    SequenceProduct,
+    /// The geometric mean over the sequence as a constant, times the token's own ratio over its value.
+    SequenceToken,
+}
+
+/// What the log ratio of several tokens is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// The mean of theirs.
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+impl Power {
+    /// The log ratio of a number of tokens, and how much of it each of them has.
+    #[inline(always)]
+    pub(super) fn of(self, total: f64, tokens: usize) -> f64 {
+        if self == Self::Mean { total / tokens as f64 } else { total }
+    }
+}
+
+/// The log ratio of each token: `logp_t - logp_old_t`, exactly 0 where it is masked.
+///
+/// Shapes: all `[N]`. Cost: memory speed.
+///
+/// # Errors
+/// [`Error::Length`] where columns differ in length; [`Error::NotFinite`] for an unmasked token without a finite one.
+pub fn token_log_ratio<T: Lane>(logp: &[T], logp_old: &[T], mask: Option<&[bool]>) -> Result<Vec<T>> {
+    check_columns(logp, logp_old, mask)?;
+    let mut out: Vec<T> = logp.iter().zip(logp_old).map(|(&logp, &old)| logp - old).collect();
+    for (value, &keep) in out.iter_mut().zip(mask.unwrap_or_default()) {
+        *value = if keep { *value } else { T::default() };
+    }
+    let odd = out.iter().fold(false, |odd, value| odd | !value.is_finite());
+    let row = Row { logp, old: logp_old, mask, first: 0 };
+    odd.then(|| row.fault()).flatten().map_or(Ok(out), Err)
+}
+
+/// The log ratio of each sequence, or of each turn where the offsets are those of turns.
+///
+/// ```text
+/// Mean  (1 / T_i) sum_t (logp_t - logp_old_t)        its exp is the geometric mean of the tokens' ratios
+/// Sum             sum_t (logp_t - logp_old_t)        its exp is their product
+/// ```
+///
+/// NaN where no token is unmasked. Shapes: tokens `[N]`, result `[B]`. Cost: one read of the columns; f32 is widened
+/// before it is subtracted, and sums are f64 in fixed lanes.
+///
+/// # Errors
+/// [`Error::NotFinite`] for an unmasked token without a finite log ratio.
+pub fn row_log_ratio<T: Lane>(tokens: &Tokens<'_, T>, power: Power, threads: usize) -> Result<Vec<f64>> {
+    let mut out = vec![0.0; tokens.offsets.len()];
+    let one = |rows: std::ops::Range<usize>, out: &mut [f64]| {
+        wide(|| {
+            out.iter_mut().zip(rows).try_for_each(|(out, row)| {
+                let (total, count) = sum_log_ratio(&tokens.row(tokens.offsets.row(row)))?;
+                *out = if count == 0 { f64::NAN } else { power.of(total, count) };
+                Ok(())
+            })
+        })
+    };
+    let results = blocks::map(&tokens.offsets, &mut out, threads, ExactSizeIterator::len, one);
+    results.into_iter().collect::<Result<()>>().map(|()| out)
+}
+
+/// The sum of the log ratios of the unmasked tokens of a row, and how many there are.
+#[inline(always)]
+pub(super) fn sum_log_ratio<T: Lane>(row: &Row<'_, T>) -> Result<(f64, usize)> {
+    let (total, count) = match row.mask {
+        None => (sum_all(row.logp, row.old), row.logp.len()),
+        Some(mask) => (sum_kept(row.logp, row.old, mask), kept(mask)),
+    };
+    if total.is_finite() {
+        return Ok((total, count));
+    }
+    let beyond = Error::NotFinite { what: "log_ratio", index: row.first, value: total };
+    Err(row.fault().unwrap_or(beyond))
+}
+
+#[inline(always)]
+fn sum_all<T: Lane>(logp: &[T], old: &[T]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let ((logp, rest), (old, old_rest)) = (logp.as_chunks::<LANES>(), old.as_chunks::<LANES>());
+    for (logp, old) in logp.iter().zip(old) {
+        for lane in 0..LANES {
+            lanes[lane] += logp[lane].widen() - old[lane].widen();
+        }
+    }
+    for ((lane, logp), old) in lanes.iter_mut().zip(rest).zip(old_rest) {
+        *lane += logp.widen() - old.widen();
+    }
+    fold(lanes)
+}
+
+#[inline(always)]
+fn sum_kept<T: Lane>(logp: &[T], old: &[T], mask: &[bool]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let ((logp, rest), (old, old_rest)) = (logp.as_chunks::<LANES>(), old.as_chunks::<LANES>());
+    let (mask, mask_rest) = mask.as_chunks::<LANES>();
+    for ((logp, old), keep) in logp.iter().zip(old).zip(mask) {
+        for lane in 0..LANES {
+            let log_ratio = logp[lane].widen() - old[lane].widen();
+            lanes[lane] += if keep[lane] { log_ratio } else { 0.0 };
+        }
+    }
+    for (((lane, logp), old), &keep) in lanes.iter_mut().zip(rest).zip(old_rest).zip(mask_rest) {
+        *lane += if keep { logp.widen() - old.widen() } else { 0.0 };
+    }
+    fold(lanes)
+}

@@ -1,0 +1,143 @@
+//! What is summed over a batch beside the coefficients.
+
+use super::clip::Bounds;
+use super::lane::Lane;
+use crate::real::Real;
+use crate::simd::{LANES, fold};
+
+/// Sums over a block of sequences, or over all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Total {
+    pub(super) loss: f64,
+    pub(super) tokens: u64,
+    pub(super) sequences: u64,
+    /// Tokens whose ratio is below its range, above it, and above it with a negative advantage.
+    pub(super) clipped: Clipped,
+    pub(super) ratios: Ratios,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clipped {
+    pub(super) low: u64,
+    pub(super) high: u64,
+    pub(super) bound: u64,
+}
+
+impl Clipped {
+    /// Counts tokens that share a ratio and the sign of their advantage.
+    pub(super) fn add(&mut self, bounds: Bounds, negative: bool, ratio: f64, tokens: u64) {
+        if ratio < bounds.floor {
+            self.low += tokens;
+        } else if ratio > bounds.ceiling {
+            *(if negative { &mut self.bound } else { &mut self.high }) += tokens;
+        }
+    }
+}
+
+/// The ratios of tokens, turns or sequences, before any clip: sums of their distances from 1, which lose fewer digits
+/// than sums of their squares would.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratios {
+    pub(super) count: u64,
+    above: f64,
+    squares: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Ratios {
+    const NONE: Self =
+        Self { count: 0, above: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    /// Takes in one ratio.
+    #[inline(always)]
+    pub(super) fn push(&mut self, ratio: f64) {
+        self.count += 1;
+        self.above += ratio - 1.0;
+        self.squares += (ratio - 1.0) * (ratio - 1.0);
+        self.min = self.min.min(ratio);
+        self.max = self.max.max(ratio);
+    }
+
+    /// Takes in the ratios of some tokens, of which `kept` count; the ratio of a masked one has to be 1.
+    #[inline(always)]
+    pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], keep: &[bool], kept: usize) {
+        self.count += kept as u64;
+        self.above += sum(ratios, |ratio| ratio - 1.0);
+        self.squares += sum(ratios, |ratio| (ratio - 1.0) * (ratio - 1.0));
+        let (min, max) = extremes(ratios, keep);
+        self.min = self.min.min(min.widen());
+        self.max = self.max.max(max.widen());
+    }
+
+    /// NaN where there is none.
+    pub(super) fn mean(&self) -> f64 {
+        1.0 + self.above / self.count as f64
+    }
+
+    /// With ddof 0; NaN where there is none.
+    pub(super) fn std(&self) -> f64 {
+        let above = self.above / self.count as f64;
+        let variance = self.squares / self.count as f64 - above * above;
+        if variance < 0.0 { 0.0 } else { variance.sqrt() }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.above += other.above;
+        self.squares += other.squares;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+}
+
+impl Total {
+    pub(super) const NOTHING: Self = Self {
+        loss: 0.0,
+        tokens: 0,
+        sequences: 0,
+        clipped: Clipped { low: 0, high: 0, bound: 0 },
+        ratios: Ratios::NONE,
+    };
+
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        self.loss += other.loss;
+        self.tokens += other.tokens;
+        self.sequences += other.sequences;
+        self.clipped.low += other.clipped.low;
+        self.clipped.high += other.clipped.high;
+        self.clipped.bound += other.clipped.bound;
+        self.ratios.merge(&other.ratios);
+        self
+    }
+}
+
+/// The sum of what `term` makes of each number, each in the lane of its place.
+#[inline(always)]
+pub(super) fn sum<T: Real>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] += term(chunk[lane].widen());
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += term(value.widen());
+    }
+    fold(lanes)
+}
+
+/// The least and the largest of the numbers that count.
+#[inline(always)]
+fn extremes<T: Lane>(values: &[T], keep: &[bool]) -> (T, T) {
+    let (mut min, mut max) = ([T::INFINITY; LANES], [-T::INFINITY; LANES]);
+    for (values, keep) in values.chunks(LANES).zip(keep.chunks(LANES)) {
+        for (lane, (&value, &keep)) in values.iter().zip(keep).enumerate() {
+            min[lane] = if keep && value < min[lane] { value } else { min[lane] };
+            max[lane] = if keep && value > max[lane] { value } else { max[lane] };
+        }
+    }
+    let least = min.into_iter().fold(T::INFINITY, |a, b| if b < a { b } else { a });
+    (least, max.into_iter().fold(-T::INFINITY, |a, b| if b > a { b } else { a }))
+}

@@ -1,0 +1,302 @@
+//! Bindings of `karl_core::ratio`.
+
+use karl_core::Offsets;
+use karl_core::ratio::{
+    Advantages, Aggregate, Clip, Lane, Level, Objective, Per, Power, Tokens, policy_loss as loss_of,
+    row_log_ratio, token_log_ratio as log_ratio_of,
+};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::array::{Column, Reals, column, flags, reals, threads};
+use crate::enter::compute;
+use crate::error::{DTypeError, UsageError, to_python};
+
+/// Log-probabilities of tokens under both policies, which have one dtype, and which tokens count.
+struct Packed<'py> {
+    logp: Reals<'py>,
+    logp_old: Reals<'py>,
+    mask: Option<PyReadonlyArray1<'py, bool>>,
+}
+
+impl<'py> Packed<'py> {
+    fn of(
+        logp: &Bound<'py, PyAny>,
+        logp_old: &Bound<'py, PyAny>,
+        mask: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let mask = mask.map(|mask| flags("mask", mask)).transpose()?;
+        let (logp, logp_old) = (reals("logp", logp)?, reals("logp_old", logp_old)?);
+        let refused = |got, wanted| {
+            Err(DTypeError::new_err(format!("logp_old has dtype {got}, wanted {wanted} as logp")))
+        };
+        match (&logp, &logp_old) {
+            (Reals::Single(_), Reals::Double(_)) => refused("float64", "float32"),
+            (Reals::Double(_), Reals::Single(_)) => refused("float32", "float64"),
+            _ => Ok(Self { logp, logp_old, mask }),
+        }
+    }
+
+    fn mask(&self) -> PyResult<Option<&[bool]>> {
+        Ok(self.mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?)
+    }
+}
+
+/// Calls a kernel that is generic over what the two columns of `Packed` hold.
+macro_rules! with_packed {
+    ($packed:expr, |$logp:ident, $old:ident| $work:expr) => {
+        match (&$packed.logp, &$packed.logp_old) {
+            (Reals::Single(logp), Reals::Single(old)) => {
+                let ($logp, $old) = (logp.as_slice()?, old.as_slice()?);
+                $work
+            }
+            (Reals::Double(logp), Reals::Double(old)) => {
+                let ($logp, $old) = (logp.as_slice()?, old.as_slice()?);
+                $work
+            }
+            _ => Err(DTypeError::new_err("logp_old and logp have two dtypes, wanted one")),
+        }
+    };
+}
+
+/// The log ratio of each token: `log_ratio_t = logp_t - logp_old_t`, in nats.
+///
+/// Args:
+///     logp: log-probabilities under the policy, float32 or float64. [N]
+///     `logp_old`: the same under the behaviour policy, of the same dtype. [N]
+///     mask: which tokens count, all by default; a masked one has 0, whatever it holds. [N]
+///
+/// Returns:
+///     The log ratios, of the same dtype. [N]
+///
+/// Raises:
+///     `ArgumentError`: a token that counts has no finite log ratio, or columns differ in length.
+///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied.
+#[pyfunction]
+#[pyo3(signature = (logp, logp_old, *, mask=None))]
+pub(crate) fn token_log_ratio<'py>(
+    py: Python<'py>,
+    logp: &Bound<'py, PyAny>,
+    logp_old: &Bound<'py, PyAny>,
+    mask: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let packed = Packed::of(logp, logp_old, mask)?;
+    let mask = packed.mask()?;
+    with_packed!(packed, |logp, old| {
+        Ok(compute(py, || log_ratio_of(logp, old, mask))?.into_pyarray(py).into_any())
+    })
+}
+
+/// The log ratio of each sequence, in nats: the mean of its tokens' log ratios, or their sum.
+///
+///     `log s_i = (1 / T_i) sum_t (logp_t - logp_old_t)`      exp of it is the geometric mean of the tokens' ratios
+///     product=True:  `sum_t (logp_t - logp_old_t)`           exp of it is their product
+///
+/// `T_i` is the number of tokens of sequence i that count. Offsets of turns give the log ratios of turns. Cost: one read.
+///
+/// Args:
+///     logp: log-probabilities under the policy, float32 or float64. [N]
+///     `logp_old`: the same under the behaviour policy, of the same dtype. [N]
+///     offsets: where each sequence begins, and the last ends. int64, [B + 1]
+///     mask: which tokens count, all by default. [N]
+///     product: the sum in place of the mean.
+///
+/// Returns:
+///     The log ratios, NaN where no token counts. float64, [B]
+///
+/// Raises:
+///     `ArgumentError`: a token that counts has no finite log ratio, or columns differ in length.
+///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied, or offsets that are out of place.
+///
+/// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
+#[pyfunction]
+#[pyo3(signature = (logp, logp_old, offsets, *, mask=None, product=false))]
+pub(crate) fn sequence_log_ratio<'py>(
+    py: Python<'py>,
+    logp: &Bound<'py, PyAny>,
+    logp_old: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    mask: Option<&Bound<'py, PyAny>>,
+    product: bool,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let packed = Packed::of(logp, logp_old, mask)?;
+    let (mask, offsets) = (packed.mask()?, column::<i64>("offsets", offsets)?);
+    let offsets = offsets.as_slice()?;
+    let power = if product { Power::Sum } else { Power::Mean };
+    with_packed!(packed, |logp, old| {
+        let out = compute(py, || {
+            let offsets = Offsets::new("offsets", offsets, logp.len())?;
+            row_log_ratio(&Tokens::new(logp, old, mask, offsets)?, power, threads())
+        })?;
+        Ok(out.into_pyarray(py))
+    })
+}
+
+/// Refuses the numbers of a clip that nobody can mean.
+#[pyfunction]
+pub(crate) fn check_clip(clip: &Bound<'_, PyAny>) -> PyResult<()> {
+    clip_of(clip, None).map(drop)
+}
+
+/// Refuses the denominators of an aggregate that nobody can mean.
+#[pyfunction]
+pub(crate) fn check_aggregate(aggregate: &Bound<'_, PyAny>) -> PyResult<()> {
+    aggregate_of(aggregate).map(drop)
+}
+
+fn clip_of(object: &Bound<'_, PyAny>, clamp: Option<f64>) -> PyResult<Clip> {
+    let kind = kind("clip", object)?;
+    let number = |name: &str| object.getattr(name)?.extract::<f64>();
+    let clip = match kind.as_str() {
+        "none" => Ok(Clip::NONE),
+        "clip" => Clip::ppo(number("low")?, number("high")?),
+        "dual-clip" => Clip::dual(number("low")?, number("high")?, number("bound")?),
+        "two-sided" => Clip::two_sided(number("low")?, number("high")?, number("delta")?),
+        "cap" => Clip::cap(number("low")?, number("high")?),
+        other => return Err(unknown("clip", other, "none, clip, dual-clip, two-sided or cap")),
+    };
+    let clamped = clip.and_then(|clip| clamp.map_or(Ok(clip), |nats| clip.clamped(nats)));
+    clamped.map_err(|error| to_python(error.into()))
+}
+
+fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
+    let kind = kind("aggregate", object)?;
+    let given = |name: &str| object.getattr(name)?.extract::<Option<f64>>();
+    let aggregate = match kind.as_str() {
+        "sequence-mean" => Aggregate::SequenceMean { sequences: given("sequences")? },
+        "token-mean" => Aggregate::TokenMean { tokens: given("tokens")? },
+        "sequence-sum" => Aggregate::SequenceSum { sequences: given("sequences")? },
+        "constant-length" => {
+            let tokens = object.getattr("tokens")?.extract()?;
+            Aggregate::ConstantLength { tokens, sequences: given("sequences")? }
+        }
+        other => {
+            let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
+            return Err(unknown("aggregate", other, wanted));
+        }
+    };
+    aggregate.check().map(|()| aggregate).map_err(|error| to_python(error.into()))
+}
+
+/// The word by which a point of an axis says what it is.
+fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Ok(kind) = object.getattr("kind").and_then(|kind| kind.extract()) else {
+        let got = object.get_type().name()?;
+        return Err(UsageError::new_err(format!(
+            "{what} is a {got}, wanted one of those in karl_fast.ratio"
+        )));
+    };
+    Ok(kind)
+}
+
+fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
+    UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
+}
+
+/// The level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
+fn places<'a>(level: &str, per: &str, turns: Option<Offsets<'a>>) -> PyResult<(Level<'a>, Per<'a>)> {
+    let missing = || UsageError::new_err("turn_offsets are not given, wanted for level or per = \"turn\"");
+    let level = match level {
+        "token" => Level::Token,
+        "turn" => Level::Turn(turns.ok_or_else(missing)?),
+        "sequence" => Level::Sequence,
+        "sequence-product" => Level::SequenceProduct,
+        "sequence-token" => Level::SequenceToken,
+        other => {
+            let wanted = "token, turn, sequence, sequence-product or sequence-token";
+            return Err(unknown("level", other, wanted));
+        }
+    };
+    let per = match per {
+        "sequence" => Per::Sequence,
+        "turn" => Per::Turn(turns.ok_or_else(missing)?),
+        "token" => Per::Token,
+        other => return Err(unknown("per", other, "sequence, turn or token")),
+    };
+    let used = matches!(level, Level::Turn(_)) || matches!(per, Per::Turn(_));
+    if turns.is_some() && !used {
+        return Err(UsageError::new_err("turn_offsets are given, wanted only for level or per = \"turn\""));
+    }
+    Ok((level, per))
+}
+
+/// A loss, its coefficients and its facts, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct PolicyLoss<'py> {
+    loss: f64,
+    coefficient: Bound<'py, PyAny>,
+    clip_fraction_low: f64,
+    clip_fraction_high: f64,
+    clip_fraction_bound: f64,
+    ratio_mean: f64,
+    ratio_std: f64,
+    ratio_min: f64,
+    ratio_max: f64,
+    tokens: u64,
+    sequences: u64,
+}
+
+impl<'py> PolicyLoss<'py> {
+    fn own<T: Lane + Element>(py: Python<'py>, found: karl_core::ratio::PolicyLoss<T>) -> Self {
+        Self {
+            loss: found.loss,
+            coefficient: found.coefficient.into_pyarray(py).into_any(),
+            clip_fraction_low: found.clip_fraction_low,
+            clip_fraction_high: found.clip_fraction_high,
+            clip_fraction_bound: found.clip_fraction_bound,
+            ratio_mean: found.ratio_mean,
+            ratio_std: found.ratio_std,
+            ratio_min: found.ratio_min,
+            ratio_max: found.ratio_max,
+            tokens: found.tokens,
+            sequences: found.sequences,
+        }
+    }
+}
+
+/// The clipped policy-gradient loss of packed tokens, and its derivative by each `logp`.
+#[pyfunction]
+#[pyo3(signature = (
+    logp, logp_old, advantages, offsets, *, mask=None, turn_offsets=None,
+    level, per, clip, aggregate, log_ratio_clamp=None
+))]
+#[allow(clippy::too_many_arguments, reason = "one keyword an axis, as in the Python function of this name")]
+pub(crate) fn policy_loss<'py>(
+    py: Python<'py>,
+    logp: &Bound<'py, PyAny>,
+    logp_old: &Bound<'py, PyAny>,
+    advantages: &Bound<'py, PyAny>,
+    offsets: &Bound<'py, PyAny>,
+    mask: Option<&Bound<'py, PyAny>>,
+    turn_offsets: Option<&Bound<'py, PyAny>>,
+    level: &str,
+    per: &str,
+    clip: &Bound<'py, PyAny>,
+    aggregate: &Bound<'py, PyAny>,
+    log_ratio_clamp: Option<f64>,
+) -> PyResult<PolicyLoss<'py>> {
+    let packed = Packed::of(logp, logp_old, mask)?;
+    let (mask, advantages) = (packed.mask()?, reals("advantages", advantages)?);
+    let (starts, turns) = (column::<i64>("offsets", offsets)?, turn_column(turn_offsets)?);
+    let (starts, turns) = (starts.as_slice()?, turns.as_ref().map(Column::as_slice).transpose()?);
+    let (clip, aggregate) = (clip_of(clip, log_ratio_clamp)?, aggregate_of(aggregate)?);
+    with_packed!(packed, |logp, old| {
+        let over = |what, starts| Offsets::new(what, starts, logp.len());
+        let turns = turns.map(|turns| over("turn_offsets", turns)).transpose();
+        let (level, per) = places(level, per, turns.map_err(|error| to_python(error.into()))?)?;
+        let advantages = match &advantages {
+            Reals::Single(values) => Advantages::single(values.as_slice()?, per),
+            Reals::Double(values) => Advantages::double(values.as_slice()?, per),
+        };
+        let objective = Objective { level, clip, aggregate };
+        let found = compute(py, || {
+            let tokens = Tokens::new(logp, old, mask, over("offsets", starts)?)?;
+            loss_of(&tokens, advantages, &objective, threads())
+        })?;
+        Ok(PolicyLoss::own(py, found))
+    })
+}
+
+fn turn_column<'py>(object: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Column<'py, i64>>> {
+    object.map(|object| column("turn_offsets", object)).transpose()
+}
