@@ -41,6 +41,7 @@ pub mod exact;
 pub mod filter;
 pub mod group;
 pub mod keys;
+pub mod numbers;
 pub mod numeric;
 pub mod order;
 pub mod ragged;

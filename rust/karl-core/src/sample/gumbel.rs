@@ -14,12 +14,15 @@
 //! Not the equal keys `u^(1/w)` of Efraimidis and Spirakis: they underflow to 0 for w below 1e-3 and round to
 //! 1 for w above 1e15, where log weights have no such range.
 
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+
 use std::ops::Range;
 
-use super::{Keyed, Ranked, Weighted};
+use super::Weighted;
+use super::race::{Race, reach};
 use crate::error::Result;
-use crate::group::numbered;
 use crate::keys::Keys;
+use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
@@ -38,16 +41,40 @@ pub fn keys(log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
     Ok(log_weights.iter().zip(keys.iter()).map(draw).collect())
 }
 
-/// The keys of weighted rows, computed for those rows alone that can reach what is asked for.
-pub(super) struct Race<'a, L> {
+/// Weighted rows, by which of their log weights they race.
+pub(super) struct Waiting<'a> {
     rows: Weighted<'a>,
     seed: u64,
-    log: L,
+    numbers: Numbers,
+    own: bool,
 }
 
-impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Race<'a, L> {
-    pub(super) fn new(rows: Weighted<'a>, seed: u64, log: L) -> Self {
-        Self { rows, seed, log }
+impl<'a> Waiting<'a> {
+    /// `own` takes the log weights before any sum over the log is taken from them.
+    pub(super) fn new(rows: Weighted<'a>, seed: u64, own: bool) -> Self {
+        Self { rows, seed, numbers: Numbers::new(seed, Purpose::Draw), own }
+    }
+}
+
+impl Race for Waiting<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline(always)]
+    fn fill(&self, rows: Range<usize>, logs: &mut [f64], hashes: &mut [u64]) {
+        self.rows.fill(rows.clone(), self.own, logs);
+        self.rows.hash(rows, &self.numbers, hashes);
+    }
+
+    #[inline(always)]
+    fn near(log: f64, hash: u64, least: f64) -> bool {
+        reach(log, hash, least)
+    }
+
+    fn key(&self, row: usize) -> f64 {
+        let log = if self.own { self.rows.own_log(row) } else { self.rows.log(row) };
+        log + gumbel(uniform(self.seed, self.rows.key(row), Purpose::Draw))
     }
 }
 
@@ -74,20 +101,6 @@ pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f6
         return None;
     }
     Some(log + gumbel(u)).filter(|&key| key >= least)
-}
-
-impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L> {
-    fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
-        for row in block {
-            let log = (self.log)(&self.rows, row);
-            let key = key_from(log, self.seed, || self.rows.key(row), least);
-            found.extend(key.map(|key| Ranked { key, row: numbered(row) }));
-        }
-    }
 }
 
 /// The probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.

@@ -15,11 +15,14 @@
 //!
 //! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`].
 
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+
 pub mod algorithm_l;
 mod copies;
 pub mod exp_jumps;
 pub mod gumbel;
 pub mod multinomial;
+mod race;
 mod ranking;
 pub mod reservoir;
 pub mod strata;
@@ -28,8 +31,11 @@ pub mod systematic;
 pub use copies::{Copies, Copy};
 pub use ranking::{Keyed, Ranked, Ranking, cap_per_group};
 
+use std::ops::Range;
+
 use crate::error::{Error, Result, check_length};
 use crate::keys::Keys;
+use crate::numbers::Numbers;
 use crate::rng::Key;
 use crate::target::{Boltzmann, Rows};
 
@@ -138,6 +144,25 @@ impl<'a> Weighted<'a> {
         self.digests.map_or(key, |digests| Key { ordinal: digests[row], ..key })
     }
 
+    /// The hashes of a run of rows, which has to be as long as `out`.
+    #[inline(always)]
+    fn hash(&self, rows: Range<usize>, numbers: &Numbers, out: &mut [u64]) {
+        match self.digests {
+            None => self.keys.hash(rows, numbers, out),
+            Some(_) => out.iter_mut().zip(rows).for_each(|(hash, row)| *hash = numbers.of(self.key(row))),
+        }
+    }
+
+    /// The log weights of a run of rows, or those before any sum over the log is taken from them.
+    #[inline(always)]
+    fn fill(&self, rows: Range<usize>, own: bool, out: &mut [f64]) {
+        match self.weights {
+            Weights::Logs(logs) => out.copy_from_slice(&logs[rows]),
+            Weights::Target(..) if own => out.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row)),
+            Weights::Target(..) => out.iter_mut().zip(rows).for_each(|(log, row)| *log = self.log(row)),
+        }
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -177,8 +202,8 @@ impl<'a> Weighted<'a> {
     /// than a `u32` can count.
     pub fn ranking(self, sampler: Sampler, seed: u64, threads: usize) -> Result<Ranking<'a>> {
         match sampler {
-            Sampler::Gumbel => Ranking::of(gumbel::Race::new(self, seed, Self::log), threads),
-            Sampler::WeightedReservoir => Ranking::of(gumbel::Race::new(self, seed, Self::own_log), threads),
+            Sampler::Gumbel => Ranking::of(gumbel::Waiting::new(self, seed, false), threads),
+            Sampler::WeightedReservoir => Ranking::of(gumbel::Waiting::new(self, seed, true), threads),
             Sampler::Reservoir => Ranking::of(reservoir::Alike::new(self, seed), threads),
             Sampler::All => Ranking::of(reservoir::InOrder::new(self), threads),
             Sampler::Systematic | Sampler::Multinomial => {
