@@ -153,14 +153,18 @@ impl<'a> Weighted<'a> {
         }
     }
 
-    /// The log weights of a run of rows, or those before any sum over the log is taken from them.
+    /// The log weights of a run of rows, or those before any sum over the log is taken from them: where they lie, or in
+    /// `room`, which is as long.
     #[inline(always)]
-    fn fill(&self, rows: Range<usize>, own: bool, out: &mut [f64]) {
+    fn logs<'b>(&'b self, rows: Range<usize>, own: bool, room: &'b mut [f64]) -> &'b [f64] {
         match self.weights {
-            Weights::Logs(logs) => out.copy_from_slice(&logs[rows]),
-            Weights::Target(..) if own => out.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row)),
-            Weights::Target(..) => out.iter_mut().zip(rows).for_each(|(log, row)| *log = self.log(row)),
+            Weights::Logs(logs) => return &logs[rows],
+            Weights::Target(..) if own => {
+                room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row));
+            }
+            Weights::Target(..) => room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.log(row)),
         }
+        room
     }
 
     /// The number of rows.

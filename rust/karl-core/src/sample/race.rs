@@ -22,8 +22,11 @@ pub(super) trait Race: Send + Sync {
     /// The number of rows.
     fn rows(&self) -> usize;
 
-    /// Sizes (weights or log weights) and hashes of a run of rows.
-    fn fill(&self, rows: Range<usize>, sizes: &mut [f64], hashes: &mut [u64]);
+    /// The sizes (weights or log weights) of a run of rows: where they lie, or in `room`, which is as long.
+    fn sizes<'a>(&'a self, rows: Range<usize>, room: &'a mut [f64]) -> &'a [f64];
+
+    /// The hashes of a run of rows, which is as long as `out`.
+    fn hashes(&self, rows: Range<usize>, out: &mut [u64]);
 
     /// Whether a row of this size and hash can have a key of `least` or more. It never says no to one that has.
     fn near(size: f64, hash: u64, least: f64) -> bool;
@@ -59,12 +62,13 @@ impl<R: Race> WithSimd for Pass<'_, R> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let (mut sizes, mut hashes, mut near) = ([0.0; CHUNK], [0; CHUNK], [0; CHUNK]);
+        let (mut room, mut hashes, mut near) = ([0.0; CHUNK], [0; CHUNK], [0; CHUNK]);
         for first in self.block.clone().step_by(CHUNK) {
             let rows = first..self.block.end.min(first + CHUNK);
             let count = rows.len();
-            self.race.fill(rows, &mut sizes[..count], &mut hashes[..count]);
-            for ((near, &size), &hash) in near.iter_mut().zip(&sizes).zip(&hashes) {
+            self.race.hashes(rows.clone(), &mut hashes[..count]);
+            let sizes = self.race.sizes(rows, &mut room[..count]);
+            for ((near, &size), &hash) in near.iter_mut().zip(sizes).zip(&hashes) {
                 *near = u8::from(R::near(size, hash, self.least));
             }
             // Past the last row stand those of the chunk before.

@@ -41,9 +41,13 @@ impl Race for Alike<'_> {
     }
 
     #[inline(always)]
-    fn fill(&self, rows: Range<usize>, logs: &mut [f64], hashes: &mut [u64]) {
-        self.rows.fill(rows.clone(), true, logs);
-        self.rows.hash(rows, &self.numbers, hashes);
+    fn sizes<'a>(&'a self, rows: Range<usize>, room: &'a mut [f64]) -> &'a [f64] {
+        self.rows.logs(rows, true, room)
+    }
+
+    #[inline(always)]
+    fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
+        self.rows.hash(rows, &self.numbers, out);
     }
 
     #[inline(always)]
