@@ -64,6 +64,13 @@ pub enum Error {
         /// The number found.
         value: f64,
     },
+    /// A weight that is negative, NaN or infinite.
+    Weight {
+        /// The row.
+        index: usize,
+        /// The weight found.
+        value: f64,
+    },
     /// Shares that have to add up to one do not.
     Total {
         /// The argument.
@@ -160,6 +167,9 @@ impl fmt::Display for Error {
             Self::Negative { what, value } => {
                 write!(f, "{what} is {value}, wanted zero or more")
             }
+            Self::Weight { index, value } => {
+                write!(f, "weight at index {index} is {value}, wanted a finite number, zero or more")
+            }
             Self::Total { what, got } => write!(f, "{what} add up to {got}, wanted 1"),
             Self::Positive { what, value } => write!(f, "{what} is {value}, wanted a number above zero"),
             Self::Range { what, value, low, high } => {
@@ -200,6 +210,14 @@ pub(crate) fn check_not_infinite(what: &'static str, values: &[f64]) -> Result<(
 /// Refuses NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.
 pub(crate) fn check_logs(what: &'static str, values: &[f64]) -> Result<()> {
     check_each(what, values, |value| value < f64::INFINITY)
+}
+
+/// Refuses weights that are negative, NaN or infinite.
+pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
+    match weights.iter().position(|&weight| !(0.0..f64::INFINITY).contains(&weight)) {
+        Some(index) => Err(Error::Weight { index, value: weights[index] }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses everything but finite numbers.

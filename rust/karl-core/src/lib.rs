@@ -50,6 +50,7 @@ pub mod reward;
 pub mod rng;
 pub mod sample;
 pub mod selection;
+pub mod state;
 pub mod stream;
 pub mod summary;
 pub mod target;

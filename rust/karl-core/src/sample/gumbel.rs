@@ -18,8 +18,8 @@
 
 use std::ops::Range;
 
-use super::Weighted;
 use super::race::{Race, reach};
+use super::{Sampler, Weighted};
 use crate::error::Result;
 use crate::keys::Keys;
 use crate::numbers::Numbers;
@@ -119,4 +119,27 @@ pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f6
 #[must_use]
 pub fn inclusion(log_weight: f64, threshold: Option<f64>) -> f64 {
     threshold.map_or(1.0, |threshold| -libm::expm1(-libm::exp(log_weight - threshold)))
+}
+
+/// Rows drawn without replacement, and what an estimate from them needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// The rows by falling key. `[k]`
+    pub rows: Vec<u32>,
+    /// The key of the first row not drawn; none where all were.
+    pub threshold: Option<f64>,
+    /// The [`inclusion`] of each row drawn. `[k]`
+    pub inclusion: Vec<f64>,
+}
+
+/// Draws k rows with their inclusion probabilities given the threshold. Cost: that of a draw of k + 1.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for more rows than a `u32` can count.
+pub fn draw_with_inclusion(rows: Weighted<'_>, k: usize, seed: u64, threads: usize) -> Result<Drawn> {
+    let mut ranking = rows.ranking(Sampler::Gumbel, seed, threads)?;
+    let drawn = ranking.take(k);
+    let threshold = ranking.threshold();
+    let inclusion = drawn.iter().map(|&row| inclusion(rows.log(row as usize), threshold)).collect();
+    Ok(Drawn { rows: drawn, threshold, inclusion })
 }

@@ -13,23 +13,32 @@
 //! [`Ranking`] are the draw of k, so a row that fails later is replaced by the next without a second draw. Those with
 //! replacement throw points on the cumulative weights ([`Copies`]).
 //!
-//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`].
+//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`]; many draws
+//! by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with its [`threshold`].
+//! [`inclusion`] has the probabilities of a draw without replacement.
 
 #![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
 
 pub mod algorithm_l;
+mod alias;
 mod copies;
 pub mod exp_jumps;
 pub mod gumbel;
+pub mod inclusion;
 pub mod multinomial;
+pub mod priority;
 mod race;
 mod ranking;
 pub mod reservoir;
 pub mod strata;
 pub mod systematic;
+pub mod threshold;
+pub mod var_opt;
 
+pub use alias::Alias;
 pub use copies::{Copies, Copy};
 pub use ranking::{Keyed, Ranked, Ranking, cap_per_group};
+pub use var_opt::VarOpt;
 
 use std::ops::Range;
 
@@ -38,6 +47,17 @@ use crate::keys::Keys;
 use crate::numbers::Numbers;
 use crate::rng::Key;
 use crate::target::{Boltzmann, Rows};
+
+/// Rows from which the total weight of any set of rows can be estimated: by the sum of the estimates of those drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimated {
+    /// The rows drawn. `[k]`
+    pub rows: Vec<u32>,
+    /// Rows of this weight and more were drawn for certain; 0 where all were.
+    pub threshold: f64,
+    /// What each row drawn counts for: the larger of its weight and the threshold. `[k]`
+    pub estimates: Vec<f64>,
+}
 
 /// The axis: by which law rows are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

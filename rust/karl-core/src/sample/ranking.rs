@@ -208,7 +208,6 @@ fn cut(found: &mut Vec<Ranked>, count: usize) {
 /// A key that enough rows have reached, shared by threads; it only rises.
 struct Bar(AtomicU64);
 
-
 /// Bits that rise with the float.
 fn rising(value: f64) -> u64 {
     let bits = value.to_bits();
