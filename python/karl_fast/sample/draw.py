@@ -56,7 +56,7 @@ def draw(
 
     References: Kool, van Hoof, Welling 2019 (arXiv:1903.06059); Madow 1949.
     """
-    _check(k, seed)
+    check_draw(k, seed)
     if sampler not in get_args(Sampler):
         raise UsageError(f"sampler is {sampler!r}, wanted one of {', '.join(get_args(Sampler))}")
     return _core.draw(log_weights, k, sampler=sampler, seed=seed, keys=keys)
@@ -71,7 +71,7 @@ def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
     Raises:
         ArgumentError: a number outside its range.
     """
-    _check(k, seed)
+    check_draw(k, seed)
     if not 0 <= rows < 1 << 63:
         raise ArgumentError(f"rows is {rows}, wanted 0 to 2^63 - 1")
     return _core.reservoir(rows, k, seed=seed)
@@ -87,10 +87,11 @@ def weighted_reservoir(log_weights: NDArray[np.float64], k: int, *, seed: int = 
         ArgumentError: a log-weight that is NaN or plus infinity.
         DTypeError, LayoutError: an array that would have to be cast or copied.
     """
-    _check(k, seed)
+    check_draw(k, seed)
     return _core.weighted_reservoir(log_weights, k, seed=seed)
 
 
-def _check(k: int, seed: int) -> None:
+def check_draw(k: int, seed: int) -> None:
+    """Refuse a count or a seed that no draw can take, by name."""
     if not 0 <= k < 1 << 32 or not 0 <= seed < 1 << 64:
         raise ArgumentError(f"k is {k} and seed {seed}, wanted k from 0 on and seed from 0 to 2^64 - 1")

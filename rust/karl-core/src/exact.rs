@@ -90,6 +90,24 @@ impl Total {
         self.push(libm::fma(a, b, -product));
     }
 
+    /// Takes in the terms of another sum.
+    pub fn merge(&mut self, other: &Self) {
+        for (&bin, &sum) in &other.bins {
+            *self.bins.entry(bin).or_default() += sum;
+        }
+    }
+
+    /// The bins that terms fall into.
+    pub(crate) const BINS: std::ops::RangeInclusive<i32> = -34..=30;
+
+    pub(crate) fn bins(&self) -> &BTreeMap<i32, i128> {
+        &self.bins
+    }
+
+    pub(crate) const fn of_bins(bins: BTreeMap<i32, i128>) -> Self {
+        Self { bins }
+    }
+
     /// Floats whose sum is the total, by falling size; all but the first are zero or more.
     #[must_use]
     pub fn terms(&self) -> Vec<f64> {

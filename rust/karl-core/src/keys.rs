@@ -1,5 +1,10 @@
 //! The keys of all rows of a log, in as few bytes as their ids take.
 
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+
+use std::ops::Range;
+
+use crate::numbers::Numbers;
 use crate::rng::Key;
 
 /// One [`Key`] a row.
@@ -67,6 +72,17 @@ impl Keys {
             Form::Indices(_) => Key::of_index(row),
             Form::Sorted(ids) => Key { id: ids[row], ordinal: ordinal(ids, row) },
             Form::Given(keys) => keys[row],
+        }
+    }
+
+    /// The hashes of a run of rows, which has to be as long as `out`.
+    #[inline(always)]
+    pub(crate) fn hash(&self, rows: Range<usize>, numbers: &Numbers, out: &mut [u64]) {
+        let rows = out.iter_mut().zip(rows);
+        match &self.0 {
+            Form::Indices(_) => rows.for_each(|(hash, row)| *hash = numbers.of_index(row)),
+            Form::Sorted(_) => rows.for_each(|(hash, row)| *hash = numbers.of(self.get(row))),
+            Form::Given(keys) => rows.for_each(|(hash, row)| *hash = numbers.of(keys[row])),
         }
     }
 

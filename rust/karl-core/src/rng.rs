@@ -56,6 +56,10 @@ pub enum Purpose {
     Point = 4,
     /// The numbers of a one-pass kernel, one after another.
     Stream = 5,
+    /// Where a draw falls in an alias table.
+    Alias = 6,
+    /// Which row a variance-optimal sample lets go when this one comes.
+    Drop = 7,
 }
 
 /// 2^-52: the distance between two neighbours of [`uniform`].
@@ -77,8 +81,15 @@ pub fn uniform(seed: u64, key: Key, purpose: Purpose) -> f64 {
     bytes[..16].copy_from_slice(&key.id.to_le_bytes());
     bytes[16..24].copy_from_slice(&key.ordinal.to_le_bytes());
     bytes[24..].copy_from_slice(&(purpose as u64).to_le_bytes());
-    let top = XxHash3_64::oneshot_with_seed(seed, &bytes) >> 12;
-    (top as f64 + 0.5) * STEP
+    open(XxHash3_64::oneshot_with_seed(seed, &bytes))
+}
+
+/// The uniform number of a hash: its top 52 bits and a half.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+pub(crate) fn open(hash: u64) -> f64 {
+    // Below 2^53 the cast and the sum are exact.
+    ((hash >> 12) as f64 + 0.5) * STEP
 }
 
 /// The 128-bit id of a text or of a record's bytes: XXH3-128 with seed 0.

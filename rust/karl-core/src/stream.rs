@@ -8,11 +8,12 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::error::{Error, Result, check_finite};
-use crate::exact::{LogSum, Total};
+use crate::exact::LogSum;
 use crate::filter::Verdict;
 use crate::reward::composite_of;
 use crate::rng::Key;
 use crate::sample::gumbel;
+use crate::state::Moments;
 use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 
 /// What a stream has to know before its first row.
@@ -228,73 +229,3 @@ impl<T> PartialEq for Held<T> {
 }
 
 impl<T> Eq for Held<T> {}
-
-/// Beyond this size a square of a reward overflows.
-const LARGEST: f64 = 1e150;
-
-/// Count, mean, spread and range of numbers in any order: the same bits, for the sums are exact.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moments {
-    /// Numbers that are not missing.
-    pub count: u64,
-    /// The smallest; NaN where there is none.
-    pub min: f64,
-    /// The largest; NaN where there is none.
-    pub max: f64,
-    sum: Total,
-    squares: Total,
-}
-
-impl Default for Moments {
-    fn default() -> Self {
-        let (sum, squares) = Default::default();
-        Self { count: 0, min: f64::NAN, max: f64::NAN, sum, squares }
-    }
-}
-
-impl Moments {
-    /// Takes one number in, which has to be finite; NaN is missing.
-    pub fn push(&mut self, value: f64) {
-        if value.is_nan() {
-            return;
-        }
-        self.count += 1;
-        self.min = value.min(self.min);
-        self.max = value.max(self.max);
-        self.sum.push(value);
-        if value.abs() < LARGEST {
-            self.squares.push_product(value, value);
-        }
-    }
-
-    /// The mean; NaN for none.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        self.sum.value() / self.count as f64
-    }
-
-    /// The standard deviation, ddof 0; NaN for none, infinite where squares overflow.
-    ///
-    /// ```text
-    /// sum (x - m)^2 = sum x^2 - 2 m sum x + n m^2        without rounding, m being the rounded mean
-    /// ```
-    #[must_use]
-    pub fn std(&self) -> f64 {
-        if self.max >= LARGEST || self.min <= -LARGEST {
-            return f64::INFINITY;
-        }
-        let (mean, count) = (self.mean(), self.count as f64);
-        if mean.is_nan() {
-            return f64::NAN;
-        }
-        let mut squares = self.squares.clone();
-        for term in self.sum.terms() {
-            squares.push_product(-2.0 * mean, term);
-        }
-        let square = mean * mean;
-        for part in [square, libm::fma(mean, mean, -square)] {
-            squares.push_product(count, part);
-        }
-        (squares.value().max(0.0) / count).sqrt()
-    }
-}

@@ -43,6 +43,10 @@ fn messages_say_what_where_got_and_wanted_in_one_sentence() {
         (Error::Row { index: 2, row: -1, count: 9 }, "row at index 2 is -1, wanted one of 0 to 9 exclusive"),
         (Error::Fraction { what: "ess", value: 1.5 }, "ess is 1.5, wanted a number in (0, 1]"),
         (Error::Negative { what: "eps", value: -1.0 }, "eps is -1, wanted zero or more"),
+        (
+            Error::Weight { index: 2, value: -1.0 },
+            "weight at index 2 is -1, wanted a finite number, zero or more",
+        ),
         (Error::Total { what: "split fractions", got: 0.5 }, "split fractions add up to 0.5, wanted 1"),
         (
             Error::NeedsGroups { what: "centre" },

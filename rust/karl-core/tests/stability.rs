@@ -3,6 +3,7 @@
 //! Ids and uniform numbers were computed with python-xxhash 4 from the formulas in `rng`, not with this crate.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
+use karl_core::numbers::Numbers;
 use karl_core::numeric::sum;
 use karl_core::order::{split_of, write_order};
 use karl_core::rng::{gumbel, id128, uniform};
@@ -54,6 +55,23 @@ fn uniforms_are_those_of_xxh3() {
     ];
     for (seed, key, purpose, wanted) in pinned {
         assert_eq!(uniform(seed, key, purpose).to_bits(), f64::to_bits(wanted), "{seed} {key:?} {purpose:?}");
+    }
+}
+
+/// The crate hashes one text at a time; columns have their own form, which may not differ in any bit.
+#[test]
+fn uniforms_of_columns_are_those_of_single_keys() {
+    let words = (0..40_000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for (seed, purpose) in [(0, Draw), (7, Order), (u64::MAX, Purpose::Alias), (1 << 63, Purpose::Drop)] {
+        let numbers = Numbers::new(seed, purpose);
+        for (at, word) in words.clone().enumerate() {
+            let id = u128::from(word) << (at % 65) | at as u128;
+            let key = Key { id, ordinal: if at % 3 == 0 { 0 } else { word.rotate_left(17) } };
+            assert_eq!(numbers.uniform(key).to_bits(), uniform(seed, key, purpose).to_bits(), "{key:?}");
+            let index = Key::of_index(at << (at % 40));
+            let found = ((numbers.of_index(at << (at % 40)) >> 12) as f64 + 0.5) * f64::EPSILON;
+            assert_eq!(found.to_bits(), uniform(seed, index, purpose).to_bits(), "{index:?}");
+        }
     }
 }
 

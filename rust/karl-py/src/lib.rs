@@ -22,7 +22,9 @@ mod ratio;
 mod reward;
 mod rng;
 mod sample;
+mod sampling;
 mod selection;
+mod state;
 mod stream;
 mod target;
 
@@ -53,7 +55,14 @@ mod _core {
     #[pymodule_export]
     use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
     #[pymodule_export]
+    use super::sampling::{
+        Alias, draw_priority, draw_var_opt, draw_with_inclusion, inclusion, reservoir_of, threshold,
+        weighted_reservoir_of,
+    };
+    #[pymodule_export]
     use super::selection::Selection;
+    #[pymodule_export]
+    use super::state::{Moments, Top, VarOpt};
     #[pymodule_export]
     use super::stream::stream;
     #[pymodule_export]

@@ -9,7 +9,7 @@ use crate::array::{column, keys, threads};
 use crate::enter::compute;
 use crate::error::UsageError;
 
-type Rows<'py> = Bound<'py, PyArray1<i64>>;
+pub(crate) type Rows<'py> = Bound<'py, PyArray1<i64>>;
 
 /// The sampler of a name.
 pub(crate) fn sampler_by_name(name: &str) -> PyResult<Sampler> {
@@ -91,6 +91,6 @@ pub(crate) fn weighted_reservoir<'py>(
     Ok(numbers(rows).into_pyarray(py))
 }
 
-fn numbers(rows: Vec<u32>) -> Vec<i64> {
+pub(crate) fn numbers(rows: Vec<u32>) -> Vec<i64> {
     rows.into_iter().map(i64::from).collect()
 }

@@ -2,7 +2,8 @@
 
 use karl_core::filter::{ConstantCount, Rules, Verdict, tally};
 use karl_core::reward::composite;
-use karl_core::stream::{Facts as Stream, Moments};
+use karl_core::state::Moments;
+use karl_core::stream::Facts as Stream;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
 use karl_core::{Groups, Population, Scopes, Score, Settings, select, select_weighted};

@@ -133,6 +133,12 @@ impl<'a> Copies<'a> {
     }
 }
 
+/// The weight of each row as an integer.
+pub(super) fn whole_weights(rows: Weighted<'_>) -> Vec<u64> {
+    let line = Line::new(rows, 1);
+    (0..rows.len()).map(|row| line.weight(row)).collect()
+}
+
 /// The weights of the rows laid end to end.
 #[derive(Debug)]
 struct Line<'a> {

@@ -14,12 +14,15 @@
 //! Not the equal keys `u^(1/w)` of Efraimidis and Spirakis: they underflow to 0 for w below 1e-3 and round to
 //! 1 for w above 1e15, where log weights have no such range.
 
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+
 use std::ops::Range;
 
-use super::{Keyed, Ranked, Weighted};
+use super::race::{Race, reach};
+use super::{Sampler, Weighted};
 use crate::error::Result;
-use crate::group::numbered;
 use crate::keys::Keys;
+use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
@@ -38,16 +41,44 @@ pub fn keys(log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
     Ok(log_weights.iter().zip(keys.iter()).map(draw).collect())
 }
 
-/// The keys of weighted rows, computed for those rows alone that can reach what is asked for.
-pub(super) struct Race<'a, L> {
+/// Weighted rows, by which of their log weights they race.
+pub(super) struct Waiting<'a> {
     rows: Weighted<'a>,
     seed: u64,
-    log: L,
+    numbers: Numbers,
+    own: bool,
 }
 
-impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Race<'a, L> {
-    pub(super) fn new(rows: Weighted<'a>, seed: u64, log: L) -> Self {
-        Self { rows, seed, log }
+impl<'a> Waiting<'a> {
+    /// `own` takes the log weights before any sum over the log is taken from them.
+    pub(super) fn new(rows: Weighted<'a>, seed: u64, own: bool) -> Self {
+        Self { rows, seed, numbers: Numbers::new(seed, Purpose::Draw), own }
+    }
+}
+
+impl Race for Waiting<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline(always)]
+    fn sizes<'a>(&'a self, rows: Range<usize>, room: &'a mut [f64]) -> &'a [f64] {
+        self.rows.logs(rows, self.own, room)
+    }
+
+    #[inline(always)]
+    fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
+        self.rows.hash(rows, &self.numbers, out);
+    }
+
+    #[inline(always)]
+    fn near(log: f64, hash: u64, least: f64) -> bool {
+        reach(log, hash, least)
+    }
+
+    fn key(&self, row: usize) -> f64 {
+        let log = if self.own { self.rows.own_log(row) } else { self.rows.log(row) };
+        log + gumbel(uniform(self.seed, self.rows.key(row), Purpose::Draw))
     }
 }
 
@@ -76,20 +107,6 @@ pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f6
     Some(log + gumbel(u)).filter(|&key| key >= least)
 }
 
-impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L> {
-    fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
-        for row in block {
-            let log = (self.log)(&self.rows, row);
-            let key = key_from(log, self.seed, || self.rows.key(row), least);
-            found.extend(key.map(|key| Ranked { key, row: numbered(row) }));
-        }
-    }
-}
-
 /// The probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.
 ///
 /// ```text
@@ -102,4 +119,27 @@ impl<'a, L: Fn(&Weighted<'a>, usize) -> f64 + Send + Sync> Keyed for Race<'a, L>
 #[must_use]
 pub fn inclusion(log_weight: f64, threshold: Option<f64>) -> f64 {
     threshold.map_or(1.0, |threshold| -libm::expm1(-libm::exp(log_weight - threshold)))
+}
+
+/// Rows drawn without replacement, and what an estimate from them needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// The rows by falling key. `[k]`
+    pub rows: Vec<u32>,
+    /// The key of the first row not drawn; none where all were.
+    pub threshold: Option<f64>,
+    /// The [`inclusion`] of each row drawn. `[k]`
+    pub inclusion: Vec<f64>,
+}
+
+/// Draws k rows with their inclusion probabilities given the threshold. Cost: that of a draw of k + 1.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for more rows than a `u32` can count.
+pub fn draw_with_inclusion(rows: Weighted<'_>, k: usize, seed: u64, threads: usize) -> Result<Drawn> {
+    let mut ranking = rows.ranking(Sampler::Gumbel, seed, threads)?;
+    let drawn = ranking.take(k);
+    let threshold = ranking.threshold();
+    let inclusion = drawn.iter().map(|&row| inclusion(rows.log(row as usize), threshold)).collect();
+    Ok(Drawn { rows: drawn, threshold, inclusion })
 }

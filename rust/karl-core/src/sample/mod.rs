@@ -13,25 +13,51 @@
 //! [`Ranking`] are the draw of k, so a row that fails later is replaced by the next without a second draw. Those with
 //! replacement throw points on the cumulative weights ([`Copies`]).
 //!
-//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`].
+//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`exp_jumps`]; many draws
+//! by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with its [`threshold`].
+//! [`inclusion`] has the probabilities of a draw without replacement.
+
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
 
 pub mod algorithm_l;
+mod alias;
 mod copies;
 pub mod exp_jumps;
 pub mod gumbel;
+pub mod inclusion;
 pub mod multinomial;
+pub mod priority;
+mod race;
 mod ranking;
 pub mod reservoir;
 pub mod strata;
 pub mod systematic;
+pub mod threshold;
+pub mod var_opt;
 
+pub use alias::Alias;
 pub use copies::{Copies, Copy};
 pub use ranking::{Keyed, Ranked, Ranking, cap_per_group};
+pub use var_opt::VarOpt;
+
+use std::ops::Range;
 
 use crate::error::{Error, Result, check_length};
 use crate::keys::Keys;
+use crate::numbers::Numbers;
 use crate::rng::Key;
 use crate::target::{Boltzmann, Rows};
+
+/// Rows from which the total weight of any set of rows can be estimated: by the sum of the estimates of those drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimated {
+    /// The rows drawn. `[k]`
+    pub rows: Vec<u32>,
+    /// Rows of this weight and more were drawn for certain; 0 where all were.
+    pub threshold: f64,
+    /// What each row drawn counts for: the larger of its weight and the threshold. `[k]`
+    pub estimates: Vec<f64>,
+}
 
 /// The axis: by which law rows are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +164,29 @@ impl<'a> Weighted<'a> {
         self.digests.map_or(key, |digests| Key { ordinal: digests[row], ..key })
     }
 
+    /// The hashes of a run of rows, which has to be as long as `out`.
+    #[inline(always)]
+    fn hash(&self, rows: Range<usize>, numbers: &Numbers, out: &mut [u64]) {
+        match self.digests {
+            None => self.keys.hash(rows, numbers, out),
+            Some(_) => out.iter_mut().zip(rows).for_each(|(hash, row)| *hash = numbers.of(self.key(row))),
+        }
+    }
+
+    /// The log weights of a run of rows, or those before any sum over the log is taken from them: where they lie, or in
+    /// `room`, which is as long.
+    #[inline(always)]
+    fn logs<'b>(&'b self, rows: Range<usize>, own: bool, room: &'b mut [f64]) -> &'b [f64] {
+        match self.weights {
+            Weights::Logs(logs) => return &logs[rows],
+            Weights::Target(..) if own => {
+                room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row));
+            }
+            Weights::Target(..) => room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.log(row)),
+        }
+        room
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -177,8 +226,8 @@ impl<'a> Weighted<'a> {
     /// than a `u32` can count.
     pub fn ranking(self, sampler: Sampler, seed: u64, threads: usize) -> Result<Ranking<'a>> {
         match sampler {
-            Sampler::Gumbel => Ranking::of(gumbel::Race::new(self, seed, Self::log), threads),
-            Sampler::WeightedReservoir => Ranking::of(gumbel::Race::new(self, seed, Self::own_log), threads),
+            Sampler::Gumbel => Ranking::of(gumbel::Waiting::new(self, seed, false), threads),
+            Sampler::WeightedReservoir => Ranking::of(gumbel::Waiting::new(self, seed, true), threads),
             Sampler::Reservoir => Ranking::of(reservoir::Alike::new(self, seed), threads),
             Sampler::All => Ranking::of(reservoir::InOrder::new(self), threads),
             Sampler::Systematic | Sampler::Multinomial => {

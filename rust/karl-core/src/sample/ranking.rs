@@ -22,6 +22,9 @@ pub trait Keyed: Send + Sync {
     /// The number of rows.
     fn rows(&self) -> usize;
 
+    /// The key of a row; minus infinity or NaN for one that has none.
+    fn key(&self, row: usize) -> f64;
+
     /// Adds each row of a block whose key is `least` or more. Rows with key minus infinity or NaN have none.
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>);
 }
@@ -29,6 +32,10 @@ pub trait Keyed: Send + Sync {
 impl Keyed for Vec<f64> {
     fn rows(&self) -> usize {
         self.len()
+    }
+
+    fn key(&self, row: usize) -> f64 {
+        self[row]
     }
 
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
@@ -136,10 +143,22 @@ impl<'a> Ranking<'a> {
 
 /// The `count` first rows in their order.
 ///
+/// A pass begins with a bar that a sample of rows has set. Where fewer rows reach it, another pass begins with none.
+fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
+    let guess = guess(keys, count);
+    let found = above(keys, count, threads, guess);
+    if found.len() < count && guess > f64::NEG_INFINITY {
+        return above(keys, count, threads, f64::NEG_INFINITY);
+    }
+    found
+}
+
+/// The first rows, up to `count`, of those whose key is `least` or more.
+///
 /// Each thread goes over its blocks with a bar that its own best rows have set, and that of the others: a row below a
 /// bar that `count` rows have reached cannot be among the first. So the result depends on no bar.
-fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
-    let (rows, bar) = (keys.rows(), Bar::default());
+fn above(keys: &dyn Keyed, count: usize, threads: usize, least: f64) -> Vec<Ranked> {
+    let (rows, bar) = (keys.rows(), Bar::at(least));
     let blocks = rows.div_ceil(BLOCK);
     let part = |blocks: Range<usize>| {
         let mut found = Vec::new();
@@ -159,6 +178,23 @@ fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
     found
 }
 
+/// One row in so many is looked at for the first bar: its key costs what passing over a hundred others does.
+const STRIDE: usize = 256;
+
+/// A key that `count` rows are all but sure to reach, and few more do: by its rank among the keys of a sample, four
+/// standard deviations below the rank it should have. Minus infinity where so few are left out that no bar helps.
+fn guess(keys: &dyn Keyed, count: usize) -> f64 {
+    let mut sample: Vec<f64> = (0..keys.rows()).step_by(STRIDE).map(|row| keys.key(row)).collect();
+    let share = count as f64 / STRIDE as f64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank, zero or more")]
+    let rank = (share + 4.0 * share.sqrt()) as usize + 4;
+    if 2 * rank >= sample.len() {
+        return f64::NEG_INFINITY;
+    }
+    let (_, &mut guess, _) = sample.select_nth_unstable_by(rank, |a, b| b.total_cmp(a));
+    if guess.is_nan() { f64::NEG_INFINITY } else { guess }
+}
+
 /// Leaves the first `count`, the last of them at the end.
 fn cut(found: &mut Vec<Ranked>, count: usize) {
     if count == 0 {
@@ -172,12 +208,6 @@ fn cut(found: &mut Vec<Ranked>, count: usize) {
 /// A key that enough rows have reached, shared by threads; it only rises.
 struct Bar(AtomicU64);
 
-impl Default for Bar {
-    fn default() -> Self {
-        Self(AtomicU64::new(rising(f64::NEG_INFINITY)))
-    }
-}
-
 /// Bits that rise with the float.
 fn rising(value: f64) -> u64 {
     let bits = value.to_bits();
@@ -185,6 +215,10 @@ fn rising(value: f64) -> u64 {
 }
 
 impl Bar {
+    fn at(key: f64) -> Self {
+        Self(AtomicU64::new(rising(if key == 0.0 { -0.0 } else { key })))
+    }
+
     fn raise(&self, key: f64) {
         // 0 and -0 are equal keys; the lower bits let both pass.
         self.0.fetch_max(rising(if key == 0.0 { -0.0 } else { key }), Relaxed);

@@ -12,36 +12,54 @@
 //! seed and keys the rows, of [`gumbel`](super::gumbel). Not the classic reservoirs, which replace a random place of the buffer: those
 //! follow the order of the stream, and a draw here follows the records alone.
 
+#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
+
 use std::ops::Range;
 
+use super::race::Race;
 use super::{Keyed, Ranked, Weighted};
 use crate::group::numbered;
-use crate::rng::{Purpose, uniform};
+use crate::numbers::Numbers;
+use crate::rng::{Purpose, open, uniform};
 
 /// Rows by ascending uniform.
 pub(super) struct Alike<'a> {
     rows: Weighted<'a>,
     seed: u64,
+    numbers: Numbers,
 }
 
 impl<'a> Alike<'a> {
     pub(super) fn new(rows: Weighted<'a>, seed: u64) -> Self {
-        Self { rows, seed }
+        Self { rows, seed, numbers: Numbers::new(seed, Purpose::Draw) }
     }
 }
 
-impl Keyed for Alike<'_> {
+impl Race for Alike<'_> {
     fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {
-        for row in block.filter(|&row| self.rows.log(row) > f64::NEG_INFINITY) {
-            let key = -uniform(self.seed, self.rows.key(row), Purpose::Draw);
-            if key >= least {
-                found.push(Ranked { key, row: numbered(row) });
-            }
+    #[inline(always)]
+    fn sizes<'a>(&'a self, rows: Range<usize>, room: &'a mut [f64]) -> &'a [f64] {
+        self.rows.logs(rows, true, room)
+    }
+
+    #[inline(always)]
+    fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
+        self.rows.hash(rows, &self.numbers, out);
+    }
+
+    #[inline(always)]
+    fn near(log: f64, hash: u64, least: f64) -> bool {
+        (log > f64::NEG_INFINITY) & (-open(hash) >= least)
+    }
+
+    fn key(&self, row: usize) -> f64 {
+        if self.rows.own_log(row) == f64::NEG_INFINITY {
+            return f64::NEG_INFINITY;
         }
+        -uniform(self.seed, self.rows.key(row), Purpose::Draw)
     }
 }
 
@@ -57,6 +75,10 @@ impl<'a> InOrder<'a> {
 impl Keyed for InOrder<'_> {
     fn rows(&self) -> usize {
         self.0.len()
+    }
+
+    fn key(&self, row: usize) -> f64 {
+        if self.0.log(row) > f64::NEG_INFINITY { 0.0 } else { f64::NEG_INFINITY }
     }
 
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>) {

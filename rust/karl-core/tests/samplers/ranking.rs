@@ -66,6 +66,53 @@ fn a_ranking_that_is_asked_for_more_makes_another_pass_and_goes_on() {
     assert_eq!(taken, whole);
 }
 
+/// The rows that have a key, by falling key: a stable sort keeps ties in row order.
+fn sorted(keys: &[f64]) -> Vec<u32> {
+    let mut rows: Vec<u32> =
+        (0..).take(keys.len()).filter(|&row: &u32| keys[row as usize].is_finite()).collect();
+    rows.sort_by(|&a, &b| keys[b as usize].total_cmp(&keys[a as usize]));
+    rows
+}
+
+/// The rows that the first bar is guessed from are those of every 256th place.
+#[test]
+fn a_sample_of_rows_that_is_unlike_the_others_changes_no_draw() {
+    for (seen, others) in [(40.0, 0.0), (0.0, 40.0), (f64::NEG_INFINITY, 0.0)] {
+        let logs: Vec<f64> = (0..ROWS).map(|row| if row % 256 == 0 { seen } else { others }).collect();
+        let full = keys(&logs, &Keys::of_indices(ROWS), 7).unwrap();
+        let whole = sorted(&full);
+        for k in [1, 100, 157, 158, 2_000] {
+            for threads in [1, 3] {
+                assert_eq!(
+                    drawn(Sampler::Gumbel, &logs, k, 7, threads),
+                    whole[..k],
+                    "{k} of {seen}, {others}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_records_and_digests_are_drawn_as_one_by_one() {
+    let logs = many(1e9);
+    let ids: Vec<u128> = (0..ROWS as u128).map(|row| (row / 3) << 70 | row / 3).collect();
+    let digests: Vec<u64> = (0..ROWS as u64).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let ascending = Keys::sorted(ids);
+    let given = Keys::given(ascending.iter().collect());
+    let full = keys(&logs, &given, 7).unwrap();
+    for keys in [&ascending, &given] {
+        let weighted = karl_core::Weighted::by_logs(&logs, keys).unwrap();
+        assert_eq!(weighted.ranking(Sampler::Gumbel, 7, 2).unwrap().take(500), sorted(&full)[..500]);
+        let told = weighted.by_digest(&digests).unwrap().ranking(Sampler::Reservoir, 7, 2).unwrap().take(500);
+        let number = |row: usize| {
+            let key = Key { ordinal: digests[row], ..given.get(row) };
+            if logs[row].is_finite() { -uniform(7, key, Purpose::Draw) } else { f64::NEG_INFINITY }
+        };
+        assert_eq!(told, sorted(&(0..ROWS).map(number).collect::<Vec<_>>())[..500]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

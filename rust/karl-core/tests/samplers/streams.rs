@@ -3,7 +3,8 @@
 use karl_core::filter::Verdict;
 use karl_core::numeric::mean_and_variance;
 use karl_core::rng::{gumbel, uniform};
-use karl_core::stream::{Moments, Settings, Stream};
+use karl_core::state::Moments;
+use karl_core::stream::{Settings, Stream};
 use karl_core::{Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Temperature, select};
 use proptest::prelude::*;
 
