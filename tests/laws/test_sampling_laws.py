@@ -1,4 +1,4 @@
-"""Samplers follow their laws: frequencies and estimates over many seeds, and a neighbour that the same numbers reject."""
+"""Samplers follow their laws: frequencies and estimates over many seeds; the same numbers reject a neighbour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SEEDS = 20_000
+SEEDS = 10_000
 WEIGHTS = np.array([1.0, 2.0, 3.0, 4.0, 20.0, 0.5])
 K = 3
 
@@ -77,7 +77,7 @@ def test_var_opt_draws_each_row_by_its_share_in_any_order_and_after_any_merge() 
 def test_rows_are_drawn_as_often_as_inclusion_says() -> None:
     counts = frequencies(lambda seed: sampling.draw(np.log(WEIGHTS), K, seed=seed))
     assert off(counts, sampling.inclusion(np.log(WEIGHTS), K), SEEDS) <= SIGMAS
-    assert off(counts, sampling.inclusion(np.log(WEIGHTS) * 1.05, K), SEEDS) > SIGMAS
+    assert off(counts, sampling.inclusion(np.log(WEIGHTS) * 1.1, K), SEEDS) > SIGMAS
 
 
 def test_a_weighted_reservoir_of_an_iterable_is_plackett_luce() -> None:
@@ -152,6 +152,6 @@ def test_var_opt_varies_as_that_of_datasketches() -> None:
         sketch = datasketches.var_opt_sketch(k)
         for row, weight in enumerate(weights.tolist()):
             sketch.update(row, weight)
-        theirs.append(sum(weight for row, weight in sketch.get_samples() if half[row]))
+        theirs.append(sum(weight for row, weight in list(sketch) if half[row]))
     assert 0.8 < np.var(ours) / np.var(theirs) < 1.25
     assert abs(np.mean(ours) - weights[half].sum()) <= SIGMAS * np.std(ours) / math.sqrt(rounds)

@@ -16,7 +16,7 @@ from tests.tolerances import GOLDEN, SIGMAS
 
 GOLDEN_FILE = Path(__file__).parent.parent / "golden" / "sampling.json"
 SAMPLING: dict[str, Any] = json.loads(GOLDEN_FILE.read_text("utf-8"))
-SEEDS = 20_000
+SEEDS = 10_000
 
 
 @pytest.mark.parametrize("case", SAMPLING["plackett_luce_without_replacement"])
