@@ -68,12 +68,18 @@ impl<'a> Offsets<'a> {
         (0..self.len()).map(|row| self.row(row))
     }
 
+    /// Whether each of these rows has `size` values.
+    pub(crate) fn are_alike(&self, rows: Range<usize>, size: usize) -> bool {
+        rows.fold(true, |alike, row| alike & (self.0[row + 1] - self.0[row] == size as i64))
+    }
+
+    /// Where a row begins; where the last ends, for one more.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked to lie within a column"
     )]
-    fn begin(&self, row: usize) -> usize {
+    pub(crate) fn begin(&self, row: usize) -> usize {
         self.0[row] as usize
     }
 }
