@@ -6,7 +6,7 @@ from typing import Any, TypedDict, final, type_check_only
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers
+from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [
     "DEBUG",
@@ -17,23 +17,37 @@ __all__ = [
     "Selection",
     "boltzmann",
     "build_facts",
+    "by_convention",
     "centre",
     "check_target",
     "composite",
+    "conventions",
+    "discounted_returns",
     "draw",
+    "ema_baseline",
+    "empg",
     "ess",
+    "fixed_baseline",
     "formats",
+    "gdpo",
+    "gigpo",
     "gumbel_keys",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "maxrl",
+    "partition_baseline",
     "read",
     "redacted",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_baseline",
     "reservoir",
+    "shrunk",
     "stream",
     "top",
     "uniforms",
     "weighted_reservoir",
+    "whiten",
     "zscore",
 ]
 
@@ -285,10 +299,89 @@ def stream(
 def formats() -> list[tuple[str, str]]: ...
 def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
+
 # advantage
-def centre(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
-def zscore(rewards: Floats, group_ids: Integers, *, ddof: int = 0, eps: float = 1e-6) -> NDArray[np.float64]: ...
-def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
+def centre(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
+def zscore(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    ddof: int = 0,
+    eps: float = 1e-6,
+    scope: str = "group",
+) -> NDArray[np.float64]: ...
+def leave_one_out(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
+def maxrl(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def partition_baseline(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    inverse_temperature: float,
+) -> NDArray[np.float64]: ...
+def shrunk(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    strength: float = 10.0,
+    floor: float = 0.02,
+    min_count: int = 5,
+) -> NDArray[np.float64]: ...
+def gdpo(
+    rewards: Sequence[Reals],
+    weights: Sequence[float],
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    ddof: int = 1,
+    eps: float = 1e-4,
+    batch: bool = True,
+) -> NDArray[np.float64]: ...
+def fixed_baseline(rewards: Reals, *, baseline: float = 0.5, temperature: float = 1.0) -> NDArray[np.float64]: ...
+def ema_baseline(
+    rewards: Reals, group_ids: Integers, *, alpha: float, start: float, ids: Integers, baselines: Floats
+) -> dict[str, Any]: ...
+def whiten(
+    values: Reals, mask: NDArray[np.bool_] | None = None, *, ddof: int = 1, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def reinforce_plus_plus(
+    rewards: Reals, offsets: Integers, *, gamma: float = 1.0, ddof: int = 1, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def reinforce_plus_plus_baseline(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    token_offsets: Integers,
+    ddof: int = 1,
+    eps: float = 1e-8,
+) -> NDArray[np.float64]: ...
+def discounted_returns(rewards: Reals, offsets: Integers, *, gamma: float) -> NDArray[np.float64]: ...
+def gigpo(
+    rewards: Reals, offsets: Integers, group_ids: Integers, state_ids: Integers, how: dict[str, Any]
+) -> dict[str, Any]: ...
+def empg(
+    advantages: Reals,
+    entropies: Floats,
+    offsets: Integers,
+    *,
+    fade: float = 1.0,
+    bonus_fade: float = 1.0,
+    bonus: float = 0.05,
+) -> NDArray[np.float64]: ...
+def conventions() -> list[dict[str, Any]]: ...
+def by_convention(
+    name: str, rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
+
 # curriculum
 # diversity
 # filter
@@ -297,6 +390,7 @@ def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: 
 # replay
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
+
 # target
 def log_sum_exp(values: Floats) -> float: ...
 def log_mean_exp(values: Floats) -> float: ...
@@ -308,6 +402,7 @@ def boltzmann(
     ess: float | None = None,
     inverse_temperature: float | None = None,
 ) -> dict[str, Any]: ...
+
 # sample
 def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Floats, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...

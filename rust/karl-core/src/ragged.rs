@@ -69,8 +69,8 @@ impl<'a> Offsets<'a> {
     }
 
     /// Whether each of these rows has `size` values.
-    pub(crate) fn are_alike(&self, rows: Range<usize>, size: usize) -> bool {
-        rows.fold(true, |alike, row| alike & (self.0[row + 1] - self.0[row] == size as i64))
+    pub(crate) fn are_alike(&self, mut rows: Range<usize>, size: usize) -> bool {
+        rows.all(|row| self.row(row).len() == size)
     }
 
     /// Where a row begins; where the last ends, for one more.

@@ -18,11 +18,7 @@ use crate::real::Real;
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn centre<'a, R: Real>(
-    rewards: &[R],
-    groups: impl Into<Layout<'a>>,
-    threads: usize,
-) -> Result<Vec<f64>> {
+pub fn centre<'a, R: Real>(rewards: &[R], groups: impl Into<Layout<'a>>, threads: usize) -> Result<Vec<f64>> {
     score(rewards, groups.into(), &Centre, threads)
 }
 

@@ -123,7 +123,9 @@ fn dealt<R: Real, F: Formula>(
         for (at, hands) in hands.iter_mut().enumerate() {
             let range = part * share + at;
             if range + 1 == ranges {
-                hands.iter_mut().for_each(|(_, values)| values.fill(f64::NAN));
+                for (_, values) in hands {
+                    values.fill(f64::NAN);
+                }
             } else if !settle(&mut table, range * RANGE, hands, formula) {
                 fine.store(false, Ordering::Relaxed);
             }
@@ -165,7 +167,9 @@ impl Deal {
 /// Where each range begins, and where the last ends.
 fn begins(codes: &[u32], ranges: usize) -> Vec<usize> {
     let mut begins = vec![0; ranges + 1];
-    codes.iter().for_each(|&code| begins[range_of(code, ranges) + 1] += 1);
+    for &code in codes {
+        begins[range_of(code, ranges) + 1] += 1;
+    }
     for range in 0..ranges {
         begins[range + 1] += begins[range];
     }
@@ -199,7 +203,9 @@ fn settle<F: Formula>(
     for (&code, &value) in hands.iter().flat_map(|(codes, values)| codes.iter().zip(values.iter())) {
         states[place(code)].spread.push(value);
     }
-    states.iter_mut().for_each(|state| state.about = formula.about(&state.spread));
+    for state in states.iter_mut() {
+        state.about = formula.about(&state.spread);
+    }
     if F::TERMS {
         for (&code, &value) in hands.iter().flat_map(|(codes, values)| codes.iter().zip(values.iter())) {
             let state = &mut states[place(code)];

@@ -80,5 +80,7 @@ fn levels(entropies: &[f64]) -> Vec<f64> {
 fn centre(advantages: &mut [f64]) {
     let present = advantages.iter().copied().filter(|advantage| !advantage.is_nan());
     let mean = sum(present.clone()) / present.count() as f64;
-    advantages.iter_mut().for_each(|advantage| *advantage -= mean);
+    for advantage in advantages {
+        *advantage -= mean;
+    }
 }

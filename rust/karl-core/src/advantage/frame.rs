@@ -75,7 +75,7 @@ impl Line {
         Self { baseline, factor: 1.0, divisor: 1.0 }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(self, reward: f64) -> f64 {
         self.factor * (reward - self.baseline) / self.divisor
     }
@@ -106,7 +106,7 @@ pub(super) trait Formula: Sync {
 }
 
 /// The square of the distance from the mean, which is the second sum of all formulas with a deviation.
-#[inline(always)]
+#[inline]
 pub(super) fn square(reward: f64, about: f64) -> f64 {
     (reward - about) * (reward - about)
 }
@@ -129,7 +129,8 @@ pub(super) fn score<R: Real, F: Formula>(
 /// A row that has a reward and a group has an advantage, unless f64 has no such number.
 pub(super) fn checked<R: Real>(advantages: Vec<f64>, rewards: &[R], layout: Layout<'_>) -> Result<Vec<f64>> {
     check_rewards(rewards)?;
-    let wrong = |row: usize| !advantages[row].is_finite() && !rewards[row].widen().is_nan() && layout.has(row);
+    let wrong =
+        |row: usize| !advantages[row].is_finite() && !rewards[row].widen().is_nan() && layout.has(row);
     match (0..advantages.len()).find(|&row| wrong(row)) {
         Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
         None => Ok(advantages),

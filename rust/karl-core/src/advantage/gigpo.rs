@@ -16,7 +16,7 @@ pub enum Unit {
     /// Each trajectory once, as the paper has it.
     #[default]
     Trajectory,
-    /// Each step once, as ARLArena and verl-agent do by default: longer trajectories weigh more.
+    /// Each step once, as `ARLArena` and verl-agent do by default: longer trajectories weigh more.
     Step,
 }
 
@@ -90,7 +90,7 @@ pub struct Credit {
 /// ```
 ///
 /// A state is shared within a group only. A step whose state no other step of its group begins in has A^S = 0, and so has
-/// a trajectory alone in its group A^E; a trajectory that comes back to a state is compared with itself. ARLArena gives a
+/// a trajectory alone in its group A^E; a trajectory that comes back to a state is compared with itself. `ARLArena` gives a
 /// trajectory alone in its group its raw return. Shapes: see [`Steps`]; results `[U]`. Cost: linear, and one sort.
 /// Reference: Feng et al. 2025, `GiGPO` (arXiv:2505.10978), equations 3 and 5 to 8.
 ///
@@ -107,8 +107,9 @@ pub fn gigpo<R: Real>(steps: Steps<'_, R>, how: Gigpo, threads: usize) -> Result
     let episode = episode(steps, &owner, how, threads)?;
     let anchors = anchors(groups, states, &owner)?;
     let mut step = how.norm.apply(&returns, Layout::from(&anchors), threads)?;
-    for (advantage, (at, value)) in step.iter_mut().zip(returns.iter().enumerate()) {
-        if anchors.code(at).is_none() && !value.is_nan() {
+    for (at, advantage) in step.iter_mut().enumerate() {
+        let alone = states.code(at).is_none() && groups.code(owner[at] as usize).is_some();
+        if alone && !returns[at].is_nan() {
             *advantage = 0.0;
         }
     }
@@ -151,10 +152,11 @@ fn code(groups: &Groups<'_>, row: usize) -> u32 {
 
 /// Steps of one group that begin in one state.
 fn anchors(groups: &Groups<'_>, states: &Groups<'_>, owner: &[u32]) -> Result<Groups<'static>> {
+    let count = i64::try_from(states.len()).unwrap_or(i64::MAX);
     let pair = |(step, &number): (usize, &u32)| {
         let (group, state) = (code(groups, number as usize), code(states, step));
         let none = group == Groups::NONE || state == Groups::NONE;
-        if none { -1 } else { i64::from(group) * states.len() as i64 + i64::from(state) }
+        if none { -1 } else { i64::from(group) * count + i64::from(state) }
     };
     Groups::from_ids(&owner.iter().enumerate().map(pair).collect::<Vec<i64>>())
 }

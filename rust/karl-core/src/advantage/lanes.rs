@@ -41,12 +41,12 @@ pub(super) fn score<R: Real, F: Formula>(
 }
 
 /// The reward of one place in each of the eight groups.
-#[inline(always)]
+#[inline]
 fn place<R: Real>(rewards: &[R], size: usize, at: usize) -> Lane {
     std::array::from_fn(|lane| rewards[lane * size + at].widen())
 }
 
-#[inline(always)]
+#[inline]
 fn spreads<R: Real>(rewards: &[R], size: usize) -> [Spread; WIDTH] {
     let (mut counts, mut min, mut max) = ([0.0; WIDTH], [f64::INFINITY; WIDTH], [f64::NEG_INFINITY; WIDTH]);
     let mut sums = Sums::default();
@@ -69,7 +69,7 @@ fn spreads<R: Real>(rewards: &[R], size: usize) -> [Spread; WIDTH] {
     })
 }
 
-#[inline(always)]
+#[inline]
 fn terms<R: Real, F: Formula>(rewards: &[R], size: usize, abouts: &Lane, formula: &F) -> Lane {
     let mut sums = Sums::default();
     for at in 0..size {
@@ -89,20 +89,18 @@ struct Sums {
 
 impl Sums {
     /// Adds a term to each, as [`Compensated::add`] does; a NaN adds nothing.
-    #[inline(always)]
+    #[inline]
     fn add(&mut self, terms: &Lane) {
-        for lane in 0..WIDTH {
-            let (total, term) = (self.total[lane], terms[lane]);
-            let next = total + term;
-            let large = if total.abs() >= term.abs() { total } else { term };
-            let small = if total.abs() >= term.abs() { term } else { total };
-            let lost = self.lost[lane] + ((large - next) + small);
-            self.total[lane] = if term.is_nan() { total } else { next };
-            self.lost[lane] = if term.is_nan() { self.lost[lane] } else { lost };
+        for ((total, lost), &term) in self.total.iter_mut().zip(&mut self.lost).zip(terms) {
+            let next = *total + term;
+            let large = if total.abs() >= term.abs() { *total } else { term };
+            let small = if total.abs() >= term.abs() { term } else { *total };
+            *lost += if term.is_nan() { 0.0 } else { (large - next) + small };
+            *total = if term.is_nan() { *total } else { next };
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn lane(&self, lane: usize) -> Compensated {
         Compensated::of(self.total[lane], self.lost[lane])
     }

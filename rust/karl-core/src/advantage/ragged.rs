@@ -61,7 +61,10 @@ fn part<R: Real, F: Formula>(
     while group < groups.end {
         let size = offsets.row(group).len();
         let eight = lanes::WIDTH.min(groups.end - group);
-        if eight == lanes::WIDTH && offsets.are_alike(group..group + eight, size) && lanes::SIZES.contains(&size) {
+        if eight == lanes::WIDTH
+            && offsets.are_alike(group..group + eight, size)
+            && lanes::SIZES.contains(&size)
+        {
             let rows = at..at + lanes::WIDTH * size;
             fine &= lanes::score(&rewards[rows.clone()], &mut advantages[rows], size, formula);
             group += eight;
@@ -79,7 +82,9 @@ fn part<R: Real, F: Formula>(
 /// One group.
 fn one<R: Real, F: Formula>(rewards: &[R], advantages: &mut [f64], formula: &F) -> bool {
     let mut spread = Spread::EMPTY;
-    rewards.iter().for_each(|reward| spread.push(reward.widen()));
+    for reward in rewards {
+        spread.push(reward.widen());
+    }
     let about = formula.about(&spread);
     let line = formula.line(&spread, about, terms(rewards, about, formula));
     apply(rewards, advantages, line);

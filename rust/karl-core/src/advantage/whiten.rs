@@ -1,10 +1,10 @@
 //! Mean 0 and variance 1 over all tokens: REINFORCE++.
 
+use super::Layout;
 use super::centre::centre;
 use super::frame::check_rewards;
 use super::returns::discounted_returns;
 use super::whole::Whole;
-use super::Layout;
 use crate::blocks;
 use crate::error::{Error, Result, check_length, check_not_negative};
 use crate::ragged::Offsets;

@@ -18,11 +18,7 @@ pub(super) struct Whole {
 
 impl Whole {
     /// Two passes. A value that is NaN or weighs 0 is left out.
-    pub(super) fn of<R: Real>(
-        values: &[R],
-        weight: impl Fn(usize) -> f64 + Sync,
-        threads: usize,
-    ) -> Self {
+    pub(super) fn of<R: Real>(values: &[R], weight: impl Fn(usize) -> f64 + Sync, threads: usize) -> Self {
         let fold = |term: &(dyn Fn(f64) -> f64 + Sync)| {
             let block = |rows: std::ops::Range<usize>| {
                 let mut sums = Sums::EMPTY;

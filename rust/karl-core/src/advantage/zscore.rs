@@ -91,12 +91,12 @@ pub(super) struct ZScore {
 impl Formula for ZScore {
     const TERMS: bool = true;
 
-    #[inline(always)]
+    #[inline]
     fn term(&self, reward: f64, mean: f64) -> f64 {
         square(reward, mean)
     }
 
-    #[inline(always)]
+    #[inline]
     fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);

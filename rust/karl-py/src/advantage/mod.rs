@@ -155,7 +155,7 @@ pub(crate) fn maxrl<'py>(
 ///
 ///     A_i = r_i - (1 / b) log( (1 / n) sum_j exp(b r_j) )
 ///
-/// exp(b A_i) / n is the Boltzmann target of the group. The baseline lies between the mean (b to 0) and the largest reward.
+/// `exp(b A_i) / n` is the Boltzmann target of the group. The baseline lies between the mean (b to 0) and the largest reward.
 ///
 /// Args:
 ///     rewards, `group_ids`, offsets: as in :func:`centre`.
@@ -255,7 +255,9 @@ pub(crate) fn gdpo<'py>(
     let columns: Vec<_> = rewards.iter().map(|column| reals("rewards", column)).collect::<PyResult<_>>()?;
     if columns.is_empty() || columns.len() != weights.len() {
         let (got, wanted) = (weights.len(), columns.len().max(1));
-        return Err(ArgumentError::new_err(format!("weights has length {got}, wanted {wanted}, one a reward")));
+        return Err(ArgumentError::new_err(format!(
+            "weights has length {got}, wanted {wanted}, one a reward"
+        )));
     }
     let grouping = Grouping::new(group_ids, offsets)?;
     let rows = with_reals!(&columns[0], |values| values.len());

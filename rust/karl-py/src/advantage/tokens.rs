@@ -41,9 +41,7 @@ pub(crate) fn whiten<'py>(
     let mask = mask.map(|mask| flags("mask", mask)).transpose()?;
     let kept = mask.as_ref().map(|mask| mask.as_slice()).transpose()?;
     let how = Whitening { ddof, eps };
-    let out = with_reals!(&values, |values| {
-        compute(py, || advantage::whiten(values, kept, how, threads()))?
-    });
+    let out = with_reals!(&values, |values| compute(py, || advantage::whiten(values, kept, how, threads()))?);
     Ok(out.into_pyarray(py))
 }
 
