@@ -22,38 +22,51 @@ __all__ = [
     "best_at_k",
     "boltzmann",
     "build_facts",
+    "by_convention",
     "centre",
     "check_aggregate",
     "check_clip",
     "check_target",
     "composite",
+    "conventions",
     "coverage",
+    "discounted_returns",
     "distinct_n",
     "draw",
     "draw_priority",
     "draw_var_opt",
     "draw_with_inclusion",
     "effective_number",
+    "ema_baseline",
+    "empg",
     "entropy",
     "ess",
     "evenness",
+    "fixed_baseline",
     "formats",
+    "gdpo",
+    "gigpo",
     "gini",
     "gumbel_keys",
     "inclusion",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "maxrl",
     "mutual_information",
     "ngram_gram",
+    "partition_baseline",
     "pass_at_k",
     "policy_loss",
     "read",
     "redacted",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_baseline",
     "reservoir",
     "reservoir_of",
     "self_bleu",
     "sequence_log_ratio",
+    "shrunk",
     "stream",
     "threshold",
     "token_log_ratio",
@@ -62,6 +75,7 @@ __all__ = [
     "vendi_ngrams",
     "weighted_reservoir",
     "weighted_reservoir_of",
+    "whiten",
     "zscore",
 ]
 
@@ -315,9 +329,86 @@ def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
 
 # advantage
-def centre(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
-def zscore(rewards: Floats, group_ids: Integers, *, ddof: int = 0, eps: float = 1e-6) -> NDArray[np.float64]: ...
-def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
+def centre(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
+def zscore(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    ddof: int = 0,
+    eps: float = 1e-6,
+    scope: str = "group",
+) -> NDArray[np.float64]: ...
+def leave_one_out(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
+def maxrl(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def partition_baseline(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    inverse_temperature: float,
+) -> NDArray[np.float64]: ...
+def shrunk(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    strength: float = 10.0,
+    floor: float = 0.02,
+    min_count: int = 5,
+) -> NDArray[np.float64]: ...
+def gdpo(
+    rewards: Sequence[Reals],
+    weights: Sequence[float],
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    ddof: int = 1,
+    eps: float = 1e-4,
+    batch: bool = True,
+) -> NDArray[np.float64]: ...
+def fixed_baseline(rewards: Reals, *, baseline: float = 0.5, temperature: float = 1.0) -> NDArray[np.float64]: ...
+def ema_baseline(
+    rewards: Reals, group_ids: Integers, *, alpha: float, start: float, ids: Integers, baselines: Floats
+) -> dict[str, Any]: ...
+def whiten(
+    values: Reals, mask: NDArray[np.bool_] | None = None, *, ddof: int = 1, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def reinforce_plus_plus(
+    rewards: Reals, offsets: Integers, *, gamma: float = 1.0, ddof: int = 1, eps: float = 1e-8
+) -> NDArray[np.float64]: ...
+def reinforce_plus_plus_baseline(
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    token_offsets: Integers,
+    ddof: int = 1,
+    eps: float = 1e-8,
+) -> NDArray[np.float64]: ...
+def discounted_returns(rewards: Reals, offsets: Integers, *, gamma: float) -> NDArray[np.float64]: ...
+def gigpo(
+    rewards: Reals, offsets: Integers, group_ids: Integers, state_ids: Integers, how: dict[str, Any]
+) -> dict[str, Any]: ...
+def empg(
+    advantages: Reals,
+    entropies: Floats,
+    offsets: Integers,
+    *,
+    fade: float = 1.0,
+    bonus_fade: float = 1.0,
+    bonus: float = 0.05,
+) -> NDArray[np.float64]: ...
+def conventions() -> list[dict[str, Any]]: ...
+def by_convention(
+    name: str, rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+) -> NDArray[np.float64]: ...
 
 # curriculum
 # diversity

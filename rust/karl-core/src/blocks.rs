@@ -40,6 +40,19 @@ pub(crate) fn in_parts<T: Send>(
     })
 }
 
+/// Runs one piece of work a thread. The calling thread takes the first.
+pub(crate) fn each<T: Send>(pieces: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
+    thread::scope(|scope| {
+        let run = &run;
+        let mut pieces = pieces.into_iter();
+        let first = pieces.next();
+        pieces.for_each(|piece| drop(scope.spawn(move || run(piece))));
+        if let Some(piece) = first {
+            run(piece);
+        }
+    });
+}
+
 /// Fills a column block by block; `one` gets the first row of a block and the block to fill.
 pub(crate) fn fill<T: Send>(column: &mut [T], threads: usize, one: impl Fn(usize, &mut [T]) + Sync) {
     let rows = column.len();
@@ -50,15 +63,7 @@ pub(crate) fn fill<T: Send>(column: &mut [T], threads: usize, one: impl Fn(usize
             one(part * share + block * BLOCK, rows);
         }
     };
-    thread::scope(|scope| {
-        let run = &run;
-        let mut parts = column.chunks_mut(share).enumerate();
-        let first = parts.next();
-        parts.for_each(|(part, rows)| drop(scope.spawn(move || run(part, rows))));
-        if let Some((part, rows)) = first {
-            run(part, rows);
-        }
-    });
+    each(column.chunks_mut(share).enumerate(), |(part, rows)| run(part, rows));
 }
 
 #[cfg(test)]

@@ -91,6 +91,11 @@ impl<'a> Groups<'a> {
         (code != Self::NONE).then_some(code as usize)
     }
 
+    /// The code of each row.
+    pub(crate) fn codes(&self) -> &[u32] {
+        &self.codes
+    }
+
     /// Folds the rows of each group, in row order, into its state: `step` gets the state, the group and the row.
     ///
     /// Every thread reads all codes and takes the rows of its range of groups, so that no state is shared and a

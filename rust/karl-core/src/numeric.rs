@@ -16,6 +16,14 @@ pub struct Compensated {
 }
 
 impl Compensated {
+    /// The sum of no terms.
+    pub const ZERO: Self = Self { total: 0.0, lost: 0.0 };
+
+    /// The state of a sum that was added up elsewhere.
+    pub(crate) const fn of(total: f64, lost: f64) -> Self {
+        Self { total, lost }
+    }
+
     /// Adds one term.
     pub fn add(&mut self, term: f64) {
         let next = self.total + term;

@@ -75,7 +75,13 @@ impl<'a> Offsets<'a> {
         (0..self.len()).map(|row| self.row(row))
     }
 
-    fn begin(&self, row: usize) -> usize {
+    /// Whether each of these rows has `size` values.
+    pub(crate) fn are_alike(&self, mut rows: Range<usize>, size: usize) -> bool {
+        rows.all(|row| self.row(row).len() == size)
+    }
+
+    /// Where a row begins; where the last ends, for one more.
+    pub(crate) fn begin(&self, row: usize) -> usize {
         place(self.0[row])
     }
 }

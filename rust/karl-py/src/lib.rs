@@ -32,7 +32,15 @@ mod target;
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::advantage::{centre, leave_one_out, zscore};
+    use super::advantage::convention::{by_convention, conventions};
+    #[pymodule_export]
+    use super::advantage::running::{ema_baseline, fixed_baseline};
+    #[pymodule_export]
+    use super::advantage::steps::{discounted_returns, empg, gigpo};
+    #[pymodule_export]
+    use super::advantage::tokens::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
+    #[pymodule_export]
+    use super::advantage::{centre, gdpo, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
     #[pymodule_export]
     use super::built::build_facts;
     #[pymodule_export]

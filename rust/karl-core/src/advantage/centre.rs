@@ -1,8 +1,9 @@
 //! The reward less its group's mean.
 
-use super::{Grouped, check, fit, spreads, within_groups};
+use super::Layout;
+use super::frame::{Formula, Line, Spread, score};
 use crate::error::Result;
-use crate::group::Groups;
+use crate::real::Real;
 
 /// Centred advantage within each group.
 ///
@@ -17,15 +18,14 @@ use crate::group::Groups;
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn centre(rewards: &[f64], groups: &Groups, threads: usize) -> Result<Vec<f64>> {
-    check(rewards, groups)?;
-    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads })
+pub fn centre<'a, R: Real>(rewards: &[R], groups: impl Into<Layout<'a>>, threads: usize) -> Result<Vec<f64>> {
+    score(rewards, groups.into(), &Centre, threads)
 }
 
-pub(super) fn within(grouped: Grouped<'_, '_>) -> Result<Vec<f64>> {
-    let fits = fit(grouped.spreads, |_, spread| {
-        let mean = spread.mean();
-        move |reward| reward - mean
-    });
-    within_groups(grouped, &fits)
+pub(super) struct Centre;
+
+impl Formula for Centre {
+    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+        if group.is_constant() { Line::zero(group) } else { Line::less(mean) }
+    }
 }

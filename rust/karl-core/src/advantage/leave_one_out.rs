@@ -1,8 +1,9 @@
 //! The reward less the mean of the others.
 
-use super::{Grouped, check, fit, spreads, within_groups};
+use super::Layout;
+use super::frame::{Formula, Line, Spread, score};
 use crate::error::Result;
-use crate::group::Groups;
+use crate::real::Real;
 
 /// Leave-one-out advantage within each group.
 ///
@@ -19,15 +20,21 @@ use crate::group::Groups;
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn leave_one_out(rewards: &[f64], groups: &Groups, threads: usize) -> Result<Vec<f64>> {
-    check(rewards, groups)?;
-    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads })
+pub fn leave_one_out<'a, R: Real>(
+    rewards: &[R],
+    groups: impl Into<Layout<'a>>,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    score(rewards, groups.into(), &LeaveOneOut, threads)
 }
 
-pub(super) fn within(grouped: Grouped<'_, '_>) -> Result<Vec<f64>> {
-    let fits = fit(grouped.spreads, |_, spread| {
-        let (mean, count) = (spread.mean(), f64::from(spread.count));
-        move |reward| count / (count - 1.0) * (reward - mean)
-    });
-    within_groups(grouped, &fits)
+pub(super) struct LeaveOneOut;
+
+impl Formula for LeaveOneOut {
+    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+        if group.is_constant() {
+            return Line::zero(group);
+        }
+        Line { factor: group.size() / (group.size() - 1.0), ..Line::less(mean) }
+    }
 }

@@ -7,6 +7,22 @@
 //! | [`Score::ZScore`] | `(r_i - mean) / (std + eps)` | [`zscore()`] |
 //! | [`Score::LeaveOneOut`] | `r_i - mean of the others` | [`leave_one_out()`] |
 //!
+//! Beside the points of that axis:
+//!
+//! | function | formula |
+//! |---|---|
+//! | [`zscore_over`] | the deviation, or mean and deviation, over all rows |
+//! | [`maxrl()`] | `(r_i - mean) / (mean + eps)` |
+//! | [`Gdpo`] | several rewards, each a z-score before they are added |
+//! | [`shrunk()`] | a baseline between the group's mean and the mean of all |
+//! | [`partition_baseline`] | `r_i - (1/b) log mean exp(b r)` |
+//! | [`fixed_baseline`], [`ema_baseline`] | a number; a running mean in the order given |
+//! | [`whiten()`], [`reinforce_plus_plus`], [`reinforce_plus_plus_baseline`] | over all tokens |
+//! | [`discounted_returns`], [`gigpo()`], [`empg()`] | steps of trajectories |
+//! | [`Convention`] | what a trainer does, defects included |
+//!
+//! Groups come as codes in any order, or end to end ([`Layout`]); rewards are f64 or f32, sums always f64.
+//!
 //! Laws of the three group scores, each with a test:
 //!
 //! - the advantages of a group add up to zero;
@@ -21,20 +37,52 @@
 //!
 //! Sums fold the members of a group in row order.
 
+mod baseline;
 mod centre;
+mod coded;
+mod convention;
+mod empg;
+mod frame;
+mod gdpo;
+mod gigpo;
+mod lanes;
+mod layout;
 mod leave_one_out;
+mod maxrl;
+mod partition;
+mod ragged;
+mod returns;
+mod shrunk;
+mod whiten;
+mod whole;
 mod zscore;
 
+pub use baseline::{Ema, ema_baseline, fixed_baseline};
 pub use centre::centre;
+pub use convention::{CONVENTIONS, Convention, Missing, Singleton};
+pub use empg::{Empg, empg};
+pub use gdpo::Gdpo;
+pub use gigpo::{Credit, Gigpo, Norm, Steps, Unit, gigpo};
+pub use layout::Layout;
 pub use leave_one_out::leave_one_out;
-pub use zscore::zscore;
+pub use maxrl::maxrl;
+pub use partition::partition_baseline;
+pub use returns::discounted_returns;
+pub use shrunk::{Shrunk, shrunk};
+pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
+pub use zscore::{Extent, zscore, zscore_over};
+
+pub(crate) use coded::spreads;
+pub(crate) use frame::Spread;
 
 use std::borrow::Cow;
 
-use crate::blocks;
-use crate::error::{Error, Result, check_length, check_not_infinite};
+use crate::error::{Result, check_not_negative};
 use crate::group::Groups;
-use crate::numeric::Compensated;
+use centre::Centre;
+use frame::{Formula, check_rewards, checked, score};
+use leave_one_out::LeaveOneOut;
+use zscore::ZScore;
 
 /// The axis: how a reward becomes the score that is tempered into a weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,18 +109,26 @@ impl Score {
     /// [`Error::NotFinite`] for an infinite reward or a result beyond f64; [`Error::Length`] where rewards and
     /// groups differ in rows; [`Error::Negative`] for a negative `eps`.
     pub fn apply<'a>(&self, rewards: &'a [f64], groups: &Groups, threads: usize) -> Result<Cow<'a, [f64]>> {
-        check(rewards, groups)?;
-        let spreads = if self.needs_groups() { spreads(rewards, groups, threads) } else { Vec::new() };
-        self.within(Grouped { rewards, groups, spreads: &spreads, threads })
+        let layout = Layout::from(groups);
+        layout.check("rewards", rewards.len())?;
+        match *self {
+            Self::Raw => check_rewards(rewards).map(|()| Cow::Borrowed(rewards)),
+            Self::Centre => score(rewards, layout, &Centre, threads).map(Cow::Owned),
+            Self::ZScore { ddof, eps } => zscore(rewards, layout, ddof, eps, threads).map(Cow::Owned),
+            Self::LeaveOneOut => score(rewards, layout, &LeaveOneOut, threads).map(Cow::Owned),
+        }
     }
 
     /// The same where the spread of each group is known.
     pub(crate) fn within<'a>(&self, grouped: Grouped<'a, '_>) -> Result<Cow<'a, [f64]>> {
         match *self {
             Self::Raw => Ok(Cow::Borrowed(grouped.rewards)),
-            Self::Centre => centre::within(grouped).map(Cow::Owned),
-            Self::ZScore { ddof, eps } => zscore::within(grouped, ddof, eps).map(Cow::Owned),
-            Self::LeaveOneOut => leave_one_out::within(grouped).map(Cow::Owned),
+            Self::Centre => grouped.score(&Centre).map(Cow::Owned),
+            Self::ZScore { ddof, eps } => {
+                check_not_negative("eps", eps)?;
+                grouped.score(&ZScore { ddof, eps }).map(Cow::Owned)
+            }
+            Self::LeaveOneOut => grouped.score(&LeaveOneOut).map(Cow::Owned),
         }
     }
 
@@ -94,44 +150,6 @@ impl Score {
     }
 }
 
-/// The present rewards of a group, seen one after another in row order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spread {
-    /// How many.
-    pub(crate) count: u32,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-    total: Compensated,
-}
-
-impl Spread {
-    pub(crate) fn push(&mut self, reward: f64) {
-        if !reward.is_nan() {
-            self.count += 1;
-            self.min = self.min.min(reward);
-            self.max = self.max.max(reward);
-            self.total.add(reward);
-        }
-    }
-
-    /// Whether all are equal; true for one and for none.
-    pub(crate) fn is_constant(&self) -> bool {
-        self.min >= self.max || self.count == 0
-    }
-
-    /// Their mean. A group of 1e308s overflows to infinity, which `check_advantages` then reports.
-    fn mean(&self) -> f64 {
-        self.total.value() / f64::from(self.count)
-    }
-}
-
-/// The spread of each group.
-pub(crate) fn spreads(rewards: &[f64], groups: &Groups, threads: usize) -> Vec<Spread> {
-    let empty =
-        Spread { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::default() };
-    groups.fold(threads, empty, |spread, _, row| spread.push(rewards[row]))
-}
-
 /// Rewards, the group of each, and the spread of each group.
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<'a, 'g> {
@@ -141,43 +159,10 @@ pub(crate) struct Grouped<'a, 'g> {
     pub(crate) threads: usize,
 }
 
-/// The frame the group scores share: everything but the formula.
-///
-/// `fits` holds, for each group with two or more present rewards that are not all equal, the map from a reward to its
-/// advantage. Cost: one pass.
-fn within_groups<A: Fn(f64) -> f64 + Sync>(
-    Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>,
-    fits: &[Option<A>],
-) -> Result<Vec<f64>> {
-    let advantage = |row: usize| match groups.code(row).map(|group| &fits[group]) {
-        Some(None) if !rewards[row].is_nan() => 0.0,
-        Some(Some(advantage)) => advantage(rewards[row]),
-        _ => f64::NAN,
-    };
-    let mut advantages = vec![0.0; rewards.len()];
-    blocks::fill(&mut advantages, threads, |first, block| {
-        block.iter_mut().zip(first..).for_each(|(value, row)| *value = advantage(row));
-    });
-    check_advantages(&advantages, rewards, groups).map(|()| advantages)
-}
-
-/// One fit for each group whose rewards differ.
-fn fit<A>(spreads: &[Spread], one: impl Fn(usize, &Spread) -> A) -> Vec<Option<A>> {
-    let fit = |(group, spread): (usize, &Spread)| (!spread.is_constant()).then(|| one(group, spread));
-    spreads.iter().enumerate().map(fit).collect()
-}
-
-fn check(rewards: &[f64], groups: &Groups) -> Result<()> {
-    check_length("rewards", rewards.len(), groups.rows())?;
-    check_not_infinite("reward", rewards)
-}
-
-/// A row that has a reward and a group has an advantage, unless f64 has no such number.
-fn check_advantages(advantages: &[f64], rewards: &[f64], groups: &Groups) -> Result<()> {
-    let wrong =
-        |row: usize| !advantages[row].is_finite() && !rewards[row].is_nan() && groups.code(row).is_some();
-    match (0..advantages.len()).find(|&row| wrong(row)) {
-        Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
-        None => Ok(()),
+impl Grouped<'_, '_> {
+    fn score<F: Formula>(self, formula: &F) -> Result<Vec<f64>> {
+        let Self { rewards, groups, spreads, threads } = self;
+        let (advantages, fine) = coded::with_spreads(rewards, groups, spreads, formula, threads);
+        if fine { Ok(advantages) } else { checked(advantages, rewards, groups.into()) }
     }
 }

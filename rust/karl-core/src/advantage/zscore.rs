@@ -1,9 +1,10 @@
-//! Centred, and divided by the group's standard deviation.
+//! Centred, and divided by a standard deviation.
 
-use super::{Grouped, Spread, check, fit, spreads, within_groups};
+use super::Layout;
+use super::frame::{Formula, Line, Spread, check_rewards, score, square};
+use super::whole::Whole;
 use crate::error::{Result, check_not_negative};
-use crate::group::Groups;
-use crate::numeric::Compensated;
+use crate::real::Real;
 
 /// Centred, unit-variance advantage within each group.
 ///
@@ -23,31 +24,110 @@ use crate::numeric::Compensated;
 /// formula does not have: rewards beyond 1e150, rewards apart by less than 1e-150 with `eps = 0`, `n <= ddof`
 /// in a group of two or more. [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
-pub fn zscore(rewards: &[f64], groups: &Groups, ddof: u8, eps: f64, threads: usize) -> Result<Vec<f64>> {
-    check(rewards, groups)?;
-    within(Grouped { rewards, groups, spreads: &spreads(rewards, groups, threads), threads }, ddof, eps)
-}
-
-pub(super) fn within(grouped: Grouped<'_, '_>, ddof: u8, eps: f64) -> Result<Vec<f64>> {
+pub fn zscore<'a, R: Real>(
+    rewards: &[R],
+    groups: impl Into<Layout<'a>>,
+    ddof: u8,
+    eps: f64,
+    threads: usize,
+) -> Result<Vec<f64>> {
     check_not_negative("eps", eps)?;
-    let means: Vec<f64> = grouped.spreads.iter().map(Spread::mean).collect();
-    let squares = squares(grouped, &means);
-    let fits = fit(grouped.spreads, |group, spread| {
-        let (mean, freedom) = (means[group], f64::from(spread.count) - f64::from(ddof));
-        let variance = if freedom > 0.0 { squares[group].value() / freedom } else { f64::NAN };
-        // An overflown deviation would divide every advantage down to a false 0.
-        let divisor = if variance.is_finite() { variance.sqrt() + eps } else { f64::NAN };
-        move |reward| (reward - mean) / divisor
-    });
-    within_groups(grouped, &fits)
+    score(rewards, groups.into(), &ZScore { ddof, eps }, threads)
 }
 
-/// The squared deviations of each group, in row order.
-fn squares(Grouped { rewards, groups, threads, .. }: Grouped<'_, '_>, means: &[f64]) -> Vec<Compensated> {
-    groups.fold(threads, Compensated::default(), |total, group, row| {
-        let deviation = rewards[row] - means[group];
-        if !deviation.is_nan() {
-            total.add(deviation * deviation);
+/// What the deviation that divides is taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// The group; so is the mean.
+    #[default]
+    Group,
+    /// All rows that have a reward and a group; the mean is the group's (TRL's `scale_rewards="batch"`).
+    Batch,
+    /// All rows that have a reward and a group, and the mean too.
+    Global,
+}
+
+/// As [`zscore()`], with the deviation over what `extent` says.
+///
+/// ```text
+/// batch    A_i = (r_i - mean_g) / (std + eps)
+/// global   A_i = (r_i - mean)   / (std + eps)
+/// ```
+///
+/// Of a batch, a group whose rewards are all equal keeps advantage exactly 0; of the whole it does not, for its
+/// mean may lie beside the mean of all: there only rewards that are all equal, of whatever group, have advantage 0.
+/// Sums over all rows fold blocks of rows in their order, for any number of threads. Cost: two more passes.
+/// References: as [`zscore()`]; Hu et al. 2025, REINFORCE++ (arXiv:2501.03262) for a deviation over the batch.
+///
+/// # Errors
+/// As [`zscore()`].
+pub fn zscore_over<'a, R: Real>(
+    rewards: &[R],
+    groups: impl Into<Layout<'a>>,
+    extent: Extent,
+    (ddof, eps): (u8, f64),
+    threads: usize,
+) -> Result<Vec<f64>> {
+    check_not_negative("eps", eps)?;
+    let layout = groups.into();
+    layout.check("rewards", rewards.len())?;
+    if extent == Extent::Group {
+        return score(rewards, layout, &ZScore { ddof, eps }, threads);
+    }
+    check_rewards(rewards)?;
+    let whole = Whole::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
+    let divisor = whole.deviation(ddof) + eps;
+    match extent {
+        Extent::Global => score(rewards, layout, &Global { whole, divisor }, threads),
+        _ => score(rewards, layout, &Batch { divisor }, threads),
+    }
+}
+
+pub(super) struct ZScore {
+    pub(super) ddof: u8,
+    pub(super) eps: f64,
+}
+
+impl Formula for ZScore {
+    const TERMS: bool = true;
+
+    #[inline]
+    fn term(&self, reward: f64, mean: f64) -> f64 {
+        square(reward, mean)
+    }
+
+    #[inline]
+    fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
+        if group.is_constant() {
+            return Line::zero(group);
         }
-    })
+        Line { divisor: group.deviation(squares, self.ddof) + self.eps, ..Line::less(mean) }
+    }
+}
+
+struct Batch {
+    divisor: f64,
+}
+
+impl Formula for Batch {
+    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+        if group.is_constant() {
+            return Line::zero(group);
+        }
+        Line { divisor: self.divisor, ..Line::less(mean) }
+    }
+}
+
+struct Global {
+    whole: Whole,
+    divisor: f64,
+}
+
+impl Formula for Global {
+    fn line(&self, group: &Spread, _mean: f64, _terms: f64) -> Line {
+        if self.whole.is_constant() {
+            return Line::zero(group);
+        }
+        Line { divisor: self.divisor, ..Line::less(self.whole.mean) }
+    }
 }

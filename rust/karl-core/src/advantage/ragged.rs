@@ -1,0 +1,108 @@
+//! Groups end to end: no codes and no table, each group is read where it lies.
+//!
+//! Eight neighbouring groups of one size are folded side by side, a lane a group. Every group's sums fold its own rows in
+//! row order whether it has a lane or not, so both give the same bits.
+
+use std::ops::Range;
+
+use super::frame::{Formula, Line, Spread};
+use super::lanes;
+use crate::blocks::{ALONE, each};
+use crate::numeric::Compensated;
+use crate::ragged::Offsets;
+use crate::real::Real;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Cuts rows and the column they fill into one piece a thread, at borders of rows.
+pub(super) fn cut<'a>(
+    offsets: Offsets<'_>,
+    column: &'a mut [f64],
+    threads: usize,
+) -> Vec<(Range<usize>, &'a mut [f64])> {
+    let parts = if column.len() < ALONE { 1 } else { threads.clamp(1, offsets.len().max(1)) };
+    let mut rest = column;
+    let mut pieces = Vec::with_capacity(parts);
+    for part in 0..parts {
+        let rows = offsets.len() * part / parts..offsets.len() * (part + 1) / parts;
+        let values = offsets.begin(rows.end) - offsets.begin(rows.start);
+        let (piece, after) = rest.split_at_mut(values);
+        pieces.push((rows, piece));
+        rest = after;
+    }
+    pieces
+}
+
+/// The advantages, and whether all of them are finite.
+pub(super) fn score<R: Real, F: Formula>(
+    rewards: &[R],
+    offsets: Offsets<'_>,
+    formula: &F,
+    threads: usize,
+) -> (Vec<f64>, bool) {
+    let mut advantages = vec![0.0; rewards.len()];
+    let fine = AtomicBool::new(true);
+    each(cut(offsets, &mut advantages, threads), |(groups, piece)| {
+        if !part(&rewards[offsets.begin(groups.start)..], offsets, groups, piece, formula) {
+            fine.store(false, Ordering::Relaxed);
+        }
+    });
+    (advantages, fine.into_inner())
+}
+
+/// The groups of one thread; `rewards` and `advantages` begin at the first of them.
+fn part<R: Real, F: Formula>(
+    rewards: &[R],
+    offsets: Offsets<'_>,
+    groups: Range<usize>,
+    advantages: &mut [f64],
+    formula: &F,
+) -> bool {
+    let (mut fine, mut group, mut at) = (true, groups.start, 0);
+    while group < groups.end {
+        let size = offsets.row(group).len();
+        let eight = lanes::WIDTH.min(groups.end - group);
+        if eight == lanes::WIDTH
+            && offsets.are_alike(group..group + eight, size)
+            && lanes::SIZES.contains(&size)
+        {
+            let rows = at..at + lanes::WIDTH * size;
+            fine &= lanes::score(&rewards[rows.clone()], &mut advantages[rows], size, formula);
+            group += eight;
+            at += eight * size;
+        } else {
+            let rows = at..at + size;
+            fine &= one(&rewards[rows.clone()], &mut advantages[rows], formula);
+            group += 1;
+            at += size;
+        }
+    }
+    fine
+}
+
+/// One group.
+fn one<R: Real, F: Formula>(rewards: &[R], advantages: &mut [f64], formula: &F) -> bool {
+    let mut spread = Spread::EMPTY;
+    for reward in rewards {
+        spread.push(reward.widen());
+    }
+    let about = formula.about(&spread);
+    let line = formula.line(&spread, about, terms(rewards, about, formula));
+    apply(rewards, advantages, line);
+    line.fits(&spread)
+}
+
+fn terms<R: Real, F: Formula>(rewards: &[R], about: f64, formula: &F) -> f64 {
+    let mut total = Compensated::ZERO;
+    if F::TERMS {
+        for reward in rewards.iter().map(|reward| reward.widen()).filter(|reward| !reward.is_nan()) {
+            total.add(formula.term(reward, about));
+        }
+    }
+    total.value()
+}
+
+fn apply<R: Real>(rewards: &[R], advantages: &mut [f64], line: Line) {
+    for (advantage, reward) in advantages.iter_mut().zip(rewards) {
+        *advantage = line.at(reward.widen());
+    }
+}

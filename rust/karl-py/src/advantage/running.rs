@@ -1,0 +1,76 @@
+//! Bindings of the baselines that do not come from the rewards they are taken off.
+
+use karl_core::advantage::{self, Ema};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+use super::Scores;
+use crate::array::{Column, column, reals, with_reals};
+use crate::enter::compute;
+
+/// Reward less a number.
+///
+///     A_i = (r_i - baseline) / temperature
+///
+/// Args:
+///     rewards: float64 or float32, an array of `NumPy` or an Arrow column; NaN or null is missing. [B]
+///     baseline: the number; 0.5 is that of karl 1.0.0.
+///     temperature: what the difference is divided by, above 0.
+///
+/// Returns:
+///     The advantages; NaN where the reward is missing. [B]
+///
+/// Raises:
+///     `ArgumentError`: an infinite reward, a baseline that is not finite, or a temperature that is not above 0.
+///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied.
+///
+/// Reference: karl 1.0.0, ``reward_engine.compute_advantage``.
+#[pyfunction]
+#[pyo3(signature = (rewards, *, baseline=0.5, temperature=1.0))]
+pub(crate) fn fixed_baseline<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    baseline: f64,
+    temperature: f64,
+) -> PyResult<Scores<'py>> {
+    let rewards = reals("rewards", rewards)?;
+    let out = with_reals!(&rewards, |values| {
+        compute(py, || advantage::fixed_baseline(values, baseline, temperature))?
+    });
+    Ok(out.into_pyarray(py))
+}
+
+/// What `ema_baseline` found, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct Running<'py> {
+    advantages: Scores<'py>,
+    ids: Bound<'py, PyArray1<i64>>,
+    baselines: Scores<'py>,
+}
+
+/// Reward less a running mean of the rewards of its group before it.
+#[pyfunction]
+#[pyo3(signature = (rewards, group_ids, *, alpha, start, ids, baselines))]
+pub(crate) fn ema_baseline<'py>(
+    py: Python<'py>,
+    rewards: &Bound<'py, PyAny>,
+    group_ids: &Bound<'py, PyAny>,
+    alpha: f64,
+    start: f64,
+    ids: &Bound<'py, PyAny>,
+    baselines: &Bound<'py, PyAny>,
+) -> PyResult<Running<'py>> {
+    let (rewards, groups) = (reals("rewards", rewards)?, column::<i64>("group_ids", group_ids)?);
+    let ids: Column<'_, i64> = column("ids", ids)?;
+    let baselines: Column<'_, f64> = column("baselines", baselines)?;
+    let state = Ema { ids: ids.as_slice()?.to_vec(), baselines: baselines.as_slice()?.to_vec() };
+    let groups = groups.as_slice()?;
+    let (advantages, state) = with_reals!(&rewards, |values| {
+        compute(py, || advantage::ema_baseline(values, groups, (alpha, start), state))?
+    });
+    Ok(Running {
+        advantages: advantages.into_pyarray(py),
+        ids: state.ids.into_pyarray(py),
+        baselines: state.baselines.into_pyarray(py),
+    })
+}
