@@ -1,12 +1,12 @@
 """Types of the extension module; held against the built module by ``mypy.stubtest``."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, final, type_check_only
+from typing import Any, ClassVar, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers
+from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [
     "DEBUG",
@@ -14,7 +14,9 @@ __all__ = [
     "Draft",
     "Export",
     "Log",
+    "LogSumExp",
     "Selection",
+    "awr_weights",
     "boltzmann",
     "build_facts",
     "centre",
@@ -24,14 +26,24 @@ __all__ = [
     "ess",
     "formats",
     "gumbel_keys",
+    "kl_categorical",
+    "kl_categorical_gradient",
+    "kl_estimate",
+    "kl_gradient",
+    "kl_in_reward",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "log_sum_exp_by",
     "read",
     "redacted",
+    "regression_intercept",
     "reservoir",
+    "rwr_weights",
+    "soft_value",
     "stream",
     "top",
+    "tpo_target",
     "uniforms",
     "weighted_reservoir",
     "zscore",
@@ -285,29 +297,110 @@ def stream(
 def formats() -> list[tuple[str, str]]: ...
 def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
+
 # advantage
 def centre(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
 def zscore(rewards: Floats, group_ids: Integers, *, ddof: int = 0, eps: float = 1e-6) -> NDArray[np.float64]: ...
 def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
+
 # curriculum
 # diversity
 # filter
 # kl
+def kl_estimate(
+    logp: Reals,
+    logp_ref: Reals,
+    *,
+    estimator: str,
+    logp_old: Reals | None = None,
+) -> NDArray[Any]: ...
+def kl_gradient(
+    logp: Reals,
+    logp_ref: Reals,
+    *,
+    estimator: str,
+    logp_old: Reals | None = None,
+    through_ratio: bool = False,
+) -> NDArray[Any]: ...
+def kl_in_reward(
+    rewards: Reals,
+    logp: Reals,
+    logp_ref: Reals,
+    offsets: Integers,
+    *,
+    kl_coef: float,
+) -> NDArray[np.float64]: ...
+def kl_categorical(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[np.float64]: ...
+def kl_categorical_gradient(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[Any]: ...
+
 # ratio
 # replay
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
+
 # target
-def log_sum_exp(values: Floats) -> float: ...
-def log_mean_exp(values: Floats) -> float: ...
-def ess(log_weights: Floats) -> float: ...
+def log_sum_exp(values: Reals) -> float: ...
+def log_mean_exp(values: Reals) -> float: ...
+def ess(log_weights: Reals) -> float: ...
+def log_sum_exp_by(
+    values: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+) -> NDArray[np.float64]: ...
+
+@final
+class LogSumExp:
+    def __new__(cls) -> LogSumExp: ...
+    def update(self, values: Reals) -> None: ...
+    def merge(self, other: LogSumExp) -> None: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def count(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> LogSumExp: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+def soft_value(rewards: Reals, group_ids: Integers, *, temperature: float) -> NDArray[np.float64]: ...
+def regression_intercept(
+    rewards: Reals,
+    log_ratio: Reals,
+    group_ids: Integers,
+    *,
+    temperature: float,
+) -> NDArray[np.float64]: ...
+def awr_weights(
+    advantages: Reals,
+    *,
+    temperature: float,
+    clip: float | None = 20.0,
+    normalised: bool = False,
+) -> NDArray[np.float64]: ...
+def rwr_weights(rewards: Reals, *, inverse_temperature: float) -> NDArray[np.float64]: ...
+def tpo_target(
+    logp_old: Reals,
+    rewards: Reals,
+    group_ids: Integers,
+    *,
+    temperature: float = 1.0,
+    anchored: bool = True,
+) -> NDArray[np.float64]: ...
 def boltzmann(
     scores: Floats,
     scope_ids: Integers | None = None,
     *,
     ess: float | None = None,
     inverse_temperature: float | None = None,
+    kl: float | None = None,
 ) -> dict[str, Any]: ...
+
 # sample
 def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Floats, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...

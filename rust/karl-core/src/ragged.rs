@@ -39,6 +39,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The number of rows.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() - 1
@@ -57,6 +58,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The places of the values of a row.
+    #[inline]
     #[must_use]
     pub fn row(&self, row: usize) -> Range<usize> {
         self.begin(row)..self.begin(row + 1)
@@ -68,6 +70,7 @@ impl<'a> Offsets<'a> {
         (0..self.len()).map(|row| self.row(row))
     }
 
+    #[inline]
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -15,8 +15,9 @@ mod built;
 mod draft;
 mod enter;
 mod error;
+mod kl;
 mod log;
-mod numeric;
+mod partition;
 mod reward;
 mod rng;
 mod sample;
@@ -34,9 +35,11 @@ mod _core {
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]
+    use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
+    #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
-    use super::numeric::{ess, log_mean_exp, log_sum_exp};
+    use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
     use super::reward::composite;
     #[pymodule_export]
@@ -48,7 +51,7 @@ mod _core {
     #[pymodule_export]
     use super::stream::stream;
     #[pymodule_export]
-    use super::target::boltzmann;
+    use super::target::{awr_weights, boltzmann, regression_intercept, rwr_weights, soft_value, tpo_target};
 
     /// The version of the crates and of the package.
     #[pymodule_export]
