@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict, final, type_check_only
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +17,12 @@ __all__ = [
     "Draft",
     "Export",
     "Log",
+    "LogSumExp",
     "Moments",
     "Selection",
     "Top",
     "VarOpt",
+    "awr_weights",
     "best_at_k",
     "boltzmann",
     "build_facts",
@@ -49,9 +53,15 @@ __all__ = [
     "gini",
     "gumbel_keys",
     "inclusion",
+    "kl_categorical",
+    "kl_categorical_gradient",
+    "kl_estimate",
+    "kl_gradient",
+    "kl_in_reward",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "log_sum_exp_by",
     "maxrl",
     "mutual_information",
     "ngram_gram",
@@ -60,17 +70,21 @@ __all__ = [
     "policy_loss",
     "read",
     "redacted",
+    "regression_intercept",
     "reinforce_plus_plus",
     "reinforce_plus_plus_baseline",
     "reservoir",
     "reservoir_of",
+    "rwr_weights",
     "self_bleu",
     "sequence_log_ratio",
     "shrunk",
+    "soft_value",
     "stream",
     "threshold",
     "token_log_ratio",
     "top",
+    "tpo_target",
     "uniforms",
     "vendi_ngrams",
     "weighted_reservoir",
@@ -427,6 +441,32 @@ def mutual_information(inputs: Integers, outputs: Integers) -> dict[str, Any]: .
 
 # filter
 # kl
+def kl_estimate(
+    logp: Reals,
+    logp_ref: Reals,
+    *,
+    estimator: str,
+    logp_old: Reals | None = None,
+) -> NDArray[Any]: ...
+def kl_gradient(
+    logp: Reals,
+    logp_ref: Reals,
+    *,
+    estimator: str,
+    logp_old: Reals | None = None,
+    through_ratio: bool = False,
+) -> NDArray[Any]: ...
+def kl_in_reward(
+    rewards: Reals,
+    logp: Reals,
+    logp_ref: Reals,
+    offsets: Integers,
+    *,
+    kl_coef: float,
+) -> NDArray[np.float64]: ...
+def kl_categorical(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[np.float64]: ...
+def kl_categorical_gradient(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[Any]: ...
+
 # ratio
 def token_log_ratio(
     logp: Reals, logp_old: Reals, *, mask: NDArray[np.bool_] | None = None
@@ -461,15 +501,66 @@ def policy_loss(
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
 
 # target
-def log_sum_exp(values: Floats) -> float: ...
-def log_mean_exp(values: Floats) -> float: ...
-def ess(log_weights: Floats) -> float: ...
+def log_sum_exp(values: Reals) -> float: ...
+def log_mean_exp(values: Reals) -> float: ...
+def ess(log_weights: Reals) -> float: ...
+def log_sum_exp_by(
+    values: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+) -> NDArray[np.float64]: ...
+
+@final
+class LogSumExp:
+    def __new__(cls) -> LogSumExp: ...
+    def update(self, values: Reals) -> None: ...
+    def merge(self, other: LogSumExp) -> None: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def count(self) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> LogSumExp: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+def soft_value(rewards: Reals, group_ids: Integers, *, temperature: float) -> NDArray[np.float64]: ...
+def regression_intercept(
+    rewards: Reals,
+    log_ratio: Reals,
+    group_ids: Integers,
+    *,
+    temperature: float,
+) -> NDArray[np.float64]: ...
+def awr_weights(
+    advantages: Reals,
+    *,
+    temperature: float,
+    clip: float | None = 20.0,
+    normalised: bool = False,
+) -> NDArray[np.float64]: ...
+def rwr_weights(rewards: Reals, *, inverse_temperature: float) -> NDArray[np.float64]: ...
+def tpo_target(
+    logp_old: Reals,
+    rewards: Reals,
+    group_ids: Integers,
+    *,
+    temperature: float = 1.0,
+    anchored: bool = True,
+) -> NDArray[np.float64]: ...
 def boltzmann(
     scores: Floats,
     scope_ids: Integers | None = None,
     *,
     ess: float | None = None,
     inverse_temperature: float | None = None,
+    kl: float | None = None,
 ) -> dict[str, Any]: ...
 
 # sample

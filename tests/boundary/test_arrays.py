@@ -27,7 +27,6 @@ CALLS: list[Any] = [
     pytest.param(lambda a: karl_fast.composite([F, a], [1.0, 1.0]), "component", F, id="composite-component"),
     pytest.param(karl_fast.log_sum_exp, "values", F, id="log_sum_exp-values"),
     pytest.param(karl_fast.log_mean_exp, "values", F, id="log_mean_exp-values"),
-    pytest.param(karl_fast.ess, "log_weights", F, id="ess-log_weights"),
     pytest.param(karl_fast.boltzmann, "scores", F, id="boltzmann-scores"),
     pytest.param(lambda a: karl_fast.boltzmann(F, a), "scope_ids", G, id="boltzmann-scope_ids"),
     pytest.param(lambda a: karl_fast.draw(a, 2), "log_weights", F, id="draw-log_weights"),
@@ -52,8 +51,8 @@ OTHER = {
 
 
 def wanted_by(name: str, right: Any) -> str:
-    """What a refusal says was wanted: rewards may be single."""
-    return "float32 or float64" if name == "rewards" else str(right.dtype)
+    """What a refusal says was wanted: rewards and values may be single."""
+    return "float32 or float64" if name in ("rewards", "values") else str(right.dtype)
 
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)

@@ -18,7 +18,7 @@ import pytest
 
 import karl_fast
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError
-from tests.boundary.test_arrays import CALLS
+from tests.boundary.test_arrays import CALLS, wanted_by
 
 VALUES = [1.0, 0.0, 0.5, 0.25, 0.75]
 NAMES = ["b", "a", "b", "a", "c"]
@@ -84,17 +84,18 @@ def _arrays(result: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("call", "name", "right"), CALLS)
 def test_another_type_is_refused_by_name(call: Any, name: str, right: Any) -> None:
-    for other in (pa.float32(), pa.int32(), pa.bool_(), pa.date32(), pa.list_(pa.float64())):
+    wanted = wanted_by(name, right)
+    for other in (pa.float16(), pa.int32(), pa.bool_(), pa.date32(), pa.list_(pa.float64())):
         column = pa.array([None] * len(right), other)
-        with pytest.raises(DTypeError, match=rf"^{name} is an Arrow column of .*, wanted {right.dtype}$"):
+        with pytest.raises(DTypeError, match=rf"^{name} is an Arrow column of .*, wanted .*{wanted}$"):
             call(column)
-    with pytest.raises(DTypeError, match=rf"^{name} is an Arrow column of nested values, wanted {right.dtype}$"):
+    with pytest.raises(DTypeError, match=rf"^{name} is an Arrow column of .*, wanted .*{wanted}$"):
         call(pa.table({"a": right}))
 
 
 def test_text_is_no_number() -> None:
     for column in (pl.Series(["1.0"]), pa.array(["1.0"]), pa.array(["1.0"]).dictionary_encode()):
-        with pytest.raises(DTypeError, match=r"^values is an Arrow column of .*, wanted float64$"):
+        with pytest.raises(DTypeError, match=r"^values is an Arrow column of .*, wanted .* float32 or float64$"):
             karl_fast.log_sum_exp(column)
 
 

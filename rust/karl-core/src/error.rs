@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::blocks::BLOCK;
+use crate::real::Real;
 
 /// The result of every fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -215,12 +216,12 @@ pub(crate) fn check_length(what: &'static str, got: usize, wanted: usize) -> Res
 }
 
 /// Refuses infinite numbers; NaN passes, because it says "missing".
-pub(crate) fn check_not_infinite(what: &'static str, values: &[f64]) -> Result<()> {
+pub(crate) fn check_not_infinite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, |value| !value.is_infinite())
 }
 
 /// Refuses NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.
-pub(crate) fn check_logs(what: &'static str, values: &[f64]) -> Result<()> {
+pub(crate) fn check_logs<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, |value| value < f64::INFINITY)
 }
 
@@ -233,18 +234,18 @@ pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
 }
 
 /// Refuses everything but finite numbers.
-pub(crate) fn check_finite(what: &'static str, values: &[f64]) -> Result<()> {
+pub(crate) fn check_finite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, f64::is_finite)
 }
 
-fn check_each(what: &'static str, values: &[f64], fine: impl Fn(f64) -> bool) -> Result<()> {
+fn check_each<T: Real>(what: &'static str, values: &[T], fine: impl Fn(f64) -> bool) -> Result<()> {
     // Without a way out in the middle a block is checked by whole vectors.
-    let all = |block: &[f64]| block.iter().fold(true, |so_far, &value| so_far & fine(value));
+    let all = |block: &[T]| block.iter().fold(true, |so_far, value| so_far & fine(value.widen()));
     if values.chunks(BLOCK).all(all) {
         return Ok(());
     }
-    match values.iter().position(|&value| !fine(value)) {
-        Some(index) => Err(Error::NotFinite { what, index, value: values[index] }),
+    match values.iter().position(|&value| !fine(value.widen())) {
+        Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
         None => Ok(()),
     }
 }

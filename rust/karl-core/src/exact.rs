@@ -145,6 +145,12 @@ const SEEN: i64 = 4;
 /// Powers of two in a bin.
 const WIDTH: i64 = 32;
 
+/// Bits of one term in its bin, at most.
+const FULL: u32 = 53 + 32;
+
+/// No bin has a larger number: the largest exponent over ln 2, in bins.
+const FURTHEST: i64 = 1 << 46;
+
 /// The largest exponent that a [`LogSum`] tells from its neighbours to within a rounding.
 const LARGEST: f64 = 1e15;
 
@@ -189,6 +195,21 @@ impl LogSum {
             *self.bins.entry(bin).or_default() += sum;
         }
         self.forget();
+    }
+
+    /// What the sum holds: the number of each bin, ascending, and the integer in it.
+    pub(crate) fn bins(&self) -> impl Iterator<Item = (i64, u128)> {
+        self.bins.iter().map(|(&bin, &sum)| (bin, sum))
+    }
+
+    /// The sum of at most `count` terms that holds these bins; none where there is no such sum.
+    pub(crate) fn from_bins(bins: &[(i64, u128)], count: u64) -> Option<Self> {
+        let &(highest, _) = bins.last().unwrap_or(&(0, 0));
+        let ascending = bins.is_sorted_by(|a, b| a.0 < b.0);
+        let held = |&(bin, sum): &(i64, u128)| {
+            bin.abs() <= FURTHEST && bin >= highest - SEEN && sum > 0 && sum >> FULL <= u128::from(count)
+        };
+        (ascending && bins.iter().all(held)).then(|| Self { bins: bins.iter().copied().collect() })
     }
 
     fn forget(&mut self) {

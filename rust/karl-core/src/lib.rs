@@ -9,7 +9,8 @@
 //!
 //! Each stage is a module of pure functions over columns; [`selection`] runs them in a row. There is no
 //! Python here, no file, no clock and no generator: a draw is a function of (seed, records, settings), with
-//! the same bits on every machine. `exp` and `log` come from `libm` for that reason.
+//! the same bits on every machine. What decides a draw takes its `exp` and `log` from `libm` for that reason; the rest
+//! takes them from [`exp`](mod@exp).
 //!
 //! A missing number is NaN and stays missing; an infinite one is an error that names its row; nothing panics
 //! on what a log holds.
@@ -43,9 +44,11 @@ pub mod exp;
 pub mod filter;
 pub mod group;
 pub mod keys;
+pub mod kl;
 pub mod numbers;
 pub mod numeric;
 pub mod order;
+pub mod partition;
 pub mod ragged;
 pub mod ratio;
 pub mod real;

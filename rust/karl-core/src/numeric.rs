@@ -1,9 +1,7 @@
-//! Sums, moments and log-sum-exp that lose no digits: everything else in the crate adds through here.
+//! Sums and moments that lose no digits: everything else in the crate adds through here.
 //!
 //! All of them fold in the order given, one value at a time, so equal input in equal order gives equal bits
-//! on every machine. `exp` and `log` come from `libm`, whose results do not depend on the platform.
-
-use crate::error::{Error, Result, check_logs};
+//! on every machine.
 
 /// A running sum that carries its own rounding error (Neumaier's variant of Kahan's).
 ///
@@ -121,110 +119,4 @@ pub fn mean_and_variance(values: impl Iterator<Item = f64> + Clone, ddof: u8) ->
     let mean = sum(values.clone()) / count as f64;
     let squares = sum(values.map(|value| (value - mean) * (value - mean)));
     Some((mean, squares / freedom as f64))
-}
-
-/// `log(sum(exp(x)))` of a stream, in constant space and without overflow.
-///
-/// The state is the largest value `m` so far and `s = sum(exp(x - m))`:
-///
-/// ```text
-/// push   x > m:  s = s * exp(m - x) + 1, m = x;    otherwise  s += exp(x - m)
-/// merge  m = max(m_a, m_b),  s = s_a * exp(m_a - m) + s_b * exp(m_b - m)
-/// ```
-///
-/// The identity is `(-inf, 0)`; a value of minus infinity (the logarithm of zero) changes nothing. NaN and
-/// plus infinity belong to no partition. [`push`](Self::push) does not stop at them, so that it stays a plain
-/// fold: either makes the value NaN or infinite for good. The functions of this module refuse both first.
-/// Reference: Milakov and Gimelshein 2018 (arXiv:1805.02867).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogSumExp {
-    /// The largest value seen.
-    pub max: f64,
-    /// The sum of `exp(x - max)`, between 1 and the number of values.
-    pub sum: f64,
-}
-
-impl LogSumExp {
-    /// The state that has seen nothing: its value is minus infinity.
-    pub const EMPTY: Self = Self { max: f64::NEG_INFINITY, sum: 0.0 };
-
-    /// Takes one value in. Cost: one `exp`.
-    pub fn push(&mut self, value: f64) {
-        if value > self.max {
-            self.sum = self.sum * libm::exp(self.max - value) + 1.0;
-            self.max = value;
-        } else if value != f64::NEG_INFINITY {
-            self.sum += libm::exp(value - self.max);
-        }
-    }
-
-    /// The state that has seen both streams. Order does not matter, up to rounding.
-    #[must_use]
-    pub fn merge(self, other: Self) -> Self {
-        let (low, high) = if self.max < other.max { (self, other) } else { (other, self) };
-        if low.max == f64::NEG_INFINITY {
-            return high; // exp(-inf - -inf) would be NaN
-        }
-        Self { max: high.max, sum: high.sum + low.sum * libm::exp(low.max - high.max) }
-    }
-
-    /// `max + log(sum)`; minus infinity when nothing was seen.
-    #[must_use]
-    pub fn value(self) -> f64 {
-        self.max + libm::log(self.sum)
-    }
-}
-
-impl Default for LogSumExp {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
-/// `log(sum_i exp(x_i))`; minus infinity for none. Cost: one `exp` a value.
-///
-/// # Errors
-/// [`Error::NotFinite`] for a NaN or plus infinity.
-pub fn log_sum_exp(values: &[f64]) -> Result<f64> {
-    check_logs("log_sum_exp value", values)?;
-    Ok(fold(values, 1.0).value())
-}
-
-/// `log((1/n) * sum_i exp(x_i))`: the log of a mean, which is what a soft value needs (OAPL, A*PO).
-///
-/// # Errors
-/// [`Error::NotFinite`] for a NaN or plus infinity; [`Error::Length`] for no values, which have no mean.
-pub fn log_mean_exp(values: &[f64]) -> Result<f64> {
-    if values.is_empty() {
-        return Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 });
-    }
-    Ok(log_sum_exp(values)? - libm::log(values.len() as f64))
-}
-
-/// Effective sample size of weights given by their logs, in rows.
-///
-/// ```text
-/// ess = (sum w)^2 / sum w^2 = exp(2 LSE(l) - LSE(2 l)),   l_i = log w_i
-/// ```
-///
-/// It lies between 1 (one row has everything) and n (all weights equal), does not change when a constant is
-/// added to every log weight, and is 0 where no row has any weight. Reference: Kish 1965.
-///
-/// # Errors
-/// [`Error::NotFinite`] for a NaN or plus infinity.
-pub fn ess(log_weights: &[f64]) -> Result<f64> {
-    check_logs("log weight", log_weights)?;
-    let total = fold(log_weights, 1.0).value();
-    if total == f64::NEG_INFINITY {
-        return Ok(0.0);
-    }
-    Ok(libm::exp(2.0 * total - fold(log_weights, 2.0).value()))
-}
-
-fn fold(values: &[f64], times: f64) -> LogSumExp {
-    let mut state = LogSumExp::EMPTY;
-    for value in values {
-        state.push(times * value);
-    }
-    state
 }

@@ -39,6 +39,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The number of rows.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len() - 1
@@ -57,6 +58,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// The places of the values of a row.
+    #[inline]
     #[must_use]
     pub fn row(&self, row: usize) -> Range<usize> {
         self.begin(row)..self.begin(row + 1)
@@ -81,6 +83,7 @@ impl<'a> Offsets<'a> {
     }
 
     /// Where a row begins; where the last ends, for one more.
+    #[inline]
     pub(crate) fn begin(&self, row: usize) -> usize {
         place(self.0[row])
     }

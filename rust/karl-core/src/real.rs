@@ -9,20 +9,24 @@ pub trait Real: Copy + Default + PartialOrd + Send + Sync + 'static {
 }
 
 impl Real for f64 {
+    #[inline]
     fn widen(self) -> f64 {
         self
     }
 
+    #[inline]
     fn narrow(value: f64) -> Self {
         value
     }
 }
 
 impl Real for f32 {
+    #[inline]
     fn widen(self) -> f64 {
         f64::from(self)
     }
 
+    #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "rounding to the nearest is what is asked for")]
     fn narrow(value: f64) -> Self {
         value as Self

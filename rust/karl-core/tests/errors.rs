@@ -4,8 +4,8 @@
 
 use karl_core::advantage::{centre, zscore};
 use karl_core::filter::{below_minimum, constant_groups, duplicate, missing_group, missing_reward};
-use karl_core::numeric::{ess, log_mean_exp, log_sum_exp};
 use karl_core::order::{check_fractions, write_order};
+use karl_core::partition::{ess, log_mean_exp, log_sum_exp};
 use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
 use karl_core::target::temper;
@@ -124,15 +124,18 @@ fn scores_without_a_target_are_refused() {
 fn logs_that_are_no_logs_of_weights_are_refused() {
     for value in [f64::NAN, INF] {
         let logs = [0.0, value];
-        assert_eq!(not_finite(log_sum_exp(&logs)), ("log_sum_exp value", 1, value.to_bits()));
-        assert_eq!(not_finite(log_mean_exp(&logs)).1, 1);
-        assert_eq!(not_finite(ess(&logs)), ("log weight", 1, value.to_bits()));
+        assert_eq!(not_finite(log_sum_exp(&logs, 1)), ("log_sum_exp value", 1, value.to_bits()));
+        assert_eq!(not_finite(log_mean_exp(&logs, 1)).1, 1);
+        assert_eq!(not_finite(ess(&logs, 1)), ("log weight", 1, value.to_bits()));
         assert_eq!(not_finite(Weighted::by_logs(&logs, &Keys::of_indices(2)).map(|_| ())).0, "log weight");
         assert_eq!(not_finite(gumbel::keys(&logs, &Keys::of_indices(2), 7)).0, "log weight");
     }
-    assert_eq!(log_mean_exp(&[]), Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 }));
-    assert_eq!(log_sum_exp(&[]), Ok(f64::NEG_INFINITY));
-    assert_eq!(ess(&[f64::NEG_INFINITY]), Ok(0.0));
+    assert_eq!(
+        log_mean_exp::<f64>(&[], 1),
+        Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 })
+    );
+    assert_eq!(log_sum_exp::<f64>(&[], 1), Ok(f64::NEG_INFINITY));
+    assert_eq!(ess(&[f64::NEG_INFINITY], 1), Ok(0.0));
 }
 
 #[test]

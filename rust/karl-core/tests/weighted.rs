@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 use karl_core::filter::tally;
-use karl_core::numeric::log_sum_exp;
+use karl_core::partition::log_sum_exp;
 use karl_core::{
     Error, Groups, Keys, Population, Result, Rules, Sampler, Scopes, Score, Selection, Settings, Temperature,
     Verdict, select, select_weighted,
@@ -59,7 +59,7 @@ fn rows_without_a_weight_are_dropped_by_name() {
 fn log_weights_are_those_given_less_their_log_sum() {
     let given = [0.5, -3.0, 1.25];
     let found = weighted(&[0.0; 3], &given, Rules::default()).unwrap();
-    let log_z = log_sum_exp(&given).unwrap();
+    let log_z = log_sum_exp(&given, 1).unwrap();
     for (found, given) in found.logs.iter().zip(given) {
         assert!((found - (given - log_z)).abs() < 1e-15);
     }

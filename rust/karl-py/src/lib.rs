@@ -16,8 +16,9 @@ mod diversity;
 mod draft;
 mod enter;
 mod error;
+mod kl;
 mod log;
-mod numeric;
+mod partition;
 mod ratio;
 mod reward;
 mod rng;
@@ -51,9 +52,11 @@ mod _core {
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]
+    use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
+    #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
-    use super::numeric::{ess, log_mean_exp, log_sum_exp};
+    use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
     use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
     #[pymodule_export]
@@ -74,7 +77,7 @@ mod _core {
     #[pymodule_export]
     use super::stream::stream;
     #[pymodule_export]
-    use super::target::boltzmann;
+    use super::target::{awr_weights, boltzmann, regression_intercept, rwr_weights, soft_value, tpo_target};
 
     /// The version of the crates and of the package.
     #[pymodule_export]

@@ -15,16 +15,24 @@
 //! everywhere. A target that cannot be reached is not an error: the nearest is taken, and [`Note`] says why.
 
 mod levels;
+mod rows;
 mod solve;
+mod stream;
 mod sums;
 mod temper;
+mod tpo;
+mod value;
+mod weights;
 
+pub use rows::Rows;
+pub use stream::StreamSums;
 pub use temper::{Tempered, temper};
+pub use tpo::{Tpo, tpo};
+pub use value::{regression_intercept, soft_value};
+pub use weights::{awr_weights, rwr_weights};
 
 use crate::blocks;
-use crate::error::{Error, Result, check_length, check_not_infinite, check_not_negative};
-use crate::exact::LogSum;
-use crate::filter::Verdict;
+use crate::error::{Error, Result, check_not_negative, check_range};
 use crate::group::{Scope, Scopes};
 use sums::{Scale, Sums};
 
@@ -33,21 +41,24 @@ use sums::{Scale, Sums};
 pub enum Temperature {
     /// So that the effective sample size is this share of the kept rows, in (0, 1].
     Ess(f64),
+    /// So that the divergence KL(target || uniform over the kept rows) is this many nats, from 0 on.
+    Kl(f64),
     /// Given: zero or more.
     Inverse(f64),
 }
 
-/// Why a wanted effective sample size was not reached, or what made the search idle.
+/// Why a wanted effective sample size or divergence was not reached, or what made the search idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// No row has both a score and a scope.
     NoRows,
     /// All scores are equal: every temperature gives the same weights, and 0 is taken.
     EqualScores,
-    /// Scopes of uneven size are already below the share at inverse temperature 0, where it is largest.
+    /// Scopes of uneven size are already below the share, or beyond the divergence, at inverse temperature 0, where they
+    /// are most nearly uniform.
     UnevenScopes,
-    /// So many rows share the top score that the share stays above the wanted one: the smallest inverse
-    /// temperature is taken whose ESS is within a millionth of the smallest there is.
+    /// So many rows share the top score that the share stays above the wanted one, or the divergence below it: the
+    /// smallest inverse temperature is taken whose ESS, or `exp(-KL)`, is within a millionth of the smallest there is.
     TiesAtTop,
 }
 
@@ -61,48 +72,6 @@ impl Note {
             Self::UnevenScopes => "uneven_scopes",
             Self::TiesAtTop => "ties_at_top",
         }
-    }
-}
-
-/// Rows that take part in a target: those that have a score, that no rule has dropped, and that are in a scope.
-#[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
-    /// What is tempered; NaN where there is none. `[B]`
-    pub scores: &'a [f64],
-    /// What became of each row; empty where no rule was applied. `[B]`
-    pub verdicts: &'a [Verdict],
-    /// What is normalised together.
-    pub scopes: Scopes<'a>,
-}
-
-impl<'a> Rows<'a> {
-    /// Rows to which no rule was applied.
-    pub fn all(scores: &'a [f64], within: impl Into<Scopes<'a>>) -> Self {
-        Self { scores, verdicts: &[], scopes: within.into() }
-    }
-
-    /// The number of rows, dropped ones included.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.scores.len()
-    }
-
-    /// Whether there is no row.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.scores.is_empty()
-    }
-
-    /// The score of a row; NaN for one that takes no part.
-    #[must_use]
-    pub fn score(&self, row: usize) -> f64 {
-        let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);
-        if kept && self.scopes.of(row).is_some() { self.scores[row] } else { f64::NAN }
-    }
-
-    fn check(&self) -> Result<()> {
-        check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
-        check_not_infinite("score", self.scores)
     }
 }
 
@@ -143,24 +112,23 @@ impl Boltzmann {
     /// # Errors
     /// As [`boltzmann`].
     pub fn fit(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<Self> {
-        check_temperature(temperature)?;
-        rows.check()?;
-        let scale = Scale::new(rows, threads)?;
-        match temperature {
-            Temperature::Inverse(given) => {
-                let note = (scale.kept == 0).then_some(Note::NoRows);
-                Self::at(&scale, given).map(|fit| Self { note, ..fit })
+        Self::of(&scaled(rows, temperature, threads)?, temperature)
+    }
+
+    fn of(scale: &Scale<'_>, temperature: Temperature) -> Result<Self> {
+        let (wanted_ess, (found, note)) = match temperature {
+            Temperature::Inverse(given) => (None, (given, (scale.kept == 0).then_some(Note::NoRows))),
+            Temperature::Ess(wanted) => (Some(wanted), solve::solve(scale, wanted, |b| scale.share(b))),
+            Temperature::Kl(nats) => {
+                let share = |b| libm::exp(-scale.kl(b));
+                (None, solve::solve(scale, libm::exp(-nats), share))
             }
-            Temperature::Ess(wanted) => {
-                let scale = scale.with_levels();
-                let (found, note) = solve::solve(&scale, wanted);
-                Self::at(&scale, found).map(|fit| Self { wanted_ess: Some(wanted), note, ..fit })
-            }
-        }
+        };
+        Self::at(scale, found).map(|fit| Self { wanted_ess, note, ..fit })
     }
 
     fn at(scale: &Scale<'_>, b: f64) -> Result<Self> {
-        let sums = scale.sums(b);
+        let sums = scale.sums(b, sums::square);
         let top =
             sums.iter().map(|sums| sums.top_weight()).fold(f64::from(u8::from(scale.alone > 0)), f64::max);
         let (ess, filled) = (scale.ess(&sums), scale.filled());
@@ -212,19 +180,6 @@ impl Boltzmann {
         }
     }
 
-    /// The same distribution summed as a stream can sum it: from exponents that are relative to nothing, which gives the
-    /// same bits in any order. All rows have to be one scope.
-    ///
-    /// # Errors
-    /// [`Error::NotFinite`] for a log Z beyond f64.
-    pub fn of_stream(self, rows: Rows<'_>) -> Result<Self> {
-        let mut sums = StreamSums::default();
-        let scores = (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan());
-        scores.for_each(|score| sums.push(self.inverse_temperature * score));
-        let fit = sums.fit(self.inverse_temperature);
-        Self { wanted_ess: self.wanted_ess, note: self.note, ..fit }.checked()
-    }
-
     /// The mean of a column over the row drawn first: `sum_i p_i x_i`, with `p_i = w_i / scopes`.
     ///
     /// A kept row without a value makes it NaN, and so do no kept rows. Blocks of rows fold in row order.
@@ -240,42 +195,6 @@ impl Boltzmann {
     }
 }
 
-/// The sums under a target over one scope, taken from a stream: the same bits in any order.
-#[derive(Clone, Debug, Default)]
-pub struct StreamSums {
-    kept: u64,
-    top: Option<f64>,
-    first: LogSum,
-    second: LogSum,
-}
-
-impl StreamSums {
-    /// Takes in one row by its exponent, `b s`.
-    pub fn push(&mut self, exponent: f64) {
-        self.kept += 1;
-        self.top = Some(self.top.map_or(exponent, |top| top.max(exponent)));
-        self.first.push(exponent);
-        self.second.push(2.0 * exponent);
-    }
-
-    /// The target of the rows seen, at the inverse temperature of their exponents.
-    #[must_use]
-    pub fn fit(&self, inverse_temperature: f64) -> Boltzmann {
-        let log_z = self.first.value();
-        let ess = if self.kept == 0 { 0.0 } else { libm::exp(2.0 * log_z - self.second.value()) };
-        Boltzmann {
-            inverse_temperature,
-            wanted_ess: None,
-            reached_ess: ess,
-            reached_share: if self.kept == 0 { 0.0 } else { ess / self.kept as f64 },
-            note: (self.kept == 0).then_some(Note::NoRows),
-            top_share: self.top.map_or(0.0, |top| libm::exp(top - log_z)),
-            filled: usize::from(self.kept > 0),
-            scopes: vec![Normaliser { top: 0.0, log_sum: log_z }],
-        }
-    }
-}
-
 /// A target distribution over rows as arrays, and how concentrated it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -287,6 +206,10 @@ pub struct Target {
     pub reached_ess: f64,
     /// The ESS as a share of the kept rows; 0 for no rows.
     pub reached_share: f64,
+    /// The wanted divergence from uniform, in nats; none where something else was.
+    pub wanted_kl: Option<f64>,
+    /// KL(target || uniform over the kept rows), in nats: log n less the entropy.
+    pub reached_kl: f64,
     /// Why wanted and reached differ; none where they do not.
     pub note: Option<Note>,
     /// Log partition of each scope; minus infinity for a scope without rows.
@@ -300,11 +223,13 @@ pub struct Target {
 /// ```text
 /// log w_i = b s_i - log Z(scope of i),    log Z(scope) = log sum_{j in scope} exp(b s_j)
 /// ESS     = S^2 / sum_scope exp(LSE(2 b s) - 2 LSE(b s))        (S scopes, each of total weight 1)
+/// KL      = log n + sum_i p_i log p_i,  p_i = w_i / S           (n kept rows)
 /// ```
 ///
 /// A row with a NaN score or without a scope is a dropped row: its log weight is minus infinity, and it is in
 /// no sum. For [`Temperature::Ess`] the smallest b in `[0, 1e4 / spread]` of the doubles with 40 bits below the leading
-/// one is taken whose ESS is at most the wanted share of the kept rows: the same bits on every machine, in whatever
+/// one is taken whose ESS is at most the wanted share of the kept rows, and for [`Temperature::Kl`] the smallest whose
+/// `exp(-KL)` is at most that of the wanted divergence: the same bits on every machine, in whatever
 /// order the rows come, and for any number of threads.
 ///
 /// Shapes: scores `[B]`, log weights `[B]`, log Z `[scopes]`. Cost: as [`Boltzmann::fit`].
@@ -313,7 +238,7 @@ pub struct Target {
 /// # Errors
 /// [`Error::Length`] where scores and scopes differ in rows; [`Error::NotFinite`] for an infinite score, a
 /// spread or a log Z beyond f64, or an infinite inverse temperature; [`Error::Fraction`] for a share outside
-/// (0, 1]; [`Error::Negative`] for a negative inverse temperature.
+/// (0, 1]; [`Error::Range`] for a divergence that is not from 0 on; [`Error::Negative`] for a negative inverse temperature.
 pub fn boltzmann<'a>(
     scores: &'a [f64],
     within: impl Into<Scopes<'a>>,
@@ -321,7 +246,8 @@ pub fn boltzmann<'a>(
     threads: usize,
 ) -> Result<Target> {
     let rows = Rows::all(scores, within);
-    let fit = Boltzmann::fit(rows, temperature, threads)?;
+    let scale = scaled(rows, temperature, threads)?;
+    let fit = Boltzmann::of(&scale, temperature)?;
     let mut log_weights = vec![0.0; scores.len()];
     blocks::fill(&mut log_weights, threads, |first, block| {
         block.iter_mut().zip(first..).for_each(|(log, row)| *log = fit.log_weight(&rows, row));
@@ -331,16 +257,27 @@ pub fn boltzmann<'a>(
         wanted_ess: fit.wanted_ess,
         reached_ess: fit.reached_ess,
         reached_share: fit.reached_share,
+        wanted_kl: if let Temperature::Kl(nats) = temperature { Some(nats) } else { None },
+        reached_kl: scale.kl(fit.inverse_temperature),
         note: fit.note,
         log_z: fit.log_z().collect(),
         log_weights,
     })
 }
 
+/// What the sums of a target need, with the distinct scores counted where the temperature is searched for.
+fn scaled(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<Scale<'_>> {
+    check_temperature(temperature)?;
+    rows.check()?;
+    let scale = Scale::new(rows, threads)?;
+    Ok(if matches!(temperature, Temperature::Inverse(_)) { scale } else { scale.with_levels() })
+}
+
 pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
     match temperature {
         Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
         Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),
+        Temperature::Kl(nats) => check_range("kl", nats, 0.0, f64::MAX),
         Temperature::Inverse(value) => check_inverse_temperature(0, value),
     }
 }

@@ -1,4 +1,5 @@
-//! The inverse temperature at which a target spreads over the wanted share of rows.
+//! The inverse temperature at which a target spreads over the wanted share of rows, by its effective sample size or by its
+//! perplexity, which is `n exp(-KL)`.
 //!
 //! The answer has a definition that knows nothing of the search: of the doubles whose last twelve bits are zero, the
 //! smallest whose share is at most the wanted one. Neighbours on that grid are 2^-40 apart, so that shares at them
@@ -17,25 +18,28 @@ const NEAR: f64 = 1e-6;
 const COARSE: u32 = 12;
 
 /// The inverse temperature for a wanted share, and what stood in the way.
-pub(super) fn solve(scale: &Scale<'_>, wanted: f64) -> (f64, Option<Note>) {
+///
+/// `share` falls from a most at b = 0, no faster than `exp(-b spread)`: the effective sample size of the kept rows, or
+/// `exp(-KL)`.
+pub(super) fn solve(scale: &Scale<'_>, wanted: f64, share: impl Fn(f64) -> f64) -> (f64, Option<Note>) {
     if scale.kept == 0 {
         return (0.0, Some(Note::NoRows));
     }
     if scale.spread <= 0.0 {
         return (0.0, Some(Note::EqualScores));
     }
-    let uniform = scale.share(0.0);
+    let uniform = share(0.0);
     if uniform <= wanted {
         return (0.0, (uniform < wanted).then_some(Note::UnevenScopes));
     }
     let cap = value(place((CAP / scale.spread).min(f64::MAX)));
-    let least = scale.share(cap);
+    let least = share(cap);
     let (wanted, note) =
         if least > wanted { (least * (1.0 + NEAR), Some(Note::TiesAtTop)) } else { (wanted, None) };
     if uniform <= wanted {
         return (0.0, note);
     }
-    (smallest(&Search { uniform, wanted }, cap, scale.spread, |b| scale.share(b)), note)
+    (smallest(&Search { uniform, wanted }, cap, scale.spread, share), note)
 }
 
 /// A place on the grid: the nonnegative doubles in their order, `COARSE` bits at a time.
@@ -54,7 +58,7 @@ fn place(value: f64) -> Place {
 ///
 /// Cost: about ten evaluations; thirty where ties at the top flatten the end of the curve.
 fn smallest(search: &Search, cap: f64, spread: f64, share: impl Fn(f64) -> f64) -> f64 {
-    // No weight is more than exp(b spread) times another, so the share is at least uniform * exp(-b spread).
+    // No weight is more than exp(b spread) times another, so either share is at least uniform * exp(-b spread).
     let first = libm::log(search.uniform / search.wanted) / spread * (1.0 - NEAR);
     let mut bracket = Bracket { low: place(first), high: place(cap), raised: false };
     let mut known: Vec<(f64, f64)> = Vec::new();

@@ -12,14 +12,14 @@ use crate::group::{Groups, Scope, Scopes};
 pub(super) struct Sums {
     /// `sum exp(b d)`; 1 or more, and 0 for a scope without rows.
     first: Share,
-    /// `sum exp(2 b d)`.
+    /// What is summed beside it: [`square`] or [`heat`].
     second: Share,
 }
 
 impl Sums {
-    fn of(b: f64, below: f64) -> Self {
-        let weight = libm::exp(b * below);
-        Self { first: Share::of(weight), second: Share::of(weight * weight) }
+    fn of(exponent: f64, second: impl Fn(f64, f64) -> f64) -> Self {
+        let weight = libm::exp(exponent);
+        Self { first: Share::of(weight), second: Share::of(second(weight, exponent)) }
     }
 
     fn add(&mut self, other: Self) {
@@ -37,12 +37,32 @@ impl Sums {
         if self.first == Share::default() { 0.0 } else { 1.0 / self.first.value() }
     }
 
-    /// `sum w^2` over the rows, of a total of 1.
+    /// The entropy `-sum p ln p` over the rows, where the second sum is of [`heat`].
+    fn entropy(self) -> f64 {
+        let first = self.first.value();
+        libm::log(first) + self.second.value() / first
+    }
+
+    /// `sum w^2` over the rows, of a total of 1, where the second sum is of [`square`].
     fn concentration(self) -> f64 {
         let first = self.first.value();
         (self.second.value() / (first * first)).min(1.0)
     }
 }
+
+/// `w^2`: what the effective sample size is made of.
+pub(super) fn square(weight: f64, _: f64) -> f64 {
+    weight * weight
+}
+
+/// `-w ln w`, which is from 0 to 1/e: what entropy is made of.
+fn heat(weight: f64, exponent: f64) -> f64 {
+    // A difference from 0 and no negation, which at the top would be -0.
+    if weight > 0.0 { 0.0 - weight * exponent } else { 0.0 }
+}
+
+/// More than any entropy of rows that are counted in 32 bits, and a power of two, so that it divides without rounding.
+const HOTTEST: f64 = 32.0;
 
 /// What the sums of all scopes need besides b: computed once.
 pub(super) struct Scale<'a> {
@@ -85,18 +105,18 @@ impl<'a> Scale<'a> {
     }
 
     /// The sums of each scope that has a number.
-    pub(super) fn sums(&self, b: f64) -> Vec<Sums> {
+    pub(super) fn sums(&self, b: f64, second: impl Fn(f64, f64) -> f64 + Copy + Sync) -> Vec<Sums> {
         let (rows, tops) = (self.rows, &self.tops);
         let add = |sums: &mut Sums, scope: usize, row: usize| {
             let score = rows.score(row);
             if !score.is_nan() {
-                sums.add(Sums::of(b, score - tops[scope]));
+                sums.add(Sums::of(b * (score - tops[scope]), second));
             }
         };
         match (rows.scopes.groups(), &self.levels) {
             (Some(groups), _) => groups.fold(self.threads, Sums::default(), add),
             (None, Some(levels)) => vec![sum(levels.iter().map(|&(below, count)| {
-                let Sums { first, second } = Sums::of(b, below);
+                let Sums { first, second } = Sums::of(b * below, second);
                 Sums { first: first.times(count), second: second.times(count) }
             }))],
             (None, None) if rows.is_empty() => Vec::new(),
@@ -137,7 +157,27 @@ impl<'a> Scale<'a> {
 
     /// The effective sample size as a share of the kept rows; 0 for no rows.
     pub(super) fn share(&self, b: f64) -> f64 {
-        if self.kept == 0 { 0.0 } else { self.ess(&self.sums(b)) / self.kept as f64 }
+        if self.kept == 0 { 0.0 } else { self.ess(&self.sums(b, square)) / self.kept as f64 }
+    }
+
+    /// The divergence of the target, over all scopes of total weight 1 each, from uniform over the kept rows, in nats.
+    ///
+    /// ```text
+    /// KL(p || 1/n) = log n - H(p),    H(p) = log S + mean of the entropies of the scopes
+    /// ```
+    ///
+    /// It never falls with b >= 0: the slope of each entropy is `-b Var_b[s]`.
+    pub(super) fn kl(&self, b: f64) -> f64 {
+        if self.kept == 0 {
+            return 0.0;
+        }
+        let mut entropies = Share::default();
+        for sums in self.sums(b, heat).iter().filter(|sums| sums.first != Share::default()) {
+            entropies.add(Share::of(sums.entropy() / HOTTEST));
+        }
+        let scopes = self.filled() as f64;
+        let entropy = libm::log(scopes) + entropies.value() * HOTTEST / scopes;
+        (libm::log(self.kept as f64) - entropy).max(0.0)
     }
 }
 

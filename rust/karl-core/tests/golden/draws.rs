@@ -1,6 +1,6 @@
 //! Plackett-Luce, the keys that draw from it, and the uniform numbers under the keys.
 
-use karl_core::numeric::ess;
+use karl_core::partition::ess;
 use karl_core::rng::gumbel;
 use karl_core::{Ranking, Scopes, Temperature, boltzmann};
 
@@ -47,7 +47,7 @@ fn low_temperatures_neither_overflow_nor_lose_the_order() {
 fn the_ess_of_known_weights() {
     for case in each(&golden("sampling"), "ess") {
         let logs: Vec<f64> = numbers(&case["w"]).into_iter().map(libm::log).collect();
-        assert_close(ess(&logs).unwrap(), number(&case["ess"]), CLOSE, "ess");
+        assert_close(ess(&logs, 1).unwrap(), number(&case["ess"]), CLOSE, "ess");
     }
 }
 

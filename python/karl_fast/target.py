@@ -1,4 +1,15 @@
-"""The distribution that rows are drawn from."""
+"""What rows should weigh: log partitions, Boltzmann targets, and the values and weights made of them.
+
+| function | formula |
+|---|---|
+| `log_sum_exp`, `log_mean_exp`, `log_sum_exp_by`, `LogSumExp` | log sum exp(x): of a column, of groups, of a stream |
+| `ess` | (sum w)^2 / sum w^2 |
+| `boltzmann` | log w = b s - log Z, with b given, or found from an ESS or a divergence |
+| `soft_value` | t log mean exp(r / t): OAPL, A*PO |
+| `regression_intercept` | mean(r / t - log_ratio): PACED |
+| `awr_weights`, `rwr_weights` | exp(A / t) with a clip; exp(b r) / sum |
+| `tpo_target` | softmax(logp_old + z-score / t) |
+"""
 
 from __future__ import annotations
 
@@ -6,6 +17,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
+from karl_fast._core import (
+    LogSumExp,
+    awr_weights,
+    ess,
+    log_mean_exp,
+    log_sum_exp,
+    log_sum_exp_by,
+    regression_intercept,
+    rwr_weights,
+    soft_value,
+    tpo_target,
+)
 from karl_fast.settings import DEFAULT_ESS
 
 if TYPE_CHECKING:
@@ -13,6 +36,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.protocols import Floats, Integers
+
+__all__ = [
+    "LogSumExp",
+    "Target",
+    "awr_weights",
+    "boltzmann",
+    "ess",
+    "log_mean_exp",
+    "log_sum_exp",
+    "log_sum_exp_by",
+    "regression_intercept",
+    "rwr_weights",
+    "soft_value",
+    "tpo_target",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +64,8 @@ class Target:
         wanted_ess: the share of rows asked for; None where b was given.
         reached_ess: effective sample size (sum w)^2 / sum w^2, in rows.
         reached_share: the same as a share of the rows that have a score.
+        wanted_kl: the divergence asked for; None where something else was. In nats.
+        reached_kl: KL(target, uniform over the rows that have a score): log n less the entropy. In nats.
         note: why wanted and reached differ, or None.
     """
 
@@ -35,6 +75,8 @@ class Target:
     wanted_ess: float | None
     reached_ess: float
     reached_share: float
+    wanted_kl: float | None
+    reached_kl: float
     note: str | None
 
 
@@ -44,6 +86,7 @@ def boltzmann(
     *,
     ess: float | None = None,
     inverse_temperature: float | None = None,
+    kl: float | None = None,
 ) -> Target:
     """Temper scores into log-weights: log w_i = b * s_i - log Z(scope of i).
 
@@ -53,14 +96,16 @@ def boltzmann(
         scopes: the number of what each row is normalised with, negative for none; or names, in an Arrow column.
             Everything is one scope by default. [B]
         ess: the share of rows, above 0 and up to 1, that the effective sample size is to be; b is solved for it to
-            twelve digits. 0.5 where neither this nor the next is given.
+            twelve digits. 0.5 where neither this nor one of the next is given.
         inverse_temperature: b itself.
+        kl: how far the target may be from uniform over the rows that have a score, in nats, from 0 on; b is solved for
+            it. It cannot pass log(n / rows at the top): the nearest is then taken, and ``note`` says so.
 
     Raises:
         ArgumentError: an infinite score, or a number outside its range.
-        UsageError: both ``ess`` and ``inverse_temperature``.
+        UsageError: more than one of ``ess``, ``inverse_temperature`` and ``kl``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
     """
-    if ess is None and inverse_temperature is None:
+    if ess is None and inverse_temperature is None and kl is None:
         ess = DEFAULT_ESS
-    return Target(**_core.boltzmann(scores, scopes, ess=ess, inverse_temperature=inverse_temperature))
+    return Target(**_core.boltzmann(scores, scopes, ess=ess, inverse_temperature=inverse_temperature, kl=kl))

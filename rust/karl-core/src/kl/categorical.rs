@@ -1,0 +1,162 @@
+//! The divergence between two distributions over a vocabulary, summed and not estimated.
+
+#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
+
+use crate::blocks;
+use crate::error::{Error, Result, check_finite, check_length, check_logs};
+use crate::exp::exp;
+use crate::partition::{ROOM, log_sum_exp};
+use crate::real::Real;
+use crate::simd::{self, Kernel, wide};
+
+/// Which of the two distributions the mean is under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// KL(policy || reference): the mean under the policy; it avoids what the reference does not do.
+    Reverse,
+    /// KL(reference || policy): the mean under the reference; it covers all that the reference does.
+    Forward,
+}
+
+/// The divergence of each row, in nats.
+///
+/// ```text
+/// reverse  sum_v p_v (log p_v - log q_v)      forward  sum_v q_v (log q_v - log p_v)
+/// p = softmax(logits),  q = softmax(logits_ref)
+/// ```
+///
+/// Normalised log-probabilities are logits too. A token of probability 0 adds nothing; one that only the other
+/// distribution excludes makes the divergence infinite. Shapes: `[N, V]` row by row, result `[N]`.
+/// Cost: two passes over each row, three exponentials a token.
+///
+/// # Errors
+/// [`Error::Length`] where arguments differ in length, or not into whole rows of `vocabulary`;
+/// [`Error::NotFinite`] for a NaN or plus infinity, or a row without any token.
+pub fn categorical<T: Real>(
+    logits: &[T],
+    logits_ref: &[T],
+    vocabulary: usize,
+    direction: Direction,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    let table = Table { logits, logits_ref, vocabulary, direction };
+    Ok(table.rows(threads)?.into_iter().map(|row| row.divergence).collect())
+}
+
+/// The derivative of each row's divergence by the logits of the policy.
+///
+/// ```text
+/// reverse  p_v (log p_v - log q_v - KL)      forward  p_v - q_v
+/// ```
+///
+/// Shapes: `[N, V]`, result the same. Cost and errors as [`categorical`].
+///
+/// # Errors
+/// As [`categorical`]; [`Error::NotFinite`] too for a reverse divergence that is infinite.
+pub fn categorical_gradient<T: Real>(
+    logits: &[T],
+    logits_ref: &[T],
+    vocabulary: usize,
+    direction: Direction,
+    threads: usize,
+) -> Result<Vec<T>> {
+    let rows = Table { logits, logits_ref, vocabulary, direction }.rows(threads)?;
+    if direction == Direction::Reverse {
+        let divergences: Vec<f64> = rows.iter().map(|row| row.divergence).collect();
+        check_finite("divergence", &divergences)?;
+    }
+    let mut gradient = vec![T::default(); logits.len()];
+    blocks::fill(&mut gradient, threads, |first, block| {
+        for (slope, at) in block.iter_mut().zip(first..) {
+            let row = &rows[at / vocabulary];
+            let (log_p, log_q) = (logits[at].widen() - row.log_z, logits_ref[at].widen() - row.log_z_ref);
+            *slope = T::narrow(match direction {
+                Direction::Reverse => of_mean(log_p, log_q + row.divergence),
+                Direction::Forward => exp(log_p) - exp(log_q),
+            });
+        }
+    });
+    Ok(gradient)
+}
+
+/// Two distributions a row.
+#[derive(Clone, Copy)]
+struct Table<'a, T> {
+    logits: &'a [T],
+    logits_ref: &'a [T],
+    vocabulary: usize,
+    direction: Direction,
+}
+
+/// What a row has in common.
+struct Row {
+    log_z: f64,
+    log_z_ref: f64,
+    divergence: f64,
+}
+
+impl<T: Real> Table<'_, T> {
+    fn rows(&self, threads: usize) -> Result<Vec<Row>> {
+        check_length("logits_ref", self.logits_ref.len(), self.logits.len())?;
+        let count = self.logits.len().checked_div(self.vocabulary).unwrap_or(0);
+        check_length("logits", self.logits.len(), count * self.vocabulary)?;
+        check_logs("logit", self.logits)?;
+        check_logs("logit of the reference", self.logits_ref)?;
+        let parts =
+            blocks::in_parts(count, threads, |rows| rows.map(|row| self.row(row)).collect::<Vec<_>>());
+        parts.into_iter().flatten().collect()
+    }
+
+    fn row(&self, row: usize) -> Result<Row> {
+        let place = row * self.vocabulary..(row + 1) * self.vocabulary;
+        let (logits, logits_ref) = (&self.logits[place.clone()], &self.logits_ref[place]);
+        let (log_z, log_z_ref) = (log_sum_exp(logits, 1)?, log_sum_exp(logits_ref, 1)?);
+        if let Some(value) = [log_z, log_z_ref].into_iter().find(|log_z| log_z.is_infinite()) {
+            return Err(Error::NotFinite { what: "log_z of the row", index: row, value });
+        }
+        let divergence = match self.direction {
+            Direction::Reverse => {
+                wide(Mean { values: logits, log_z, others: logits_ref, other_log_z: log_z_ref })
+            }
+            Direction::Forward => {
+                wide(Mean { values: logits_ref, log_z: log_z_ref, others: logits, other_log_z: log_z })
+            }
+        };
+        // Rounding alone can take it below zero.
+        Ok(Row { log_z, log_z_ref, divergence: divergence.max(0.0) })
+    }
+}
+
+/// The mean of the log-ratio of two distributions, under the first.
+struct Mean<'a, T> {
+    values: &'a [T],
+    log_z: f64,
+    others: &'a [T],
+    other_log_z: f64,
+}
+
+impl<T: Real> Kernel for Mean<'_, T> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let (mut terms, mut total) = ([0.0; ROOM], 0.0);
+        for (values, others) in self.values.chunks(ROOM).zip(self.others.chunks(ROOM)) {
+            let terms = &mut terms[..values.len()];
+            for place in 0..values.len() {
+                let log = values[place].widen() - self.log_z;
+                terms[place] = of_mean(log, others[place].widen() - self.other_log_z);
+            }
+            // Plain, for a sum that carries its error would make infinity NaN.
+            total += simd::sum(terms);
+        }
+        total
+    }
+}
+
+/// `p (log p - log q)`; 0 where p is.
+#[inline(always)]
+fn of_mean(log_p: f64, log_q: f64) -> f64 {
+    let p = exp(log_p);
+    if p > 0.0 { p * (log_p - log_q) } else { 0.0 }
+}

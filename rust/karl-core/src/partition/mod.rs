@@ -1,0 +1,185 @@
+//! Log partitions: the logarithm of a sum of exponentials, whole, by row of a ragged column, by group, and in parts.
+//!
+//! | sums | of | file |
+//! |---|---|---|
+//! | [`log_sum_exp`], [`log_mean_exp`], [`ess`] | a column | here |
+//! | [`log_sum_exp_rows`] | each row of a ragged column | [`rows`] |
+//! | [`log_sum_exp_by`] | each group, in any order | [`by`] |
+//! | [`Partition`] | a stream, and streams that were merged | [`state`] |
+//!
+//! A column is read once. Each block of it is summed relative to its own largest value, in eight lanes, while it is in
+//! cache, and blocks are added in their order, so that the bits depend neither on threads nor on the machine.
+
+#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
+
+mod by;
+mod rows;
+mod state;
+
+pub use by::log_sum_exp_by;
+pub use rows::log_sum_exp_rows;
+pub use state::Partition;
+
+use crate::blocks;
+use crate::error::{Error, Result, check_logs};
+use crate::exp::{Each, exp, ln};
+use crate::numeric::Compensated;
+use crate::real::Real;
+use crate::simd::{self, Kernel, LANES, wide};
+
+/// `log(sum_i exp(x_i))`; minus infinity for none. Minus infinity among the values, the logarithm of zero, adds nothing.
+///
+/// Shapes: `[B]`. Cost: one pass, one exponential a value.
+///
+/// ```
+/// let found = karl_core::partition::log_sum_exp(&[1000.0, 1000.0], 1)?;
+/// assert!((found - 1000.0 - 2f64.ln()).abs() < 1e-12);
+/// # Ok::<(), karl_core::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::NotFinite`] for a NaN or plus infinity.
+pub fn log_sum_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
+    let Sums { top, powers: [sum] } = whole("log_sum_exp value", values, threads)?;
+    Ok(top + ln(sum))
+}
+
+/// `log((1/n) sum_i exp(x_i))`: the log of a mean, which is what a soft value needs.
+///
+/// # Errors
+/// [`Error::NotFinite`] for a NaN or plus infinity; [`Error::Length`] for no values, which have no mean.
+pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
+    if values.is_empty() {
+        return Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 });
+    }
+    let Sums { top, powers: [sum] } = whole("log_mean_exp value", values, threads)?;
+    Ok(top + ln(sum / values.len() as f64))
+}
+
+/// Effective sample size of weights given by their logs, in rows.
+///
+/// ```text
+/// ess = (sum w)^2 / sum w^2,   w_i = exp(l_i - max l)
+/// ```
+///
+/// It lies between 1 (one row has everything) and n (all weights equal), does not change when a constant is
+/// added to every log weight, and is 0 where no row has any weight. Cost: one pass, one exponential a value.
+/// Reference: Kish 1965.
+///
+/// # Errors
+/// [`Error::NotFinite`] for a NaN or plus infinity.
+pub fn ess<T: Real>(log_weights: &[T], threads: usize) -> Result<f64> {
+    let Sums { powers: [first, second], .. } = whole("log weight", log_weights, threads)?;
+    Ok(if first > 0.0 { first * first / second } else { 0.0 })
+}
+
+/// Values that are exponentiated together, so that they stay in the nearest cache.
+pub(crate) const ROOM: usize = 1024;
+
+/// Sums over some values of the powers `1..=M` of `exp(x - top)`.
+#[derive(Clone, Copy)]
+struct Sums<const M: usize> {
+    /// The largest value; minus infinity where none is larger.
+    top: f64,
+    powers: [f64; M],
+}
+
+fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usize) -> Result<Sums<M>> {
+    let sums = joined(&blocks::map(values.len(), threads, |block| wide(Block(&values[block]))));
+    // What is no logarithm of a weight has made the sum NaN.
+    if sums.powers[0].is_nan() {
+        check_logs(what, values)?;
+    }
+    Ok(sums)
+}
+
+/// Sums over the values of several blocks, in the order of the blocks.
+fn joined<const M: usize>(parts: &[Sums<M>]) -> Sums<M> {
+    let top = parts.iter().fold(f64::NEG_INFINITY, |top, part| top.max(part.top));
+    let mut powers = [Compensated::default(); M];
+    for part in parts {
+        let (factor, mut power) = (exp(part.top - anchor(top)), 1.0);
+        for (total, sum) in powers.iter_mut().zip(part.powers) {
+            power *= factor;
+            total.add(power * sum);
+        }
+    }
+    Sums { top, powers: powers.map(Compensated::value) }
+}
+
+/// What exponents are relative to: of nothing but zeros, anything.
+#[inline(always)]
+fn anchor(top: f64) -> f64 {
+    if top == f64::NEG_INFINITY { 0.0 } else { top }
+}
+
+/// The values of a block, which is in cache when it is read the second time.
+struct Block<'a, T, const M: usize>(&'a [T]);
+
+impl<T: Real, const M: usize> Kernel for Block<'_, T, M> {
+    type Output = Sums<M>;
+
+    #[inline(always)]
+    fn run(self) -> Sums<M> {
+        let top = top(self.0);
+        let from = anchor(top);
+        let (mut weights, mut lanes) = ([0.0; ROOM], [[0.0; LANES]; M]);
+        for values in self.0.chunks(ROOM) {
+            let weights = &mut weights[..values.len()];
+            for (weight, value) in weights.iter_mut().zip(values) {
+                *weight = value.widen() - from;
+            }
+            Each(&mut *weights, exp).run();
+            add(&mut lanes, weights);
+        }
+        Sums { top, powers: lanes.map(simd::fold) }
+    }
+}
+
+/// Adds the powers of weights, each in the lane of its place.
+#[inline(always)]
+fn add<const M: usize>(lanes: &mut [[f64; LANES]; M], weights: &[f64]) {
+    let (chunks, rest) = weights.as_chunks::<LANES>();
+    for chunk in chunks {
+        let mut powers = [1.0; LANES];
+        for lanes in &mut *lanes {
+            for lane in 0..LANES {
+                powers[lane] *= chunk[lane];
+                lanes[lane] += powers[lane];
+            }
+        }
+    }
+    for (lane, weight) in rest.iter().enumerate() {
+        let mut power = 1.0;
+        for lanes in &mut *lanes {
+            power *= weight;
+            lanes[lane] += power;
+        }
+    }
+}
+
+/// The largest value, NaN left out; minus infinity for none.
+#[inline(always)]
+fn top<T: Real>(values: &[T]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut tops = [f64::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        for lane in 0..LANES {
+            tops[lane] = larger(tops[lane], chunk[lane].widen());
+        }
+    }
+    for (lane, value) in rest.iter().enumerate() {
+        tops[lane] = larger(tops[lane], value.widen());
+    }
+    let mut top = tops[0];
+    for &other in &tops[1..] {
+        top = larger(top, other);
+    }
+    top
+}
+
+/// The larger of two, and the first where the second is NaN.
+#[inline(always)]
+fn larger(a: f64, b: f64) -> f64 {
+    if b > a { b } else { a }
+}

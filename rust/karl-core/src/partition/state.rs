@@ -1,0 +1,128 @@
+//! A partition that is taken in parts.
+
+use crate::blocks::{ALONE, in_parts};
+use crate::error::{Error, Result, check_logs, check_most};
+use crate::exact::LogSum;
+use crate::real::Real;
+
+/// `log sum exp(x)` and the number of terms, of a stream: the same bits for any order, any cut into parts and any tree of
+/// merges, for the sum is exact ([`LogSum`]).
+///
+/// ```
+/// use karl_core::partition::Partition;
+/// let (mut one, mut other) = (Partition::default(), Partition::default());
+/// one.update(&[0.0, 1.0], 1)?;
+/// other.update(&[2.0], 1)?;
+/// one.merge(&other)?;
+/// assert!((one.log_sum_exp() - 2.407_605_964_444_38).abs() < 1e-14);
+/// assert_eq!(Partition::from_bytes(&one.to_bytes()), Ok(one));
+/// # Ok::<(), karl_core::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition {
+    sum: LogSum,
+    count: u64,
+}
+
+/// What the bytes of a state begin with: the kind, and the version of what follows.
+const MAGIC: [u8; 4] = *b"KLS\x01";
+
+/// More values than this could be more than a bin holds.
+const MOST: usize = 1 << 43;
+
+/// Bytes of a bin: its number, and what is in it.
+const BIN: usize = 8 + 16;
+
+impl Partition {
+    /// Takes values in. Cost: one exponential a value.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for a NaN or plus infinity, [`Error::Most`] for more than 2^43 values in all; nothing is then
+    /// taken in.
+    pub fn update<T: Real>(&mut self, values: &[T], threads: usize) -> Result<()> {
+        check_logs("value", values)?;
+        let count = self.counted(values.len() as u64)?;
+        let parts = in_parts(values.len(), if values.len() < ALONE { 1 } else { threads }, |part| {
+            let mut sum = LogSum::default();
+            values[part].iter().for_each(|value| sum.push(value.widen()));
+            sum
+        });
+        for part in &parts {
+            self.sum.merge(part);
+        }
+        self.count = count;
+        Ok(())
+    }
+
+    /// Takes in what another state has seen.
+    ///
+    /// # Errors
+    /// [`Error::Most`] for more than 2^43 values together.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        self.count = self.counted(other.count)?;
+        self.sum.merge(&other.sum);
+        Ok(())
+    }
+
+    fn counted(&self, more: u64) -> Result<u64> {
+        let count = self.count.saturating_add(more);
+        check_most("count of values", usize::try_from(count).unwrap_or(usize::MAX), MOST)?;
+        Ok(count)
+    }
+
+    /// How many values were seen, zero weights among them.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `log sum exp(x)`; minus infinity when nothing was seen.
+    #[must_use]
+    pub fn log_sum_exp(&self) -> f64 {
+        self.sum.value()
+    }
+
+    /// `log mean exp(x)`; NaN when nothing was seen, for nothing has no mean.
+    #[must_use]
+    pub fn log_mean_exp(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { self.log_sum_exp() - libm::log(self.count as f64) }
+    }
+
+    /// The state as bytes: four of kind and version, the count, the number of bins of the sum, and each bin;
+    /// little-endian.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.count.to_le_bytes());
+        bytes.extend((self.sum.bins().count() as u64).to_le_bytes());
+        for (bin, sum) in self.sum.bins() {
+            bytes.extend(bin.to_le_bytes());
+            bytes.extend(sum.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The state that was written as these bytes.
+    ///
+    /// # Errors
+    /// [`Error::Bytes`] for any others.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let wrong = |problem| Error::Bytes { what: "LogSumExp", problem };
+        let body = bytes.strip_prefix(&MAGIC).ok_or(wrong("another kind, or another version"))?;
+        let (count, body) = body.split_first_chunk().ok_or(wrong("they end within the count"))?;
+        let (filled, body) = body.split_first_chunk().ok_or(wrong("they end within the number of bins"))?;
+        let (bins, rest) = body.as_chunks::<BIN>();
+        if !rest.is_empty() || bins.len() as u64 != u64::from_le_bytes(*filled) {
+            return Err(wrong("another number of bins"));
+        }
+        let parts = |bin: &[u8; BIN]| {
+            let (number, sum) = bin.first_chunk().zip(bin.last_chunk())?;
+            Some((i64::from_le_bytes(*number), u128::from_le_bytes(*sum)))
+        };
+        let count = u64::from_le_bytes(*count);
+        let bins = bins.iter().map(parts).collect::<Option<Vec<_>>>();
+        let sum =
+            bins.and_then(|bins| LogSum::from_bins(&bins, count)).ok_or(wrong("no sum has such bins"))?;
+        Self::default().counted(count).map(|count| Self { sum, count })
+    }
+}

@@ -1,0 +1,47 @@
+//! Which rows a target is over.
+
+use crate::error::{Result, check_length, check_not_infinite};
+use crate::filter::Verdict;
+use crate::group::Scopes;
+
+/// Rows that take part in a target: those that have a score, that no rule has dropped, and that are in a scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// What is tempered; NaN where there is none. `[B]`
+    pub scores: &'a [f64],
+    /// What became of each row; empty where no rule was applied. `[B]`
+    pub verdicts: &'a [Verdict],
+    /// What is normalised together.
+    pub scopes: Scopes<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows to which no rule was applied.
+    pub fn all(scores: &'a [f64], within: impl Into<Scopes<'a>>) -> Self {
+        Self { scores, verdicts: &[], scopes: within.into() }
+    }
+
+    /// The number of rows, dropped ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    /// The score of a row; NaN for one that takes no part.
+    #[must_use]
+    pub fn score(&self, row: usize) -> f64 {
+        let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);
+        if kept && self.scopes.of(row).is_some() { self.scores[row] } else { f64::NAN }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
+        check_not_infinite("score", self.scores)
+    }
+}

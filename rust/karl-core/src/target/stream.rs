@@ -1,0 +1,56 @@
+//! The target of rows that come one after another, and are held by nobody.
+
+use super::{Boltzmann, Normaliser, Note, Rows};
+use crate::error::Result;
+use crate::exact::LogSum;
+
+/// The sums under a target over one scope, taken from a stream: the same bits in any order.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSums {
+    kept: u64,
+    top: Option<f64>,
+    first: LogSum,
+    second: LogSum,
+}
+
+impl StreamSums {
+    /// Takes in one row by its exponent, `b s`.
+    pub fn push(&mut self, exponent: f64) {
+        self.kept += 1;
+        self.top = Some(self.top.map_or(exponent, |top| top.max(exponent)));
+        self.first.push(exponent);
+        self.second.push(2.0 * exponent);
+    }
+
+    /// The target of the rows seen, at the inverse temperature of their exponents.
+    #[must_use]
+    pub fn fit(&self, inverse_temperature: f64) -> Boltzmann {
+        let log_z = self.first.value();
+        let ess = if self.kept == 0 { 0.0 } else { libm::exp(2.0 * log_z - self.second.value()) };
+        Boltzmann {
+            inverse_temperature,
+            wanted_ess: None,
+            reached_ess: ess,
+            reached_share: if self.kept == 0 { 0.0 } else { ess / self.kept as f64 },
+            note: (self.kept == 0).then_some(Note::NoRows),
+            top_share: self.top.map_or(0.0, |top| libm::exp(top - log_z)),
+            filled: usize::from(self.kept > 0),
+            scopes: vec![Normaliser { top: 0.0, log_sum: log_z }],
+        }
+    }
+}
+
+impl Boltzmann {
+    /// The same distribution summed as a stream can sum it: from exponents that are relative to nothing, which gives the
+    /// same bits in any order. All rows have to be one scope.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for a log Z beyond f64.
+    pub fn of_stream(self, rows: Rows<'_>) -> Result<Self> {
+        let mut sums = StreamSums::default();
+        let scores = (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan());
+        scores.for_each(|score| sums.push(self.inverse_temperature * score));
+        let fit = sums.fit(self.inverse_temperature);
+        Self { wanted_ess: self.wanted_ess, note: self.note, ..fit }.checked()
+    }
+}

@@ -1,0 +1,205 @@
+//! Bindings of `karl_core::partition`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use karl_core::{Offsets, partition};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple, PyType};
+
+use crate::array::{column, groups, reals, threads, with_reals};
+use crate::enter::compute;
+use crate::error::{UsageError, to_python};
+
+/// The logarithm of a sum of exponentials: `log sum_i exp(x_i)`.
+///
+/// Minus infinity, the logarithm of zero, adds nothing; of nothing the result is minus infinity. One pass, the same bits
+/// for any number of threads.
+///
+/// Args:
+///     values: float64 or float32, summed in float64. A NumPy array, or an Arrow column, which is copied where it has
+///         several chunks; a null is refused. [B]
+///
+/// Raises:
+///     ArgumentError: a NaN or plus infinity.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let values = reals("values", values)?;
+    with_reals!(&values, |slice| compute(py, || partition::log_sum_exp(slice, threads())))
+}
+
+/// The logarithm of a mean of exponentials: `log (1/n) sum_i exp(x_i)`.
+///
+/// Args:
+///     values: as of `log_sum_exp`; at least one. [B]
+///
+/// Raises:
+///     ArgumentError: a NaN, plus infinity, or no values, which have no mean.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let values = reals("values", values)?;
+    with_reals!(&values, |slice| compute(py, || partition::log_mean_exp(slice, threads())))
+}
+
+/// Effective sample size of weights given by their logarithms, in rows: `(sum w)^2 / sum w^2`.
+///
+/// It lies between 1 (one row has everything) and n (all weights equal), ignores a constant that is added to every
+/// logarithm, and is 0 where no row has any weight.
+///
+/// Args:
+///     log_weights: as the values of `log_sum_exp`. [B]
+///
+/// Raises:
+///     ArgumentError: a NaN or plus infinity.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Kish, Survey Sampling (1965).
+#[pyfunction]
+pub(crate) fn ess(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let log_weights = reals("log_weights", log_weights)?;
+    with_reals!(&log_weights, |slice| compute(py, || partition::ess(slice, threads())))
+}
+
+/// `log sum_i exp(x_i)` of each group, or of each row of a ragged column.
+///
+/// Give either `group_ids`, for values in any order, or `offsets`, for values that stand row by row, which is several
+/// times faster. The bits of a group depend on no other group and on no thread.
+///
+/// Args:
+///     values: as of `log_sum_exp`. [B]
+///     group_ids: int64, negative for no group, or names in an Arrow column. [B]
+///     offsets: int64: row i is `values[offsets[i]:offsets[i + 1]]`. [P + 1]
+///
+/// Returns:
+///     float64, by group in order of first appearance, or by row; minus infinity for an empty row. [P]
+///
+/// Raises:
+///     ArgumentError: a NaN or plus infinity, or arrays that differ in rows.
+///     UsageError: both or neither of `group_ids` and `offsets`.
+///     LayoutError: offsets that do not start at 0, that fall, or that end elsewhere than the values.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+#[pyo3(signature = (values, group_ids=None, *, offsets=None))]
+pub(crate) fn log_sum_exp_by<'py>(
+    py: Python<'py>,
+    values: &Bound<'py, PyAny>,
+    group_ids: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let values = reals("values", values)?;
+    let logs = match (group_ids, offsets) {
+        (Some(ids), None) => {
+            let groups = groups("group_ids", ids)?;
+            with_reals!(&values, |slice| compute(py, || partition::log_sum_exp_by(slice, &groups, threads())))
+        }
+        (None, Some(offsets)) => {
+            let offsets = column::<i64>("offsets", offsets)?;
+            let offsets = offsets.as_slice()?;
+            with_reals!(&values, |slice| compute(py, || {
+                let offsets = Offsets::new("offsets", offsets, slice.len())?;
+                partition::log_sum_exp_rows(slice, &offsets, threads())
+            }))
+        }
+        _ => Err(UsageError::new_err("give either group_ids or offsets")),
+    };
+    Ok(logs?.into_pyarray(py))
+}
+
+/// A log-sum-exp that is taken in parts: `log sum_i exp(x_i)` over all that was seen, by this state and by those merged
+/// into it.
+///
+/// The sum is exact before it is rounded, so that any order, any cut into parts and any tree of merges give the same bits.
+/// The last ulp may differ from that of `log_sum_exp`, which is several times faster. States pickle, and compare by what
+/// they have seen. At most 2^43 values.
+#[pyclass(frozen, module = "karl_fast._core", name = "LogSumExp")]
+pub(crate) struct LogSumExp {
+    state: Mutex<partition::Partition>,
+}
+
+impl LogSumExp {
+    /// A state is whole even where a thread panicked: it changes at once or not at all.
+    fn state(&self) -> MutexGuard<'_, partition::Partition> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl LogSumExp {
+    /// A state that has seen nothing.
+    #[new]
+    fn new() -> Self {
+        Self { state: Mutex::default() }
+    }
+
+    /// Take values in; on an error nothing is taken in.
+    ///
+    /// Args:
+    ///     values: as of `log_sum_exp`. [B]
+    ///
+    /// Raises:
+    ///     ArgumentError: a NaN or plus infinity.
+    ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+    fn update(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let values = reals("values", values)?;
+        with_reals!(&values, |slice| compute(py, || {
+            let mut seen = partition::Partition::default();
+            seen.update(slice, threads())?;
+            self.state().merge(&seen)
+        }))
+    }
+
+    /// Take in what another state has seen.
+    fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
+        let other = other.state().clone();
+        compute(py, || self.state().merge(&other))
+    }
+
+    /// `log sum exp`; minus infinity for nothing.
+    #[getter]
+    fn value(&self) -> f64 {
+        self.state().log_sum_exp()
+    }
+
+    /// `log mean exp`; NaN for nothing.
+    #[getter]
+    fn mean(&self) -> f64 {
+        self.state().log_mean_exp()
+    }
+
+    /// How many values were seen.
+    #[getter]
+    fn count(&self) -> u64 {
+        self.state().count()
+    }
+
+    /// The state as bytes: a version, the count and the exact sum.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.state().to_bytes())
+    }
+
+    /// The state that gave these bytes.
+    ///
+    /// Raises:
+    ///     ArgumentError: bytes that no state gave, or one of another version.
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        let state = partition::Partition::from_bytes(data).map_err(|error| to_python(error.into()))?;
+        Ok(Self { state: Mutex::new(state) })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let from_bytes = PyType::new::<Self>(py).getattr("from_bytes")?;
+        Ok((from_bytes, PyTuple::new(py, [self.to_bytes(py)])?))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        let other = other.state().clone();
+        *self.state() == other
+    }
+
+    fn __repr__(&self) -> String {
+        format!("LogSumExp(value={}, count={})", self.value(), self.count())
+    }
+}
