@@ -1,5 +1,7 @@
 //! Bindings of `karl_core::kl`.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use karl_core::kl::{self, Direction, Estimator, Through, Tokens};
 use karl_core::{Offsets, Real};
 use numpy::{Element, IntoPyArray, PyArray1};

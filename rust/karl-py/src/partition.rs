@@ -1,5 +1,7 @@
 //! Bindings of `karl_core::partition`.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use karl_core::{Offsets, partition};

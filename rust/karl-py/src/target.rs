@@ -1,5 +1,7 @@
 //! Binding of `karl_core::target`.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use karl_core::target::Tpo;
 use karl_core::{Scopes, Temperature, target};
 use numpy::{IntoPyArray, PyArray1};

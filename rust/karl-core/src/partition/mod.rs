@@ -3,9 +3,9 @@
 //! | sums | of | file |
 //! |---|---|---|
 //! | [`log_sum_exp`], [`log_mean_exp`], [`ess`] | a column | here |
-//! | [`log_sum_exp_rows`] | each row of a ragged column | [`rows`] |
-//! | [`log_sum_exp_by`] | each group, in any order | [`by`] |
-//! | [`Partition`] | a stream, and streams that were merged | [`state`] |
+//! | [`log_sum_exp_rows`] | each row of a ragged column | `rows` |
+//! | [`log_sum_exp_by`] | each group, in any order | `by` |
+//! | [`Partition`] | a stream, and streams that were merged | `state` |
 //!
 //! A column is read once. Each block of it is summed relative to its own largest value, in eight lanes, while it is in
 //! cache, and blocks are added in their order, so that the bits depend neither on threads nor on the machine.

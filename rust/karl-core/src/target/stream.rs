@@ -45,7 +45,7 @@ impl Boltzmann {
     /// same bits in any order. All rows have to be one scope.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for a log Z beyond f64.
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a log Z beyond f64.
     pub fn of_stream(self, rows: Rows<'_>) -> Result<Self> {
         let mut sums = StreamSums::default();
         let scores = (0..rows.len()).map(|row| rows.score(row)).filter(|score| !score.is_nan());
