@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast import _core
+from karl_fast import _core, sampling
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 
 F = np.array([1.0, 0.0, 0.5, 0.25])
@@ -32,6 +32,16 @@ CALLS: list[Any] = [
     pytest.param(lambda a: karl_fast.boltzmann(F, a), "scope_ids", G, id="boltzmann-scope_ids"),
     pytest.param(lambda a: karl_fast.draw(a, 2), "log_weights", F, id="draw-log_weights"),
     pytest.param(lambda a: _core.top(a, 2), "keys", F, id="top-keys"),
+    pytest.param(lambda a: sampling.draw_with_inclusion(a, 2).inclusion, "log_weights", F, id="draw_with_inclusion"),
+    pytest.param(lambda a: sampling.inclusion(a, 2), "log_weights", F, id="inclusion"),
+    pytest.param(lambda a: sampling.threshold(a, 2)[1], "weights", F, id="threshold"),
+    pytest.param(lambda a: sampling.draw_priority(a, 2).estimates, "weights", F, id="draw_priority"),
+    pytest.param(lambda a: sampling.draw_var_opt(a, 2).estimates, "weights", F, id="draw_var_opt"),
+    pytest.param(lambda a: sampling.Alias(a).probabilities(), "log_weights", F, id="Alias"),
+    pytest.param(lambda a: sampling.TopK(2).update(KEYS, a), "log_weights", F, id="TopK"),
+    pytest.param(lambda a: sampling.Priority(2).update(KEYS, a), "weights", F, id="Priority"),
+    pytest.param(lambda a: sampling.VarOpt(2).update(KEYS, a), "weights", F, id="VarOpt"),
+    pytest.param(lambda a: sampling.Moments().update(a), "values", F, id="Moments"),
 ]
 
 OTHER = {"float64": (np.float32, np.int64), "int64": (np.int32, np.uint64)}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import karl_fast
+from karl_fast import sampling
 
 RANDOM = np.random.default_rng(0)
 REWARDS = RANDOM.random(40_000)
@@ -22,6 +23,9 @@ KERNELS: dict[str, Any] = {
     "log_sum_exp": lambda: karl_fast.log_sum_exp(REWARDS),
     "boltzmann": lambda: karl_fast.boltzmann(REWARDS, GROUPS, ess=0.5).log_weights,
     "draw": lambda: karl_fast.draw(REWARDS, 1000, seed=3),
+    "draw_priority": lambda: sampling.draw_priority(REWARDS, 1000, seed=3).estimates,
+    "inclusion": lambda: sampling.inclusion(REWARDS[:60].copy(), 7),
+    "alias": lambda: sampling.Alias(REWARDS).draw(1000, seed=3),
     "uniforms": lambda: karl_fast.uniforms(40_000, seed=3, purpose="draw"),
 }
 

@@ -160,10 +160,13 @@ fn a_refused_column_leaves_a_state_as_it_was() {
     assert!(moments.mean().is_nan() && moments.variance(0).is_nan());
 }
 
+/// Whether bytes are read.
+type Reads = fn(&[u8]) -> bool;
+
 /// Bytes of every kind of state, and what reads them.
-fn written() -> Vec<(Vec<u8>, fn(&[u8]) -> bool)> {
-    let mut states: Vec<(Vec<u8>, fn(&[u8]) -> bool)> = Vec::new();
-    let readers: [fn(&[u8]) -> bool; 3] = [
+fn written() -> Vec<(Vec<u8>, Reads)> {
+    let mut states: Vec<(Vec<u8>, Reads)> = Vec::new();
+    let readers: [Reads; 3] = [
         |bytes| Top::from_bytes(Law::Gumbel, bytes).is_ok(),
         |bytes| Top::from_bytes(Law::Uniform, bytes).is_ok(),
         |bytes| Top::from_bytes(Law::Priority, bytes).is_ok(),

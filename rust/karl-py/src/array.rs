@@ -2,6 +2,8 @@
 //!
 //! A `NumPy` array is never copied. An Arrow column is, where it has nulls or several chunks, as its users are told.
 
+use std::sync::OnceLock;
+
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 use karl_core::{Groups, Key, Keys};
@@ -148,7 +150,9 @@ pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'
 
 /// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
 pub(crate) fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    /// Asking the system takes longer than a small kernel does.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.

@@ -23,6 +23,9 @@ struct Cell {
     other: u32,
 }
 
+/// Draws that are made together.
+const AHEAD: usize = 64;
+
 /// An alias table over rows.
 ///
 /// ```
@@ -95,14 +98,25 @@ impl Alias {
     #[must_use]
     pub fn draw(&self, count: usize, seed: u64) -> Vec<u32> {
         let numbers = Numbers::new(seed, Purpose::Alias);
-        let uniform = |draw: usize, ordinal| numbers.uniform(Key { id: draw as u128, ordinal });
-        let one = |draw: usize| {
+        let mut rows = vec![0; count];
+        for (at, rows) in rows.chunks_mut(AHEAD).enumerate() {
+            self.look(at * AHEAD, &numbers, rows);
+        }
+        rows
+    }
+
+    /// Draws from the `first` on. All cells are fetched before any is looked at: one that is far away holds up no other.
+    fn look(&self, first: usize, numbers: &Numbers, rows: &mut [u32]) {
+        let (mut cells, mut heights) = ([Cell { cut: 0, other: 0 }; AHEAD], [0; AHEAD]);
+        for (at, row) in rows.iter_mut().enumerate() {
+            let uniform = |ordinal| numbers.uniform(Key { id: (first + at) as u128, ordinal });
             #[allow(clippy::cast_possible_truncation, reason = "below the number of rows")]
-            let at = part(self.cells.len() as u128, uniform(draw, 0)) as usize;
-            let cell = self.cells[at];
-            if part(self.size, uniform(draw, 1)) < cell.cut { numbered(at) } else { cell.other }
-        };
-        (0..count).map(one).collect()
+            let cell = part(self.cells.len() as u128, uniform(0)) as usize;
+            (*row, cells[at], heights[at]) = (numbered(cell), self.cells[cell], part(self.size, uniform(1)));
+        }
+        for ((row, cell), height) in rows.iter_mut().zip(cells).zip(heights) {
+            *row = if height < cell.cut { *row } else { cell.other };
+        }
     }
 }
 

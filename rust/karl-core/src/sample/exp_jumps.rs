@@ -84,8 +84,9 @@ pub fn weighted_reservoir<T>(
         }
         let t = libm::exp(weight * smallest);
         let key = libm::log(t + (1.0 - t) * uniforms()) / weight;
-        held.pop();
-        held.push(Held { key, item });
+        if let Some(mut last) = held.peek_mut() {
+            *last = Held { key, item };
+        }
         smallest = held.peek().map_or(key, |held| held.key);
         ahead = libm::log(uniforms()) / smallest;
     }

@@ -56,13 +56,15 @@ pub struct VarOpt<T> {
     light: Vec<T>,
     /// What the light items count for together.
     total: f64,
+    /// Room for the items that become light together; empty between two items.
+    fresh: Vec<Heavy<T>>,
 }
 
 impl<T: Copy + Ord> VarOpt<T> {
     /// A sample of at most k items, one or more, of a stream of which nothing has been seen.
     #[must_use]
     pub fn new(k: usize) -> Self {
-        Self { k: k.max(1), heavy: BinaryHeap::new(), light: Vec::new(), total: 0.0 }
+        Self { k: k.max(1), heavy: BinaryHeap::new(), light: Vec::new(), total: 0.0, fresh: Vec::new() }
     }
 
     /// Takes an item in; `u` decides which of k + 1 goes. An item without weight is passed over.
@@ -76,7 +78,7 @@ impl<T: Copy + Ord> VarOpt<T> {
             self.heavy.push(Reverse(Heavy { weight, item }));
             return;
         }
-        let (mut fresh, mut total) = (Vec::new(), self.total);
+        let (mut fresh, mut total) = (std::mem::take(&mut self.fresh), self.total);
         if weight > self.threshold() {
             self.heavy.push(Reverse(Heavy { weight, item }));
         } else {
@@ -118,7 +120,8 @@ impl<T: Copy + Ord> VarOpt<T> {
         } else {
             fresh.pop();
         }
-        self.light.extend(fresh.into_iter().map(|one| one.item));
+        self.light.extend(fresh.drain(..).map(|one| one.item));
+        self.fresh = fresh;
         self.total = total;
     }
 
@@ -160,7 +163,7 @@ impl<T: Copy + Ord> VarOpt<T> {
     /// What was held elsewhere.
     pub(crate) fn of_parts(k: usize, heavy: Vec<(T, f64)>, light: Vec<T>, total: f64) -> Self {
         let heavy = heavy.into_iter().map(|(item, weight)| Reverse(Heavy { weight, item })).collect();
-        Self { k, heavy, light, total }
+        Self { k, heavy, light, total, fresh: Vec::new() }
     }
 }
 

@@ -2,7 +2,11 @@
 
 use karl_core::sample::algorithm_l::{Jumps, reservoir};
 use karl_core::sample::exp_jumps::weighted_reservoir;
+use karl_core::sample::inclusion::inclusion;
+use karl_core::sample::priority::priority;
 use serde_json::Value;
+
+use karl_core::Ranking;
 
 fn case(name: &str) -> Value {
     let path = format!("{}/../../tests/golden/sampling.json", env!("CARGO_MANIFEST_DIR"));
@@ -51,4 +55,25 @@ fn exponential_jumps_select_what_the_trace_selects() {
     let items = numbers(&case["w"]).into_iter().enumerate();
     let drawn = weighted_reservoir(items, 3, fed(numbers(&case["uniforms_in_consumption_order"])));
     assert_eq!(drawn, [7, 8, 3]);
+}
+
+#[test]
+fn priorities_select_and_estimate_as_published() {
+    let case = case("priority_sampling");
+    let (weights, uniforms) = (numbers(&case["w"]), numbers(&case["u"]));
+    let ranks: Vec<f64> = weights.iter().zip(&uniforms).map(|(&w, &u)| priority(w, u)).collect();
+    assert_eq!(ranks, numbers(&case["priority w/u"]));
+    let mut ranking = Ranking::new(ranks).unwrap();
+    assert_eq!((ranking.take(2), ranking.threshold()), (vec![4, 1], case["tau=(k+1)-th priority"].as_f64()));
+}
+
+#[test]
+fn inclusion_is_that_of_plackett_luce() {
+    for case in case("plackett_luce_without_replacement").as_array().unwrap() {
+        let k = usize::try_from(case["k"].as_u64().unwrap()).unwrap();
+        let found = inclusion(&super::logs(&numbers(&case["w"])), k, 2).unwrap();
+        for (found, wanted) in found.into_iter().zip(numbers(&case["inclusion"])) {
+            assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
+        }
+    }
 }

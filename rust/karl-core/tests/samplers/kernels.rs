@@ -1,7 +1,17 @@
-//! The one-pass kernels for arrays: their laws, and their pinned rows.
+//! The kernels beside the chain: their laws, and their pinned rows.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::float_cmp,
+    reason = "a weight below 2^62, to the bit"
+)]
 
+use karl_core::Keys;
+use karl_core::rng::id128;
 use karl_core::sample::algorithm_l::{Jumps, reservoir, stream};
 use karl_core::sample::exp_jumps::{by_logs, weighted_reservoir};
+use karl_core::sample::{Alias, priority, var_opt};
+use karl_core::state::{Law, Moments, Top, VarOpt};
 
 use super::{assert_follows, assert_rejected, logs, ordered};
 
@@ -63,6 +73,46 @@ fn the_rows_of_seed_7_are_these() {
     assert_eq!(reservoir(0..1_000, 5, stream(7)), UNIFORM);
     let logs: Vec<f64> = (0..100).map(|row| f64::from(row * 37 % 48) / 12.0).collect();
     assert_eq!(by_logs(&logs, 5, 7).unwrap(), WEIGHTED);
+}
+
+/// A change here is a breaking change: say so in the changelog.
+#[test]
+fn the_rows_and_bytes_of_seed_7_are_these() {
+    let logs: Vec<f64> = (0..100).map(|row| f64::from(row * 37 % 48) / 12.0).collect();
+    let weights: Vec<f64> = logs.iter().map(|log| log + 0.5).collect();
+    let keys = Keys::of_indices(100);
+    let rows = [
+        Alias::new(&logs).unwrap().draw(5, 7),
+        priority::draw(&weights, 5, &keys, 7, 1).unwrap().rows,
+        var_opt::draw(&weights, 5, &keys, 7).unwrap().rows,
+    ];
+    assert_eq!(rows, ROWS);
+    let mut top = Top::new(Law::Gumbel, 5, 7);
+    top.update(&keys, Some(&logs)).unwrap();
+    let mut sample = VarOpt::new(5, 7).unwrap();
+    sample.update(&keys, &weights).unwrap();
+    let mut moments = Moments::default();
+    moments.update(&weights).unwrap();
+    let hashes = [top.to_bytes(), sample.to_bytes(), moments.to_bytes()].map(|bytes| id128(&bytes));
+    assert_eq!(hashes, BYTES, "{hashes:x?}");
+}
+
+/// By an alias table, by priority and by a variance-optimal sample.
+const ROWS: [[u32; 5]; 3] = [[88, 33, 93, 58, 97], [22, 83, 73, 85, 98], [11, 21, 33, 57, 79]];
+const BYTES: [u128; 3] = [
+    0x4632_46a8_f8ad_69a6_3a13_cfce_61e3_7bf5,
+    0xf75d_047a_86d5_2275_a1eb_3743_d0cb_13f9,
+    0xeaea_bd3a_fe30_1982_fbc1_c97e_4f36_f80b,
+];
+
+/// Integers, so that the parts of a row add up to its weight however far weights are apart.
+#[test]
+fn an_alias_table_is_its_weights_without_rounding() {
+    let logs: Vec<f64> = (0..1000).map(|row| -f64::from(row * 7919 % 1000) / 30.0).collect();
+    let found = Alias::new(&logs).unwrap().probabilities();
+    let whole: Vec<u128> = logs.iter().map(|&log| (libm::exp(log) * 2f64.powi(62)) as u128).collect();
+    let total: u128 = whole.iter().sum();
+    assert!(found.iter().zip(&whole).all(|(&found, &whole)| found == whole as f64 / total as f64));
 }
 
 const UNIFORM: [u64; 5] = [44, 155, 154, 254, 652];

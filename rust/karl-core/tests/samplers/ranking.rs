@@ -96,7 +96,7 @@ fn a_sample_of_rows_that_is_unlike_the_others_changes_no_draw() {
 #[test]
 fn keys_of_records_and_digests_are_drawn_as_one_by_one() {
     let logs = many(1e9);
-    let ids: Vec<u128> = (0..ROWS as u128).map(|row| (row / 3) << 70 | row / 3).collect();
+    let ids: Vec<u128> = (0..ROWS as u128).map(|row| ((row / 3) << 70) | (row / 3)).collect();
     let digests: Vec<u64> = (0..ROWS as u64).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let ascending = Keys::sorted(ids);
     let given = Keys::given(ascending.iter().collect());
