@@ -188,9 +188,9 @@ BAD: list[Any] = [
     (lambda: sampling.draw_with_inclusion(np.zeros(2), -1), "k is -1"),
     (lambda: sampling.TopK(2, seed=-1), "seed -1"),
     (lambda: sampling.weighted_reservoir_of([("a", 1.0), ("b", -2.0)], 1), "weight at index 1 is -2"),
-    (lambda: sampling.weighted_reservoir_of([("a", 1.0), "b"], 1), "item at index 1 is no tuple"),  # type: ignore[list-item]
+    (lambda: sampling.weighted_reservoir_of([("a", 1.0), "b"], 1), "item at index 1 is no tuple"),
     (lambda: sampling.TopK(2).merge(sampling.TopK(3)), "another k"),
-    (lambda: sampling.TopK(2).merge(sampling.BottomK(2)), "other is a BottomK, wanted a TopK"),  # type: ignore[arg-type]
+    (lambda: sampling.TopK(2).merge(sampling.BottomK(2)), "other is a BottomK, wanted a TopK"),
     (lambda: sampling.TopK.from_bytes(sampling.BottomK(2).to_bytes()), "they are of another kind"),
     (lambda: sampling.Moments.from_bytes(b""), "there are too few"),
     (lambda: sampling.Moments().update(np.array([math.inf])), "value at index 0 is inf"),

@@ -97,7 +97,7 @@ fn the_rows_and_bytes_of_seed_7_are_these() {
     assert_eq!(hashes, BYTES, "{hashes:x?}");
 }
 
-/// By an alias table, by priority and by VarOpt.
+/// By an alias table, by priority and by a variance-optimal sample.
 const ROWS: [[u32; 5]; 3] = [[88, 33, 93, 58, 97], [22, 83, 73, 85, 98], [11, 21, 33, 57, 79]];
 const BYTES: [u128; 3] = [
     0x4632_46a8_f8ad_69a6_3a13_cfce_61e3_7bf5,
