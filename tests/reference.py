@@ -23,7 +23,8 @@ BEGIN, END = "<!-- reference:begin -->", "<!-- reference:end -->"
 BETWEEN = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Example|Examples|References?):$")
 SOURCE = re.compile(r"References?: ")
-ITEM = re.compile(r"    (\S[^:`]*): ")
+ITEM = re.compile(r"    (`?[\w*]+`?(?:, `?[\w*]+`?)*): ")
+"""The names at the head of an item; some lints want those of Rust docstrings in backticks."""
 
 
 def pages() -> list[Path]:
@@ -46,7 +47,7 @@ def reference(module: ModuleType) -> str:
 
 def described(name: str, thing: Any, level: int = 3) -> Iterator[str]:
     """A heading, the docstring, and the same of each public method."""
-    if not callable(thing):
+    if not inspect.isroutine(thing) and not inspect.isclass(thing):
         yield f"{'#' * level} `{name} = {thing!r}`"
         return
     yield f"{'#' * level} `{name}{signature(thing)}`"
@@ -105,12 +106,16 @@ def fenced(text: str) -> Iterator[tuple[bool, str]]:
 def marked(line: str, section: str) -> str:
     line = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", line.replace("``", "`"))
     if section in ("Args", "Attributes", "Raises"):
-        item = ITEM.sub(lambda found: f"- {', '.join(f'`{name}`' for name in found[1].split(', '))}: ", line)
+        item = ITEM.sub(named, line)
         # What goes on below an item stands under its text.
         return item if item != line else line[6:] if line.startswith(" " * 8) else line.removeprefix("    ")
     if section:
         return line.removeprefix("    ")
     return SOURCE.sub(lambda found: f"**{found[0].strip().removesuffix(':')}** ", line, count=1)
+
+
+def named(found: re.Match[str]) -> str:
+    return f"- {', '.join(f'`{name}`' for name in found[1].replace('`', '').split(', '))}: "
 
 
 def write() -> None:
