@@ -150,7 +150,7 @@ impl Scanner {
         );
         let partition = joined(&self.partition, found, Reason::BadCategory)?;
         rows.push(&Row {
-            id: id.as_ref().map_or(digest, |id| id128(id.as_bytes())),
+            id: id.as_ref().map_or(digest, |id| id128(id)),
             digest: upper(digest),
             spot,
             length,
@@ -205,7 +205,12 @@ fn reason(fault: Fault, ended: bool) -> Reason {
 }
 
 /// The names of the seats, joined by `/`; none where there is no seat, or one of them is empty.
-fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, str>>, Reason> {
+fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+    if let [seat] = seats
+        && let Some(name) = seat.plain_name(found)
+    {
+        return Ok(Some(Cow::Borrowed(name)));
+    }
     let mut whole: Option<Cow<'r, str>> = None;
     for seat in seats {
         whole = match (whole, seat.name(found)) {
@@ -215,5 +220,8 @@ fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Co
             (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}/{next}"))),
         };
     }
-    Ok(whole)
+    Ok(whole.map(|name| match name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+        Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+    }))
 }

@@ -3,9 +3,7 @@
 //! A habit is the text from the end of one value to the start of the next, `, "group": `, with the child that its key
 //! was found to be. A text that begins so means the same again; where none fits, the key is read and becomes one.
 
-use wide::u8x16;
-
-/// The longest text that is kept.
+/// The longest text that is kept: four words.
 const LONGEST: usize = 32;
 
 /// How many are kept at most.
@@ -22,14 +20,15 @@ pub(super) struct Habits {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Habit {
-    text: [u8x16; 2],
+pub(super) struct Habit {
+    text: [u64; 4],
     /// All ones in the bytes of the text.
-    mask: [u8x16; 2],
-    length: usize,
+    mask: [u64; 4],
+    pub(super) length: usize,
     /// Which object it stands in, and whether it stands first there.
     place: usize,
-    child: Option<usize>,
+    /// As [`Node::child`](super::wanted::Node::child) gives it.
+    pub(super) child: usize,
 }
 
 impl Habits {
@@ -38,16 +37,16 @@ impl Habits {
         self.next = 0;
     }
 
-    /// The length of the text that comes next, and the child that it leads to; none where something else comes.
+    /// What comes next, if it comes as it did before.
     #[inline]
-    pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<(usize, Option<usize>)> {
+    pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&Habit> {
         let habit = self.all.get(self.next).filter(|habit| habit.place == place && habit.fits(bytes))?;
         self.next += 1;
-        Some((habit.length, habit.child))
+        Some(habit)
     }
 
     /// Keeps a text that was read: the order goes on behind it.
-    pub(super) fn learn(&mut self, text: &[u8], place: usize, child: Option<usize>) {
+    pub(super) fn learn(&mut self, text: &[u8], place: usize, child: usize) {
         let near = self.all.iter().skip(self.next).take(NEAR);
         let known = near.enumerate().find(|(_, habit)| habit.is(text, place)).map(|(at, _)| self.next + at);
         if known.is_none() && (text.len() > LONGEST || self.all.len() == MOST) {
@@ -62,35 +61,33 @@ impl Habits {
 }
 
 impl Habit {
-    fn new(text: &[u8], place: usize, child: Option<usize>) -> Self {
-        let halves = |byte: &dyn Fn(usize) -> u8| {
-            [0, 16].map(|start| u8x16::new(std::array::from_fn(|at| byte(start + at))))
-        };
-        Self {
-            text: halves(&|at| text.get(at).copied().unwrap_or(0)),
-            mask: halves(&|at| if at < text.len() { u8::MAX } else { 0 }),
-            length: text.len(),
-            place,
-            child,
-        }
+    fn new(text: &[u8], place: usize, child: usize) -> Self {
+        let (mut bytes, mut mask) = ([0; LONGEST], [0; LONGEST]);
+        bytes[..text.len()].copy_from_slice(text);
+        mask[..text.len()].fill(u8::MAX);
+        Self { text: words(&bytes), mask: words(&mask), length: text.len(), place, child }
     }
 
     /// Whether bytes begin with the text.
     #[inline]
     fn fits(&self, bytes: &[u8]) -> bool {
-        let Some(bytes) = bytes.first_chunk::<LONGEST>() else { return self.fits_end(bytes) };
-        let [low, high] = [0, 16].map(|start| u8x16::new(std::array::from_fn(|at| bytes[start + at])));
-        let other = ((low ^ self.text[0]) & self.mask[0]) | ((high ^ self.text[1]) & self.mask[1]);
-        other == u8x16::ZERO
+        let Some(bytes) = bytes.first_chunk() else { return self.fits_end(bytes) };
+        let ([a, b, c, d], [text, mask]) = (words(bytes), [&self.text, &self.mask]);
+        let other = ((a ^ text[0]) & mask[0]) | ((b ^ text[1]) & mask[1]);
+        other | ((c ^ text[2]) & mask[2]) | ((d ^ text[3]) & mask[3]) == 0
     }
 
     /// The same for fewer bytes than the longest text has.
     fn fits_end(&self, bytes: &[u8]) -> bool {
-        let text = self.text.map(u8x16::to_array);
-        bytes.starts_with(&text.as_flattened()[..self.length])
+        bytes.starts_with(&self.text.map(u64::to_le_bytes).as_flattened()[..self.length])
     }
 
     fn is(&self, text: &[u8], place: usize) -> bool {
         self.place == place && self.length == text.len() && self.fits_end(text)
     }
+}
+
+fn words(bytes: &[u8; LONGEST]) -> [u64; 4] {
+    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
+    [word(0), word(1), word(2), word(3)]
 }

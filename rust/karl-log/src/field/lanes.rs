@@ -131,36 +131,36 @@ mod x86 {
     impl Lanes for V3 {
         #[inline(always)]
         fn bits(self, block: &Block) -> Bits {
-            let halves: [__m256i; 2] = cast(*block);
-            let is = |bytes, byte| self.avx2._mm256_cmpeq_epi8(bytes, all32(byte));
-            let curly = |half| self.avx2._mm256_or_si256(half, all32(CURLY));
-            let bracket = |half| self.avx2._mm256_or_si256(is(curly(half), b'{'), is(curly(half), b'}'));
+            let [low, high]: [__m256i; 2] = cast(*block);
+            let bracket = |half| {
+                let curly = self.avx2._mm256_or_si256(half, all32(CURLY));
+                self.avx2._mm256_or_si256(equal(self, curly, b'{'), equal(self, curly, b'}'))
+            };
             Bits {
-                quote: self.mask(halves.map(|half| is(half, b'"'))),
-                backslash: self.mask(halves.map(|half| is(half, b'\\'))),
-                bracket: self.mask(halves.map(bracket)),
+                quote: mask(self, equal(self, low, b'"'), equal(self, high, b'"')),
+                backslash: mask(self, equal(self, low, b'\\'), equal(self, high, b'\\')),
+                bracket: mask(self, bracket(low), bracket(high)),
             }
         }
 
         #[inline(always)]
         fn close(self, block: &Block) -> u64 {
-            let halves: [__m256i; 2] = cast(*block);
-            let curly = |half| self.avx2._mm256_or_si256(half, all32(CURLY));
-            self.mask(halves.map(|half| self.avx2._mm256_cmpeq_epi8(curly(half), all32(b'}'))))
+            let [low, high]: [__m256i; 2] = cast(*block);
+            let close = |half| equal(self, self.avx2._mm256_or_si256(half, all32(CURLY)), b'}');
+            mask(self, close(low), close(high))
         }
     }
 
-    trait Mask {
-        /// The highest bit of each byte.
-        fn mask(self, halves: [__m256i; 2]) -> u64;
+    #[inline(always)]
+    fn equal(lanes: V3, half: __m256i, byte: u8) -> __m256i {
+        lanes.avx2._mm256_cmpeq_epi8(half, all32(byte))
     }
 
-    impl Mask for V3 {
-        #[inline(always)]
-        fn mask(self, halves: [__m256i; 2]) -> u64 {
-            let [low, high] = halves.map(|half| self.avx2._mm256_movemask_epi8(half).cast_unsigned());
-            u64::from(low) | u64::from(high) << 32
-        }
+    /// The highest bit of each byte.
+    #[inline(always)]
+    fn mask(lanes: V3, low: __m256i, high: __m256i) -> u64 {
+        let bits = |half| u64::from(lanes.avx2._mm256_movemask_epi8(half).cast_unsigned());
+        bits(low) | bits(high) << 32
     }
 
     #[inline(always)]

@@ -25,8 +25,8 @@ use habits::Habits;
 pub use path::Path;
 use skip::string;
 pub(crate) use skip::{skip_space, skip_string, skip_value};
-use wanted::Node;
 pub use wanted::Wanted;
+use wanted::{NONE, Node};
 
 /// Why a text is not one JSON object as far as the scan looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,49 +112,44 @@ struct Cursor<'a, 'h> {
 
 type Step<T> = std::result::Result<T, Fault>;
 
-/// What comes next in an object.
-enum Next<'n> {
-    /// Its end.
-    End,
-    /// A value that is not wanted.
-    Other,
-    /// A value that is, or that holds one.
-    Wanted(&'n Node),
-}
-
 impl Cursor<'_, '_> {
     /// One object whose `{` is at the cursor. Recursion is as deep as the longest wanted path.
     fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
         self.at += 1;
         let mut first = true;
-        loop {
-            match self.next(node, first)? {
-                Next::End => return Ok(()),
-                Next::Other => self.at = skip_value(self.bytes, self.at)?,
-                Next::Wanted(child) => self.wanted(child, values)?,
+        while let Some(child) = self.next(node, first)? {
+            match node.children.get(child) {
+                Some((_, child)) => self.wanted(child, values)?,
+                None => self.at = skip_value(self.bytes, self.at)?,
             }
             first = false;
         }
+        Ok(())
     }
 
-    /// Moves over a key to its value, or over the end of the object.
+    /// Moves over a key to its value: which child it is. None after the end of the object.
     #[inline]
-    fn next<'n>(&mut self, node: &'n Node, first: bool) -> Step<Next<'n>> {
+    fn next(&mut self, node: &Node, first: bool) -> Step<Option<usize>> {
         let place = 2 * node.number + usize::from(first);
-        let child = if let Some((length, child)) = self.habits.follow(&self.bytes[self.at..], place) {
-            self.at += length;
-            child
-        } else {
-            let start = self.at;
-            if self.ends(first)? {
-                return Ok(Next::End);
-            }
-            let child = self.key(node)?;
-            self.habits.learn(&self.bytes[start..self.at], place, child);
-            child
-        };
-        self.peek()?;
-        Ok(child.and_then(|at| node.children.get(at)).map_or(Next::Other, |(_, child)| Next::Wanted(child)))
+        if let Some(habit) = self.habits.follow(self.bytes.get(self.at..).unwrap_or_default(), place) {
+            let child = habit.child;
+            self.at += habit.length;
+            self.peek()?;
+            return Ok(Some(child));
+        }
+        self.read(node, place, first)
+    }
+
+    /// The same for a key that was not expected.
+    #[inline(never)]
+    fn read(&mut self, node: &Node, place: usize, first: bool) -> Step<Option<usize>> {
+        let start = self.at;
+        if self.ends(first)? {
+            return Ok(None);
+        }
+        let child = self.key(node)?;
+        self.habits.learn(&self.bytes[start..self.at], place, child);
+        Ok(Some(child))
     }
 
     /// Moves over what stands between members, or over the end of the object; whether it was the end.
@@ -188,7 +183,7 @@ impl Cursor<'_, '_> {
     }
 
     /// Moves over a key to its value; which child it is.
-    fn key(&mut self, node: &Node) -> Step<Option<usize>> {
+    fn key(&mut self, node: &Node) -> Step<usize> {
         if self.peek()? != b'"' {
             return Err(Fault::Malformed(self.at));
         }
@@ -198,7 +193,7 @@ impl Cursor<'_, '_> {
         self.expect(b':')?;
         self.peek()?;
         Ok(if escaped {
-            unescape(&self.bytes[start..end]).and_then(|key| node.child(key.as_bytes()))
+            unescape(&self.bytes[start..end]).map_or(NONE, |key| node.child(key.as_bytes()))
         } else {
             node.child(&self.bytes[start + 1..end - 1])
         })
@@ -222,11 +217,58 @@ impl Cursor<'_, '_> {
 /// A JSON string's text; `None` where it is not one (bad escape, lone surrogate, bad UTF-8, raw control character).
 pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1))?;
-    // No way out of the loop: names are short, and this way it is a handful of instructions.
-    let odd = inner.iter().fold(false, |odd, byte| odd | matches!(byte, ..0x20 | b'\\'));
-    if odd {
-        serde_json::from_slice(quoted).ok().map(Cow::Owned)
-    } else {
+    if odd_bytes(inner, 0) == 0 {
         std::str::from_utf8(inner).ok().map(Cow::Borrowed)
+    } else {
+        serde_json::from_slice(quoted).ok().map(Cow::Owned)
+    }
+}
+
+/// The bytes of a JSON string that need no second look: ASCII without escapes.
+#[inline]
+pub(crate) fn plain(quoted: &[u8]) -> Option<&[u8]> {
+    let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    (odd_bytes(inner, u64::MAX) == 0).then_some(inner)
+}
+
+/// Not zero where a byte is a backslash or a control character, or is beyond ASCII and `beyond` has its high bits.
+/// Names are short: eight bytes at a time, the last eight once more.
+#[inline]
+fn odd_bytes(bytes: &[u8], beyond: u64) -> u64 {
+    const EACH: u64 = u64::MAX / 0xff;
+    let odd = |word: u64| {
+        let backslash = word ^ (EACH * 0x5c);
+        let control = word.wrapping_sub(EACH * 0x20) & !word;
+        (control | (backslash.wrapping_sub(EACH) & !backslash) | (word & beyond)) & (EACH * 0x80)
+    };
+    let Some(last) = bytes.last_chunk() else {
+        // A space is not odd, and fills the word.
+        let mut word = [b' '; 8];
+        word.iter_mut().zip(bytes).for_each(|(space, byte)| *space = *byte);
+        return odd(u64::from_le_bytes(word));
+    };
+    let (words, _) = bytes.as_chunks();
+    words.iter().fold(odd(u64::from_le_bytes(*last)), |all, word| all | odd(u64::from_le_bytes(*word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::odd_bytes;
+
+    #[test]
+    fn a_byte_is_odd_or_not_wherever_it_stands() {
+        for byte in 0..=u8::MAX {
+            let odd = byte < 0x20 || byte == b'\\';
+            for (length, at) in (1..40).flat_map(|length| (0..length).map(move |at| (length, at))) {
+                let mut bytes = vec![b'\x7f'; length];
+                bytes[at] = byte;
+                assert_eq!(odd_bytes(&bytes, 0) != 0, odd, "{byte} at {at} of {length}");
+                assert_eq!(
+                    odd_bytes(&bytes, u64::MAX) != 0,
+                    odd || byte >= 0x80,
+                    "{byte} at {at} of {length}"
+                );
+            }
+        }
     }
 }

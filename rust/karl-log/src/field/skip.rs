@@ -16,46 +16,85 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The position after the value that begins at `at`.
+#[inline]
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Step<usize> {
     match bytes.get(at) {
         None => Err(Fault::Truncated),
         Some(b'"') => skip_string(bytes, at),
-        Some(b'{' | b'[') => blocks::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated),
+        Some(b'{' | b'[') => skip_container(bytes, at),
         Some(_) => skip_scalar(bytes, at),
     }
 }
 
+#[inline(never)]
+fn skip_container(bytes: &[u8], at: usize) -> Step<usize> {
+    blocks::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated)
+}
+
 /// A number or a word: it ends where one of `,}]` or white space stands. Most are short, as strings are.
+#[inline]
 fn skip_scalar(bytes: &[u8], at: usize) -> Step<usize> {
-    let rest = &bytes[at..];
-    let first = rest.first_chunk().and_then(|first| lowest(ends_scalar(u8x16::new(*first))));
-    match first.or_else(|| rest.iter().position(|byte| b",}] \t\n\r".contains(byte))) {
+    match bytes[at..].first_chunk().map(|first| ends_scalar(u8x16::new(*first)).to_bitmask()) {
+        Some(found) if found > 1 && found & 1 == 0 => Ok(at + found.trailing_zeros() as usize),
+        _ => long_scalar(bytes, at),
+    }
+}
+
+#[inline(never)]
+fn long_scalar(bytes: &[u8], at: usize) -> Step<usize> {
+    match bytes[at..].iter().position(|byte| b",}] \t\n\r".contains(byte)) {
         None => Err(Fault::Truncated),
         Some(0) => Err(Fault::Malformed(at)),
         Some(length) => Ok(at + length),
     }
 }
 
+#[inline]
 fn ends_scalar(bytes: u8x16) -> u8x16 {
     let is = |byte| bytes.simd_eq(u8x16::splat(byte));
     is(b',') | is(b'}') | is(b']') | is(b' ') | is(b'\t') | is(b'\n') | is(b'\r')
 }
 
-fn lowest(found: u8x16) -> Option<usize> {
-    let found = found.to_bitmask();
-    (found != 0).then(|| found.trailing_zeros() as usize)
-}
-
 /// The position after the string whose opening quote is at `at`.
+#[inline]
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Step<usize> {
-    string(bytes, at).map(|(end, _)| end)
+    match short_string(bytes, at) {
+        Some(end) => Ok(end),
+        None => long_string(bytes, at).map(|(end, _)| end),
+    }
 }
 
 /// The same, and whether there is an escape in the string.
 pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
+    short_string(bytes, at).map_or_else(|| long_string(bytes, at), |end| Ok((end, false)))
+}
+
+/// Most strings are short and have no escape.
+#[inline]
+fn short_string(bytes: &[u8], at: usize) -> Option<usize> {
+    let (quotes, found) = quotes_and_backslashes(bytes.get(at + 1..)?.first_chunk()?);
+    let first = found & found.wrapping_neg();
+    (quotes & first != 0).then(|| at + 2 + quotes.trailing_zeros() as usize)
+}
+
+/// One bit a byte for the quotes, and for both.
+#[inline]
+fn quotes_and_backslashes(bytes: &[u8; 32]) -> (u32, u32) {
+    let ([low, high], _) = bytes.as_chunks() else { return (0, 0) };
+    let (low, high) = (u8x16::new(*low), u8x16::new(*high));
+    let bits = |byte| {
+        let [low, high] = [low, high].map(|part| part.simd_eq(u8x16::splat(byte)).to_bitmask());
+        low | high << 16
+    };
+    let quotes = bits(b'"');
+    (quotes, quotes | bits(b'\\'))
+}
+
+#[inline(never)]
+fn long_string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
     let mut from = at + 1;
     let mut escaped = false;
-    while let Some(found) = quote_or_backslash(bytes.get(from..).unwrap_or_default()) {
+    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         from += found + 1;
         if bytes[from - 1] == b'"' {
             return Ok((from, escaped));
@@ -64,21 +103,6 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
         from += 1;
     }
     Err(Fault::Truncated)
-}
-
-/// The first quote or backslash. Most strings are short: the first bytes are looked at before the general search.
-fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
-    let found = |part: &[u8; 16]| {
-        let part = u8x16::new(*part);
-        (part.simd_eq(u8x16::splat(b'"')) | part.simd_eq(u8x16::splat(b'\\'))).to_bitmask()
-    };
-    if let ([low, high, ..], _) = bytes.as_chunks() {
-        let found = found(low) | found(high) << 16;
-        if found != 0 {
-            return Some(found.trailing_zeros() as usize);
-        }
-    }
-    memchr2(b'"', b'\\', bytes)
 }
 
 #[cfg(test)]

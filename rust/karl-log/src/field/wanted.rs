@@ -61,14 +61,17 @@ impl Node {
         self.children.iter_mut().fold(number + 1, |next, (_, child)| child.count(next))
     }
 
-    /// Which child has that key.
-    pub(super) fn child(&self, key: &[u8]) -> Option<usize> {
+    /// Which child has that key; [`NONE`] of most.
+    pub(super) fn child(&self, key: &[u8]) -> usize {
         if self.marks & mark(key) == 0 {
-            return None;
+            return NONE;
         }
-        self.children.iter().position(|(name, _)| name.as_bytes() == key)
+        self.children.iter().position(|(name, _)| name.as_bytes() == key).unwrap_or(NONE)
     }
 }
+
+/// No child.
+pub(super) const NONE: usize = usize::MAX;
 
 /// One of 64 bits, by a key's length and first byte.
 fn mark(key: &[u8]) -> u64 {
