@@ -1,8 +1,8 @@
 //! Where a container ends, by blocks of 64 bytes.
 //!
 //! One bit a byte tells quotes, backslashes and brackets ([`super::lanes`]), one addition the bytes that are escaped, a
-//! running parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1). A block without
-//! brackets outside strings, which most are, costs no branch a byte.
+//! running parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1). Only a block that may
+//! hold the end is walked.
 #![expect(clippy::inline_always, reason = "work with vectors has to be inlined")]
 
 use super::lanes::{self, BLOCK, Block, Lanes, Work};
@@ -43,26 +43,20 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The position after the container's end, if it is in this block.
+    /// The position after the container's end, if it is in this block. Quotes, backslashes and brackets come as they
+    /// like in a text: a branch on one of them would often be guessed wrong.
     #[inline(always)]
     fn feed(&mut self, block: &Block, lanes: impl Lanes) -> Option<usize> {
         let bits = lanes.bits(block);
         let quotes = bits.quote & !self.escaped(bits.backslash);
         let inside = parity(quotes) ^ self.in_string;
         self.in_string = 0_u64.wrapping_sub(inside >> 63);
-        let brackets = bits.bracket & !inside;
-        if brackets == 0 { None } else { self.brackets(brackets, lanes.close(block)) }
-    }
-
-    /// Counts the brackets, or walks them where the end may be among them.
-    #[inline(always)]
-    fn brackets(&mut self, brackets: u64, close: u64) -> Option<usize> {
-        let close = brackets & close;
+        let (open, close) = (bits.open & !inside, bits.close & !inside);
         let closed = close.count_ones() as usize;
         if closed >= self.depth {
-            return self.walk(brackets & !close, close);
+            return self.walk(open, close);
         }
-        self.depth = self.depth + (brackets.count_ones() as usize - closed) - closed;
+        self.depth = self.depth + open.count_ones() as usize - closed;
         None
     }
 
@@ -88,9 +82,6 @@ impl Blocks {
     #[inline(always)]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const EVEN: u64 = 0x5555_5555_5555_5555;
-        if backslash == 0 {
-            return std::mem::take(&mut self.escaped);
-        }
         let backslash = backslash & !self.escaped;
         let after = backslash << 1 | self.escaped;
         // A run that begins at an odd place carries into the byte after it, which so changes its side.

@@ -16,15 +16,13 @@ pub(super) struct Bits {
     pub(super) quote: u64,
     pub(super) backslash: u64,
     /// Brackets of either kind, inside strings too.
-    pub(super) bracket: u64,
+    pub(super) open: u64,
+    pub(super) close: u64,
 }
 
 /// A kind of vectors.
 pub(super) trait Lanes: Copy {
     fn bits(self, block: &Block) -> Bits;
-
-    /// The closing brackets of either kind.
-    fn close(self, block: &Block) -> u64;
 }
 
 /// What can be done with any kind of vectors. All of it has to be inlined.
@@ -67,16 +65,10 @@ impl Lanes for Portable {
             let shifted = |found: u8x16| u64::from(found.to_bitmask()) << (16 * number);
             bits.quote |= shifted(is(part, b'"'));
             bits.backslash |= shifted(is(part, b'\\'));
-            bits.bracket |= shifted(is(curly, b'{') | is(curly, b'}'));
+            bits.open |= shifted(is(curly, b'{'));
+            bits.close |= shifted(is(curly, b'}'));
         }
         bits
-    }
-
-    #[inline(always)]
-    fn close(self, block: &Block) -> u64 {
-        let parts = block.as_chunks::<16>().0.iter().map(|part| u8x16::new(*part) | u8x16::splat(CURLY));
-        let bits = parts.map(|part| u64::from(part.simd_eq(u8x16::splat(b'}')).to_bitmask()));
-        bits.enumerate().fold(0, |all, (number, bits)| all | bits << (16 * number))
     }
 }
 
@@ -112,14 +104,12 @@ mod x86 {
             let block: __m512i = cast(*block);
             let curly = self.avx512f._mm512_or_si512(block, all64(CURLY));
             let is = |bytes, byte| self.avx512bw._mm512_cmpeq_epi8_mask(bytes, all64(byte));
-            let bracket = is(curly, b'{') | is(curly, b'}');
-            Bits { quote: is(block, b'"'), backslash: is(block, b'\\'), bracket }
-        }
-
-        #[inline(always)]
-        fn close(self, block: &Block) -> u64 {
-            let curly = self.avx512f._mm512_or_si512(cast(*block), all64(CURLY));
-            self.avx512bw._mm512_cmpeq_epi8_mask(curly, all64(b'}'))
+            Bits {
+                quote: is(block, b'"'),
+                backslash: is(block, b'\\'),
+                open: is(curly, b'{'),
+                close: is(curly, b'}'),
+            }
         }
     }
 
@@ -132,22 +122,14 @@ mod x86 {
         #[inline(always)]
         fn bits(self, block: &Block) -> Bits {
             let [low, high]: [__m256i; 2] = cast(*block);
-            let bracket = |half| {
-                let curly = self.avx2._mm256_or_si256(half, all32(CURLY));
-                self.avx2._mm256_or_si256(equal(self, curly, b'{'), equal(self, curly, b'}'))
-            };
+            let curly = |half| self.avx2._mm256_or_si256(half, all32(CURLY));
+            let is = |low, high, byte| mask(self, equal(self, low, byte), equal(self, high, byte));
             Bits {
-                quote: mask(self, equal(self, low, b'"'), equal(self, high, b'"')),
-                backslash: mask(self, equal(self, low, b'\\'), equal(self, high, b'\\')),
-                bracket: mask(self, bracket(low), bracket(high)),
+                quote: is(low, high, b'"'),
+                backslash: is(low, high, b'\\'),
+                open: is(curly(low), curly(high), b'{'),
+                close: is(curly(low), curly(high), b'}'),
             }
-        }
-
-        #[inline(always)]
-        fn close(self, block: &Block) -> u64 {
-            let [low, high]: [__m256i; 2] = cast(*block);
-            let close = |half| equal(self, self.avx2._mm256_or_si256(half, all32(CURLY)), b'}');
-            mask(self, close(low), close(high))
         }
     }
 
@@ -176,18 +158,18 @@ mod tests {
     struct Look<'a>(&'a Block);
 
     impl Work for Look<'_> {
-        type Output = (Bits, u64);
+        type Output = Bits;
 
         #[inline(always)]
-        fn run(self, lanes: impl Lanes) -> (Bits, u64) {
-            (lanes.bits(self.0), lanes.close(self.0))
+        fn run(self, lanes: impl Lanes) -> Bits {
+            lanes.bits(self.0)
         }
     }
 
     /// One byte after the other.
-    fn naive(block: &Block) -> (Bits, u64) {
+    fn naive(block: &Block) -> Bits {
         let bits = |wanted: &[u8]| (0..BLOCK).map(|at| u64::from(wanted.contains(&block[at])) << at).sum();
-        (Bits { quote: bits(b"\""), backslash: bits(b"\\"), bracket: bits(b"{}[]") }, bits(b"}]"))
+        Bits { quote: bits(b"\""), backslash: bits(b"\\"), open: bits(b"{["), close: bits(b"}]") }
     }
 
     #[test]
