@@ -23,7 +23,7 @@ impl Builder {
 
     /// Adds a row.
     pub fn push(&mut self, name: Option<&str>) {
-        self.codes.push(self.known.code(name));
+        self.codes.push(self.known.code(name.map(str::as_bytes)));
     }
 
     /// The column.

@@ -1,8 +1,8 @@
 //! Distinct names, and the way from a name to its number while a log is read.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hint::black_box;
 
-use hashbrown::HashTable;
 use twox_hash::XxHash3_128;
 
 use crate::category::NONE;
@@ -72,13 +72,16 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 struct Part {
     names: Names,
-    codes: HashTable<Entry>,
+    /// A power of two, at most two thirds taken. An entry lies where the low bits of its hash say, or as soon after that
+    /// as there is room: a general table looks into two places for one name, and memory is what a look-up waits for.
+    slots: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     low: u64,
     high: u32,
+    /// [`NONE`] in a free slot.
     code: u32,
 }
 
@@ -95,18 +98,21 @@ impl Known {
         RandomState::new().build_hasher().finish()
     }
 
-    /// The number of a name, a new one where it was not seen before; [`NONE`] for no name.
-    pub(crate) fn code(&mut self, name: Option<&str>) -> u32 {
+    /// The number of a name in UTF-8, a new one where it was not seen before; [`NONE`] for no name.
+    pub(crate) fn code(&mut self, name: Option<&[u8]>) -> u32 {
         name.map_or(NONE, |name| self.of(name, Entry::new(name, self.seed)))
     }
 
-    /// The numbers of many names. All hashes come first: look-ups one right after the other wait for memory together.
+    /// The numbers of many names. Every slot is looked at before the first is needed, so that all of them wait for memory
+    /// together.
     pub(crate) fn codes(&mut self, batch: &Batch) -> impl Iterator<Item = u32> {
         let entries: Vec<Entry> = batch.iter().map(|name| Entry::new(name, self.seed)).collect();
+        let touched = entries.iter().map(|entry| self.parts[(entry.high % PARTS) as usize].touch(entry));
+        black_box(touched.fold(0, |all, code| all ^ code));
         batch.iter().zip(entries).map(|(name, entry)| self.of(name, entry))
     }
 
-    fn of(&mut self, name: &str, entry: Entry) -> u32 {
+    fn of(&mut self, name: &[u8], entry: Entry) -> u32 {
         let part = entry.high % PARTS;
         self.parts[part as usize].code(name, entry) * PARTS + part
     }
@@ -135,23 +141,59 @@ impl Known {
 }
 
 impl Entry {
-    fn new(name: &str, seed: u64) -> Self {
-        let hash = XxHash3_128::oneshot_with_seed(seed, name.as_bytes()).to_le_bytes();
+    fn new(name: &[u8], seed: u64) -> Self {
+        let hash = XxHash3_128::oneshot_with_seed(seed, name).to_le_bytes();
         let low = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
         let high = u32::from_le_bytes(std::array::from_fn(|at| hash[8 + at]));
         Self { low, high, code: NONE }
     }
+
+    /// Whether both are of one name.
+    fn is(&self, other: &Self) -> bool {
+        (self.low, self.high) == (other.low, other.high)
+    }
 }
 
 impl Part {
-    fn code(&mut self, name: &str, entry: Entry) -> u32 {
-        let same = |other: &Entry| (other.low, other.high) == (entry.low, entry.high);
-        if let Some(found) = self.codes.find(entry.low, same) {
-            return found.code;
+    fn code(&mut self, name: &[u8], entry: Entry) -> u32 {
+        if 3 * self.names.len() >= 2 * self.slots.len() {
+            self.grow();
         }
-        let code = self.names.push(name);
-        self.codes.insert_unique(entry.low, Entry { code, ..entry }, |entry| entry.low);
-        code
+        let at = self.slot(&entry);
+        if self.slots[at].code == NONE {
+            self.slots[at] = Entry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
+        }
+        self.slots[at].code
+    }
+
+    /// What lies where an entry should.
+    fn touch(&self, entry: &Entry) -> u32 {
+        self.slots.get(self.start(entry)).map_or(NONE, |slot| slot.code)
+    }
+
+    fn start(&self, entry: &Entry) -> usize {
+        let last = self.slots.len().saturating_sub(1);
+        usize::try_from(entry.low & last as u64).unwrap_or(last)
+    }
+
+    /// Where an entry lies, or the free slot where it is to lie.
+    fn slot(&self, entry: &Entry) -> usize {
+        let mut at = self.start(entry);
+        while self.slots[at].code != NONE && !self.slots[at].is(entry) {
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        at
+    }
+
+    fn grow(&mut self) {
+        let free = Entry { low: 0, high: 0, code: NONE };
+        let slots = vec![free; (2 * self.slots.len()).max(16)];
+        for entry in std::mem::replace(&mut self.slots, slots) {
+            if entry.code != NONE {
+                let at = self.slot(&entry);
+                self.slots[at] = entry;
+            }
+        }
     }
 
     fn merge(parts: Vec<Self>, seed: u64) -> (Names, Vec<Vec<u32>>) {
@@ -159,7 +201,8 @@ impl Part {
         let mut all = parts.next().unwrap_or_default();
         let mut ways = vec![(0..).take(all.names.len()).collect()];
         ways.extend(parts.map(|part| {
-            part.names.iter().map(|name| all.code(name, Entry::new(name, seed))).collect::<Vec<u32>>()
+            let names = part.names.iter().map(str::as_bytes);
+            names.map(|name| all.code(name, Entry::new(name, seed))).collect::<Vec<u32>>()
         }));
         (all.names, ways)
     }
@@ -176,20 +219,20 @@ impl Way {
     }
 }
 
-/// Some names, not distinct.
+/// Some names in UTF-8, not distinct.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    text: String,
+    text: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Batch {
-    pub(crate) fn push(&mut self, name: &str) {
-        self.text.push_str(name);
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        self.text.extend_from_slice(name);
         self.ends.push(self.text.len());
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().filter_map(move |&end| self.text.get(std::mem::replace(&mut start, end)..end))
     }
@@ -197,5 +240,37 @@ impl Batch {
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_number_however_many_there_are_and_however_they_come() {
+        let names: Vec<String> = (0..5000).map(|at| format!("name-{}", at % 3000)).collect();
+        let mut known = Known::new(7);
+        let alone: Vec<u32> = names.iter().map(|name| known.code(Some(name.as_bytes()))).collect();
+        let mut batch = Batch::default();
+        for name in &names {
+            batch.push(name.as_bytes());
+        }
+        assert_eq!(Known::new(7).codes(&batch).collect::<Vec<_>>(), alone);
+        assert_eq!(known.codes(&batch).collect::<Vec<_>>(), alone);
+        let (all, ways) = Known::merge(vec![known], 2);
+        let back: Vec<_> = alone.iter().map(|&code| all.get(ways[0].code(code)).unwrap()).collect();
+        assert_eq!(back, names);
+        assert_eq!(all.len(), 3000);
+    }
+
+    #[test]
+    fn names_whose_hashes_share_a_place_are_told_apart() {
+        let mut part = Part::default();
+        let entry = |high| Entry { low: 3, high, code: NONE };
+        for (high, name) in (0..40).zip('0'..) {
+            assert_eq!(part.code(name.to_string().as_bytes(), entry(high)), high);
+        }
+        assert!((0..40).all(|high| part.code(b"", entry(high)) == high));
     }
 }

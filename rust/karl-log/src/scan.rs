@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use karl_core::rng::id128;
 
-use crate::field::{Fault, Path, Wanted, scan, skip_space};
+use crate::field::{Fault, Path, Scan, Wanted, skip_space};
 use crate::format::{Field, Fields};
 use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
@@ -18,7 +18,7 @@ use crate::value::{Name, Reward, reward};
 #[derive(Debug)]
 pub(crate) struct Scanner {
     input: usize,
-    wanted: Wanted,
+    scan: Scan,
     id: Vec<Seat>,
     group: Vec<Seat>,
     reward: Vec<Seat>,
@@ -46,12 +46,12 @@ impl Scanner {
         let domain = seats(&mut fields.domain.iter());
         let partition = seats(&mut fields.partition.iter());
         let trajectory = seats(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
-        let wanted = Wanted::new(&paths);
-        let values = vec![None; wanted.slots()];
+        let values = vec![None; paths.len()];
+        let scan = Scan::new(Wanted::new(&paths));
         let rewards = Vec::new();
         Self {
             input,
-            wanted,
+            scan,
             id,
             group,
             reward,
@@ -101,10 +101,7 @@ impl Scanner {
         rows: &mut impl Sink,
         tally: &mut Tally,
     ) -> Result<usize, Fault> {
-        let mut values = std::mem::take(&mut self.values);
-        let scanned = scan(bytes, &self.wanted, &mut values);
-        self.values = values;
-        let scanned = scanned?;
+        let scanned = self.scan.object(bytes, &mut self.values)?;
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
         match self.row(record, offset, scanned.duplicate, rows) {
@@ -153,7 +150,7 @@ impl Scanner {
         );
         let partition = joined(&self.partition, found, Reason::BadCategory)?;
         rows.push(&Row {
-            id: id.as_ref().map_or(digest, |id| id128(id.as_bytes())),
+            id: id.as_ref().map_or(digest, |id| id128(id)),
             digest: upper(digest),
             spot,
             length,
@@ -208,7 +205,12 @@ fn reason(fault: Fault, ended: bool) -> Reason {
 }
 
 /// The names of the seats, joined by `/`; none where there is no seat, or one of them is empty.
-fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, str>>, Reason> {
+fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+    if let [seat] = seats
+        && let Some(name) = seat.plain_name(found)
+    {
+        return Ok(Some(Cow::Borrowed(name)));
+    }
     let mut whole: Option<Cow<'r, str>> = None;
     for seat in seats {
         whole = match (whole, seat.name(found)) {
@@ -218,5 +220,8 @@ fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Co
             (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}/{next}"))),
         };
     }
-    Ok(whole)
+    Ok(whole.map(|name| match name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+        Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+    }))
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use karl_core::rng::id128;
 
-use crate::field::Path;
+use crate::field::{Path, plain};
 use crate::format::{Choice, Field, Made};
 use crate::trusted;
 use crate::value::{Name, name};
@@ -39,6 +39,7 @@ impl Seat {
     }
 
     /// The first choice that holds something, or else the last.
+    #[inline]
     fn choose<'r>(&self, found: Found<'r>) -> (Option<&'r [u8]>, Made) {
         let mut chosen = (None, Made::AsIs);
         for &(slot, made) in &self.0 {
@@ -53,6 +54,13 @@ impl Seat {
     /// The text of the value as it was written.
     pub(crate) fn raw<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
         self.choose(found).0
+    }
+
+    /// The name that the value is, where that needs no second look.
+    #[inline]
+    pub(crate) fn plain_name<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
+        let (raw, made) = self.choose(found);
+        raw.filter(|_| made == Made::AsIs).and_then(plain)
     }
 
     /// The name that the value makes.

@@ -173,8 +173,8 @@ struct Candidate {
     id: u128,
     digest: u64,
     rewards: Vec<f64>,
-    group: Option<String>,
-    domain: Option<String>,
+    group: Option<Vec<u8>>,
+    domain: Option<Vec<u8>>,
     record: Box<[u8]>,
 }
 
@@ -184,8 +184,8 @@ impl Candidate {
             id: row.id,
             digest: row.digest,
             rewards: row.rewards.to_vec(),
-            group: row.group.map(str::to_owned),
-            domain: row.domain.map(str::to_owned),
+            group: row.group.map(<[u8]>::to_vec),
+            domain: row.domain.map(<[u8]>::to_vec),
             record: row.record.into(),
         }
     }
@@ -219,7 +219,7 @@ struct Holding {
 
 impl Sink for Holding {
     fn push(&mut self, row: &Row<'_>) {
-        self.domains.add(row.domain);
+        self.domains.add(row.domain.map(String::from_utf8_lossy).as_deref());
         self.ungrouped += u64::from(row.group.is_none());
         let key = Key { id: row.id, ordinal: row.digest };
         // A format may know of no reward at all.

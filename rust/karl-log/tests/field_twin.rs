@@ -6,7 +6,7 @@ mod logs;
 
 use std::ops::Range;
 
-use karl_log::field::{Path, Scanned, Wanted, scan};
+use karl_log::field::{Fault, Path, Scan, Scanned, Wanted, scan};
 use karl_log::trusted::{lookup, parse};
 use karl_log::value::{Reward, reward};
 use proptest::prelude::*;
@@ -90,6 +90,13 @@ fn paths() -> impl Strategy<Value = Vec<Path>> {
 
 type Values = Vec<Option<Range<usize>>>;
 
+/// What a scan that has seen other texts says, beside what one says that has not.
+fn both(used: &mut Scan, text: &[u8], wanted: &Wanted) -> [std::result::Result<(Scanned, Values), Fault>; 2] {
+    let mut values = vec![None; wanted.slots()];
+    let said = used.object(text, &mut values).map(|found| (found, values.clone()));
+    [said, scan(text, wanted, &mut values).map(|found| (found, values))]
+}
+
 fn scanned(text: &[u8], paths: &[Path]) -> Option<(Scanned, Values)> {
     let wanted = Wanted::new(paths);
     let mut values = vec![Some(0..usize::MAX); wanted.slots()];
@@ -123,6 +130,26 @@ proptest! {
         let welded = format!("{text}{rest}");
         prop_assert!(agree(welded.as_bytes(), &paths)?, "one refused {}", text);
         prop_assert_eq!(scanned(welded.as_bytes(), &paths).unwrap().0.end, text.len());
+    }
+
+    #[test]
+    fn what_was_scanned_before_changes_nothing(
+        texts in prop::collection::vec(object(), 1..6), paths in paths(), order in prop::collection::vec(0_usize..6, 1..20),
+        at in any::<prop::sample::Index>(), byte in select(b"{}[]\",:\\n x".to_vec()),
+    ) {
+        let wanted = Wanted::new(&paths);
+        let mut used = Scan::new(wanted.clone());
+        for number in order {
+            let mut text = texts[number % texts.len()].clone().into_bytes();
+            let [said, alone] = both(&mut used, &text, &wanted);
+            prop_assert_eq!(said, alone, "{}", text.escape_ascii());
+            let at = at.index(text.len());
+            text[at] = byte;
+            let [said, alone] = both(&mut used, &text, &wanted);
+            prop_assert_eq!(said, alone, "{}", text.escape_ascii());
+            let [said, alone] = both(&mut used, &text[..at], &wanted);
+            prop_assert_eq!(said, alone, "{}", text[..at].escape_ascii());
+        }
     }
 
     #[test]

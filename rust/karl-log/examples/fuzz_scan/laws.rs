@@ -6,11 +6,13 @@
 //!    for neither.
 //! 3. Where the trusted parser refuses them, the scan may accept them: it is blind to damage inside what it skips. But
 //!    a wanted value that the trusted parser refuses becomes neither a name nor a reward.
+//! 4. What was scanned before changes nothing that is said of a text.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use karl_log::field::{Path, Wanted, scan};
+use karl_log::field::{Fault, Path, Scan, Scanned, Wanted, scan};
 use karl_log::trusted::{lookup, parse};
 use karl_log::value::{Name, Reward, name, reward};
 use serde_json::Value;
@@ -22,18 +24,31 @@ const PATHS: [&str; 8] = ["id", "group", "reward", "meta", "meta.id", "meta.grou
 pub(crate) struct Paths {
     list: Vec<Path>,
     wanted: Wanted,
+    /// A scan that has seen every text so far.
+    used: RefCell<Scan>,
 }
+
+type Found = (Scanned, Vec<Option<Range<usize>>>);
 
 impl Paths {
     pub(crate) fn new() -> Self {
         let list: Vec<Path> = PATHS.into_iter().filter_map(|path| Path::parse(path).ok()).collect();
-        Self { wanted: Wanted::new(&list), list }
+        let wanted = Wanted::new(&list);
+        Self { used: RefCell::new(Scan::new(wanted.clone())), wanted, list }
     }
 
     /// Where the object at the start of a text ends, and where its wanted values are.
     fn scan(&self, text: &[u8]) -> Option<(usize, Vec<Option<Range<usize>>>)> {
         let mut values = vec![None; self.list.len()];
         scan(text, &self.wanted, &mut values).ok().map(|scanned| (scanned.end, values))
+    }
+
+    /// Law 4: a scan that is new to the log, and one that is not.
+    fn scan_both(&self, text: &[u8]) -> [Result<Found, Fault>; 2] {
+        let mut values = vec![None; self.list.len()];
+        let new = scan(text, &self.wanted, &mut values).map(|scanned| (scanned, values.clone()));
+        let used = self.used.borrow_mut().object(text, &mut values);
+        [new, used.map(|scanned| (scanned, values))]
     }
 }
 
@@ -49,6 +64,10 @@ pub(crate) enum Kind {
 
 /// Holds every law against one text.
 pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
+    let [new, used] = paths.scan_both(text);
+    if new != used {
+        return Err(format!("{new:?} for a new scan, and {used:?} for one that has seen other texts"));
+    }
     let Some((end, values)) = paths.scan(text) else {
         // White space in front is the caller's to pass over.
         let accepted = text.starts_with(b"{") && parse(text).is_ok();

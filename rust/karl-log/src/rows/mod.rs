@@ -96,9 +96,10 @@ pub(crate) struct Row<'a> {
     pub(crate) length: u32,
     /// The components of the reward; NaN where one is missing.
     pub(crate) rewards: &'a [f64],
-    pub(crate) group: Option<&'a str>,
-    pub(crate) domain: Option<&'a str>,
-    pub(crate) partition: Option<&'a str>,
+    /// Names, in UTF-8.
+    pub(crate) group: Option<&'a [u8]>,
+    pub(crate) domain: Option<&'a [u8]>,
+    pub(crate) partition: Option<&'a [u8]>,
     pub(crate) fingerprint: Option<u128>,
     /// Its bytes.
     pub(crate) record: &'a [u8],
@@ -161,7 +162,7 @@ struct Unnamed {
 impl Unnamed {
     const MOST: usize = 1 << 8;
 
-    fn push(&mut self, group: &str, row: (usize, usize)) {
+    fn push(&mut self, group: &[u8], row: (usize, usize)) {
         self.names.push(group);
         self.rows.push(row);
     }

@@ -86,16 +86,17 @@ impl Bin {
 
     /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
     /// keeps the order from depending on threads.
-    fn order(rows: &[Held]) -> Vec<(u64, u32)> {
-        let key = |at: u32| {
-            let row = &rows[at as usize];
-            (row.id, row.digest, row.spot)
-        };
+    fn order(rows: &[Held]) -> Vec<usize> {
         // The upper half of an id tells nearly all apart, without a look at the row.
-        let half = |row: &Held| u64::try_from(row.id >> 64).unwrap_or(u64::MAX);
-        let mut order: Vec<_> = rows.iter().map(half).zip(0..).collect();
-        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
-        order
+        const UPPER: u128 = !(u64::MAX as u128);
+        let mut order: Vec<u128> =
+            rows.iter().zip(0..).map(|(row, at): (_, u128)| row.id & UPPER | at).collect();
+        order.sort_unstable();
+        let at = |one: u128| usize::try_from(one & !UPPER).unwrap_or(0);
+        for same in order.chunk_by_mut(|a, b| a & UPPER == b & UPPER).filter(|same| same.len() > 1) {
+            same.sort_unstable_by_key(|&one| (rows[at(one)].id, rows[at(one)].digest, rows[at(one)].spot));
+        }
+        order.into_iter().map(at).collect()
     }
 }
 
@@ -170,24 +171,30 @@ impl<'a> Slots<'a> {
         }
     }
 
-    fn fill(self, Bin { rows, extras }: &Bin) {
-        let order = Bin::order(rows);
-        gather(self.ids, &order, |at| rows[at].id);
-        gather(self.digests, &order, |at| rows[at].digest);
-        gather(self.spots, &order, |at| rows[at].spot);
-        gather(self.lengths, &order, |at| rows[at].length);
-        gather(self.group, &order, |at| rows[at].group);
+    fn fill(mut self, bin: &Bin) {
+        // So few rows stay in the nearest cache from the first column to the last.
+        for order in Bin::order(&bin.rows).chunks(1 << 8) {
+            self.split_off(order.len()).gather(bin, order);
+        }
+    }
+
+    fn gather(self, Bin { rows, extras }: &Bin, order: &[usize]) {
+        gather(self.ids, order, |at| rows[at].id);
+        gather(self.digests, order, |at| rows[at].digest);
+        gather(self.spots, order, |at| rows[at].spot);
+        gather(self.lengths, order, |at| rows[at].length);
+        gather(self.group, order, |at| rows[at].group);
         let mut components = self.components.into_iter();
-        components.next().into_iter().for_each(|column| gather(column, &order, |at| rows[at].reward));
-        components.zip(&extras.components).for_each(|(column, from)| gather(column, &order, |at| from[at]));
-        gather(self.domain, &order, |at| extras.domain.get(at).copied().unwrap_or(NONE));
-        gather(self.partition, &order, |at| extras.partition.get(at).copied().unwrap_or(NONE));
-        gather(self.fingerprints, &order, |at| extras.fingerprint[at]);
+        components.next().into_iter().for_each(|column| gather(column, order, |at| rows[at].reward));
+        components.zip(&extras.components).for_each(|(column, from)| gather(column, order, |at| from[at]));
+        gather(self.domain, order, |at| extras.domain.get(at).copied().unwrap_or(NONE));
+        gather(self.partition, order, |at| extras.partition.get(at).copied().unwrap_or(NONE));
+        gather(self.fingerprints, order, |at| extras.fingerprint[at]);
     }
 }
 
-fn gather<T>(column: &mut [T], order: &[(u64, u32)], value: impl Fn(usize) -> T) {
-    for (slot, &(_, at)) in column.iter_mut().zip(order) {
-        *slot = value(at as usize);
+fn gather<T>(column: &mut [T], order: &[usize], value: impl Fn(usize) -> T) {
+    for (slot, &at) in column.iter_mut().zip(order) {
+        *slot = value(at);
     }
 }

@@ -1,0 +1,102 @@
+//! Where a container ends, by blocks of 64 bytes.
+//!
+//! One bit a byte tells quotes, backslashes and brackets ([`super::lanes`]), one addition the bytes that are escaped, a
+//! running parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1). Only a block that may
+//! hold the end is walked.
+#![expect(clippy::inline_always, reason = "work with vectors has to be inlined")]
+
+use super::lanes::{self, BLOCK, Block, Lanes, Work};
+
+/// The position after the container whose opening bracket is the first byte.
+pub(super) fn end(bytes: &[u8]) -> Option<usize> {
+    lanes::run(Container(bytes))
+}
+
+struct Container<'a>(&'a [u8]);
+
+impl Work for Container<'_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<usize> {
+        let mut blocks = Blocks::default();
+        let (whole, rest) = self.0.as_chunks::<BLOCK>();
+        for (number, block) in whole.iter().enumerate() {
+            if let Some(end) = blocks.feed(block, lanes) {
+                return Some(number * BLOCK + end);
+            }
+        }
+        let mut last = [b' '; BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        blocks.feed(&last, lanes).map(|end| whole.len() * BLOCK + end)
+    }
+}
+
+/// What one block of a container leaves for the next.
+#[derive(Default)]
+struct Blocks {
+    depth: usize,
+    /// All ones inside a string.
+    in_string: u64,
+    /// 1 where the first byte of the next block is escaped.
+    escaped: u64,
+}
+
+impl Blocks {
+    /// The position after the container's end, if it is in this block. Quotes, backslashes and brackets come as they
+    /// like in a text: a branch on one of them would often be guessed wrong.
+    #[inline(always)]
+    fn feed(&mut self, block: &Block, lanes: impl Lanes) -> Option<usize> {
+        let bits = lanes.bits(block);
+        let quotes = bits.quote & !self.escaped(bits.backslash);
+        let inside = parity(quotes) ^ self.in_string;
+        self.in_string = 0_u64.wrapping_sub(inside >> 63);
+        let (open, close) = (bits.open & !inside, bits.close & !inside);
+        let closed = close.count_ones() as usize;
+        if closed >= self.depth {
+            return self.walk(open, close);
+        }
+        self.depth = self.depth + open.count_ones() as usize - closed;
+        None
+    }
+
+    /// Bracket after bracket: this block may hold the end.
+    fn walk(&mut self, open: u64, close: u64) -> Option<usize> {
+        let mut brackets = open | close;
+        while brackets != 0 {
+            let at = brackets.trailing_zeros();
+            brackets &= brackets - 1;
+            if open >> at & 1 == 1 {
+                self.depth += 1;
+                continue;
+            }
+            self.depth -= 1;
+            if self.depth == 0 {
+                return Some(at as usize + 1);
+            }
+        }
+        None
+    }
+
+    /// The bytes that stand after an odd run of backslashes.
+    #[inline(always)]
+    fn escaped(&mut self, backslash: u64) -> u64 {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        let backslash = backslash & !self.escaped;
+        let after = backslash << 1 | self.escaped;
+        // A run that begins at an odd place carries into the byte after it, which so changes its side.
+        let odd_starts = backslash & !EVEN & !after;
+        let (runs, carry) = odd_starts.overflowing_add(backslash);
+        self.escaped = u64::from(carry);
+        (EVEN ^ runs << 1) & after
+    }
+}
+
+/// Bit i is the parity of the bits up to i.
+#[inline(always)]
+fn parity(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}

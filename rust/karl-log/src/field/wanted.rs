@@ -1,0 +1,79 @@
+//! What is to be taken out of records.
+
+use super::Path;
+
+/// The paths to take, as a tree of keys.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub(super) root: Node,
+    slots: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// Which of the tree's nodes it is.
+    pub(super) number: usize,
+    pub(super) slots: Vec<usize>,
+    /// The slots at and below this node: a duplicate key replaces them all.
+    pub(super) below: Vec<usize>,
+    pub(super) children: Vec<(String, Node)>,
+    /// One bit for the mark of each child: most keys are no child, and this tells most of them.
+    marks: u64,
+}
+
+impl Wanted {
+    /// One slot for each path, in order.
+    #[must_use]
+    pub fn new(paths: &[Path]) -> Self {
+        let mut root = Node::default();
+        for (slot, path) in paths.iter().enumerate() {
+            root.insert(path.segments(), slot);
+        }
+        root.count(0);
+        Self { root, slots: paths.len() }
+    }
+
+    /// How many slots [`scan`](super::scan) fills.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+}
+
+impl Node {
+    fn insert(&mut self, segments: &[String], slot: usize) {
+        self.below.push(slot);
+        let Some((first, rest)) = segments.split_first() else {
+            self.slots.push(slot);
+            return;
+        };
+        let at = self.children.iter().position(|(key, _)| key == first).unwrap_or_else(|| {
+            self.children.push((first.clone(), Self::default()));
+            self.marks |= mark(first.as_bytes());
+            self.children.len() - 1
+        });
+        self.children[at].1.insert(rest, slot);
+    }
+
+    /// Numbers this node and those below it; the number after the last.
+    fn count(&mut self, number: usize) -> usize {
+        self.number = number;
+        self.children.iter_mut().fold(number + 1, |next, (_, child)| child.count(next))
+    }
+
+    /// Which child has that key; [`NONE`] of most.
+    pub(super) fn child(&self, key: &[u8]) -> usize {
+        if self.marks & mark(key) == 0 {
+            return NONE;
+        }
+        self.children.iter().position(|(name, _)| name.as_bytes() == key).unwrap_or(NONE)
+    }
+}
+
+/// No child.
+pub(super) const NONE: usize = usize::MAX;
+
+/// One of 64 bits, by a key's length and first byte.
+fn mark(key: &[u8]) -> u64 {
+    1 << ((key.len() + 8 * usize::from(key.first().copied().unwrap_or(0))) % 64)
+}
