@@ -9,6 +9,7 @@ use super::render::{Shape, row};
 use super::{Facts, Settings};
 use crate::format::Fields;
 use crate::log::Log;
+use crate::parts::joined;
 use crate::trusted::{self, lookup};
 
 /// A record on its way to a row.
@@ -142,7 +143,7 @@ impl Maker<'_> {
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
         let id = self.log.keys.get(row as usize).id;
-        parts.filter(|parts| !parts.is_empty()).map_or_else(|| format!("{id:032x}"), |parts| parts.join("/"))
+        parts.and_then(joined).unwrap_or_else(|| format!("{id:032x}"))
     }
 
     fn fields(&self, row: u32) -> &Fields {

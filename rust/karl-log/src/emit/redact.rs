@@ -60,21 +60,19 @@ const FAMILIES: [(&str, &str, &[&str]); 20] = [
 const START: &str = r"(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*m|(?-u:\b))";
 
 struct Patterns {
-    signs: Signs,
     any: RegexSet,
     each: Vec<(&'static str, Regex)>,
 }
 
 impl Patterns {
-    fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    fn new() -> Result<Self, regex::Error> {
         let patterns = FAMILIES.map(|(_, pattern, _)| whole(pattern));
         let each = FAMILIES.iter().zip(&patterns);
         Ok(Self {
-            signs: Signs::new(FAMILIES.iter().map(|&(_, pattern, signs)| (pattern, signs)))?,
             any: RegexSet::new(&patterns)?,
             each: each
                 .map(|((family, ..), pattern)| Ok((*family, Regex::new(pattern)?)))
-                .collect::<Result<_, regex::Error>>()?,
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -93,6 +91,13 @@ fn whole(pattern: &str) -> String {
     clippy::expect_used,
     reason = "without its patterns nothing may be written: better no row than a secret"
 )]
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| {
+    Signs::new(FAMILIES.iter().map(|&(_, pattern, signs)| (pattern, signs)))
+        .expect("signs can be searched for")
+});
+
+/// Compiled where a sign stands: that takes as long as a small log.
+#[expect(clippy::expect_used, reason = "as above")]
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| Patterns::new().expect("every pattern is valid"));
 
 /// How many secrets of each family were replaced.
@@ -126,7 +131,7 @@ pub fn redacted(text: &str) -> String {
 fn named(key: &str, value: &mut Value, found: &mut Found) {
     let Value::String(text) = value else { return };
     // No sign holds the `=`.
-    if !PATTERNS.signs.stand_in(key) && !PATTERNS.signs.stand_in(text) {
+    if !SIGNS.stand_in(key) && !SIGNS.stand_in(text) {
         return;
     }
     let head = format!("{key}=");
@@ -151,12 +156,12 @@ fn visit(value: &mut Value, found: &mut Found) {
 
 /// Whether some pattern matches, perhaps on what is replaced already.
 pub(super) fn suspect(text: &str) -> bool {
-    PATTERNS.signs.stand_in(text) && PATTERNS.any.is_match(text)
+    SIGNS.stand_in(text) && PATTERNS.any.is_match(text)
 }
 
 /// The text without its secrets; `None` where it has none.
 fn replace(text: &str, found: &mut Found) -> Option<String> {
-    if !PATTERNS.signs.stand_in(text) {
+    if !SIGNS.stand_in(text) {
         return None;
     }
     let hits = PATTERNS.any.matches(text);
@@ -218,7 +223,7 @@ mod tests {
         ) {
             let half = other.char_indices().map(|(at, _)| at).nth(cut.index(other.chars().count()));
             for text in [format!("{before}{secret}"), format!("{}{before}{secret}", &other[..half.unwrap_or(0)])] {
-                assert!(PATTERNS.signs.stand_in(&text) || !PATTERNS.any.is_match(&text), "{text:?}");
+                assert!(SIGNS.stand_in(&text) || !PATTERNS.any.is_match(&text), "{text:?}");
             }
         }
     }
@@ -226,7 +231,7 @@ mod tests {
     #[test]
     fn words_that_only_look_like_a_secret_are_passed_over() {
         for text in ["task-sk-", "https://example.org/a@b", "awssome", "laws", "thf_x", "a PRIVATE key"] {
-            let stands = PATTERNS.signs.stand_in(text);
+            let stands = SIGNS.stand_in(text);
             assert_eq!(stands, text.contains("-sk-") || text.contains("awss"), "{text}");
         }
     }
