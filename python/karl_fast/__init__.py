@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 # These two packages have the names of functions, and are imported before anybody asks for those.
 import karl_fast.export
-import karl_fast.sample
+import karl_fast.sample  # noqa: F401
 from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 

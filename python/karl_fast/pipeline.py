@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
-from karl_fast.export.manifest import SPLITS, Manifest, accounting, inputs, of_draft, of_selection, run
+from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
+from karl_fast.export.origin import inputs, run
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
 from karl_fast.log.inputs import why_no_groups
