@@ -71,6 +71,7 @@ impl Summary {
 }
 
 /// What one pass tells of numbers.
+#[derive(Clone, Copy)]
 struct Seen {
     count: u64,
     total: Compensated,
@@ -112,7 +113,7 @@ impl Seen {
 }
 
 /// What a second pass tells, with the mean and the bins at hand.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Spread {
     squares: Compensated,
     counts: [u64; BINS],

@@ -91,7 +91,7 @@ pub struct Draft {
 /// Memory: the drawn rows and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
+/// As [`fetch`](crate::fetch::fetch), and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
 pub fn draft(
     log: &Log,
     facts: Facts<'_>,

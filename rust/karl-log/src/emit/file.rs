@@ -20,23 +20,23 @@ const BEHIND: u64 = 8 << 20;
 pub(super) fn write(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
     let io = |error| Error::io("write", path, error);
     let file = File::create_new(path).map_err(io)?;
-    let mut out = BufWriter::with_capacity(BLOCK, Sent { file, written: 0, sent: 0 });
+    let mut out = BufWriter::with_capacity(BLOCK, Hastened { file, written: 0, sent: 0 });
     for line in lines {
         out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).map_err(io)?;
         watch.advance(line.len() as u64)?;
     }
-    let sent = out.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;
-    sent.file.sync_all().map_err(io)
+    let done = out.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;
+    done.file.sync_all().map_err(io)
 }
 
 /// A file whose bytes are on their way to the disk soon after they were written.
-struct Sent {
+struct Hastened {
     file: File,
     written: u64,
     sent: u64,
 }
 
-impl Write for Sent {
+impl Write for Hastened {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.written += count as u64;

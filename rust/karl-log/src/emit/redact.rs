@@ -105,11 +105,20 @@ pub type Found = BTreeMap<&'static str, u64>;
 
 /// Replaces every secret in a row by `[REDACTED:family]` and counts it. Doing it twice changes nothing more.
 pub(crate) fn redact(row: &mut Map<String, Value>, found: &mut Found) {
+    let mut keys = false;
     for (key, value) in row.iter_mut() {
-        named(key, value, found);
-        visit(value, found);
+        let sign = SIGNS.stand_in(key);
+        keys |= sign;
+        match value {
+            // Most of a row: no sign holds the `=` between a key and its value, so together they are no secret either.
+            Value::String(text) if !sign && !SIGNS.stand_in(text) => {}
+            _ => {
+                named(key, value, found);
+                visit(value, found);
+            }
+        }
     }
-    if row.keys().any(|key| suspect(key)) {
+    if keys && row.keys().any(|key| suspect(key)) {
         for (key, value) in std::mem::take(row) {
             let mut clean = replace(&key, found).unwrap_or(key);
             // Two keys may have become one: neither value may go.
@@ -130,10 +139,6 @@ pub fn redacted(text: &str) -> String {
 /// A value that is a secret by the name of its key: together they read as an assignment.
 fn named(key: &str, value: &mut Value, found: &mut Found) {
     let Value::String(text) = value else { return };
-    // No sign holds the `=`.
-    if !SIGNS.stand_in(key) && !SIGNS.stand_in(text) {
-        return;
-    }
     let head = format!("{key}=");
     let clean = replace(&(head.clone() + text), found);
     if let Some(clean) = clean.as_deref().and_then(|clean| clean.strip_prefix(&head)) {
