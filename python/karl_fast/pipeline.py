@@ -161,12 +161,12 @@ def _read(
     fingerprint: bool,
 ) -> Log:
     """Files are read, and so is a pipe, in one pass where that is enough for what is to be drawn."""
-    # Imported here: most runs have no stream.
-    from karl_fast.log.stream import stream, streamed
+    if settings.streams and not fingerprint:
+        from karl_fast.log.stream import stream, streamed  # most runs have no stream
 
-    pipe = None if fingerprint else streamed(logs, settings)
-    if pipe is not None:
-        return stream(pipe, settings, progress)
+        pipe = streamed(logs, settings)
+        if pipe is not None:
+            return stream(pipe, settings, progress)
     return read(logs, settings, fingerprint=fingerprint, progress=progress)
 
 

@@ -61,3 +61,19 @@ fn send(file: &File, from: u64, length: u64) {
 
 #[cfg(not(target_os = "linux"))]
 fn send(_: &File, _: u64, _: u64) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_sent_ahead_holds_every_line_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows");
+        let lines: Vec<String> = (0..40).map(|at| at.to_string().repeat(300_000)).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        write(&path, &lines, &Watch::new()).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap() == lines.join("\n") + "\n");
+        assert!(write(&path, &lines, &Watch::new()).is_err(), "it is there");
+    }
+}
