@@ -11,31 +11,36 @@ The chain, each link usable alone::
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
 """
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
+# These two packages have the names of functions, and are imported before anybody asks for those.
+import karl_fast.export
+import karl_fast.sample  # noqa: F401
 from karl_fast import errors
-from karl_fast._core import (
-    DEBUG,
-    VERSION,
-    centre,
-    composite,
-    ess,
-    formats,
-    leave_one_out,
-    log_mean_exp,
-    log_sum_exp,
-    uniforms,
-    zscore,
-)
-from karl_fast.comparison import compare
-from karl_fast.export import export
-from karl_fast.log import Log, read
-from karl_fast.sample import Target, boltzmann, draw, reservoir, weighted_reservoir
-from karl_fast.settings import Settings
+from karl_fast._core import DEBUG, VERSION
 
-# isort: split
-# After the package `karl_fast.sample`, whose import binds the same name.
-from karl_fast.pipeline import Inspection, Sample, inspect, sample
+if TYPE_CHECKING:
+    from karl_fast._core import (
+        centre,
+        composite,
+        ess,
+        formats,
+        leave_one_out,
+        log_mean_exp,
+        log_sum_exp,
+        uniforms,
+        zscore,
+    )
+    from karl_fast.comparison import compare
+    from karl_fast.export.write import export
+    from karl_fast.log import Log, read
+    from karl_fast.pipeline import Inspection, Sample, inspect, sample
+    from karl_fast.sample.draw import draw, reservoir, weighted_reservoir
+    from karl_fast.target import Target, boltzmann
+    from karl_fast.settings import Settings
 
 __version__ = VERSION
 
@@ -65,6 +70,35 @@ __all__ = [
     "weighted_reservoir",
     "zscore",
 ]
+
+HOMES = {
+    "karl_fast.comparison": ("compare",),
+    "karl_fast.export.write": ("export",),
+    "karl_fast.log": ("Log", "read"),
+    "karl_fast.pipeline": ("Inspection", "Sample", "inspect", "sample"),
+    "karl_fast.sample.draw": ("draw", "reservoir", "weighted_reservoir"),
+    "karl_fast.target": ("Target", "boltzmann"),
+    "karl_fast.settings": ("Settings",),
+}
+"""Where a name is that is not of the extension: it is loaded when somebody asks for it, for a start is short."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((home for home, names in HOMES.items() if name in names), "karl_fast._core")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+del globals()["export"], globals()["sample"]  # the packages, in whose place the functions come
 
 if DEBUG:
     warnings.warn("karl_fast is a debug build: right, and many times slower", RuntimeWarning, stacklevel=2)

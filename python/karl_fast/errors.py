@@ -16,9 +16,16 @@ class KarlError(Exception):
 
 
 class UsageError(KarlError, ValueError):
-    """Settings that do not go together, or that nobody can mean."""
+    """Settings that do not go together, or that nobody can mean.
+
+    ``settings`` are those whose names the message says, as arguments; the command line says its options instead.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, *settings: str) -> None:
+        super().__init__(message)
+        self.settings = settings
 
 
 class ArgumentError(KarlError, ValueError):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
-from karl_fast.export import plan, refuse_empty, write
-from karl_fast.export.manifest import SPLITS, Manifest, accounting, inputs, of_draft, of_selection, run
+from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
+from karl_fast.export.origin import inputs, run
+from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
 from karl_fast.log.inputs import why_no_groups
 from karl_fast.settings import Settings
@@ -160,12 +161,12 @@ def _read(
     fingerprint: bool,
 ) -> Log:
     """Files are read, and so is a pipe, in one pass where that is enough for what is to be drawn."""
-    # Imported here: most runs have no stream.
-    from karl_fast.log.stream import stream, streamed
+    if settings.streams and not fingerprint:
+        from karl_fast.log.stream import stream, streamed  # most runs have no stream
 
-    pipe = None if fingerprint else streamed(logs, settings)
-    if pipe is not None:
-        return stream(pipe, settings, progress)
+        pipe = streamed(logs, settings)
+        if pipe is not None:
+            return stream(pipe, settings, progress)
     return read(logs, settings, fingerprint=fingerprint, progress=progress)
 
 
@@ -179,13 +180,12 @@ def select(log: Log) -> _core.Selection:
     if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
-        raise UsageError("partition_by is group, but no record has a group: name its field with --group")
-    if settings.per and "domain" in settings.per and len(log) and not log.core.distinct("domain"):
-        raise UsageError("per is by domain, but no record has one: name its field with --domain")
-    if settings.per and "group" in settings.per and len(log) and not log.core.distinct("group"):
-        raise UsageError("per is by group, but no record has one: name its field with --group")
+        raise _nowhere("partition_by is group, but no record has a group", "partition_by", "group")
+    for field in settings.per or ():
+        if len(log) and not log.core.distinct(field):
+            raise _nowhere(f"per is by {field}, but no record has a {field}", "per", field)
     if settings.partition_field and len(log) and not log.core.distinct("partition"):
-        raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field")
+        raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field", "partition_by")
     return _core.Selection(
         log.core,
         weights=settings.weights,
@@ -204,12 +204,22 @@ def select(log: Log) -> _core.Selection:
     )
 
 
+def _nowhere(sentence: str, setting: str, field: str) -> UsageError:
+    error = UsageError(sentence, setting)
+    error.hint = f"name its path with --{field}"
+    return error
+
+
 def _refuse_target(settings: Settings) -> None:
     """A setting that is not followed is not taken either."""
     untouched = Settings()
     for name in ("score", "ess", "inverse_temperature", "partition_by"):
         if getattr(settings, name) != getattr(untouched, name):
-            raise UsageError(f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place")
+            raise UsageError(
+                f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place", name
+            )
+    if settings.sampler == "reservoir":
+        raise UsageError("the sampler reservoir draws all rows alike: it has no use for the log_weight that was given")
 
 
 def quartet(values: list[int] | None) -> dict[str, int]:

@@ -5,49 +5,20 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
+from karl_fast.choices import Sampler, Score, Shape, check
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
-
-Score = Literal["raw", "centre", "zscore", "leave-one-out"]
-Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
-Shape = Literal["chat", "prompt-completion", "text", "raw"]
-
-TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
-"""Settings that name something in a record, which is UTF-8."""
-
-CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
-
-RANGES = (
-    ("k", 1, 1 << 32),
-    ("max_per_group", 1, 1 << 32),
-    ("max_tokens", 2, 1 << 32),
-    ("max_line_bytes", 1, 1 << 32),
-    ("threads", 1, 1 << 16),
-    ("seed", 0, 1 << 64),
-)
 
 DEFAULT_ESS = 0.5
 """The share of the kept rows that the target spreads over, where nothing is said of temperature."""
 
-REPLACING = ("systematic", "multinomial")
-"""Samplers that can draw a row more than once."""
-
-DEALS = ("equal", "proportional", "sqrt")
-"""How a budget can be dealt over strata."""
-
-STRATA = ("domain", "group")
-"""The columns that can be strata."""
-
 PLACES = ("threads", "origins")
 """Settings that change how a run goes and never what comes out of it."""
-
-RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
-"""Ways to say one thing: said by a stronger voice (a flag over a file), one takes the place of the other."""
 
 
 @dataclass(frozen=True)
@@ -91,100 +62,12 @@ class Settings:
     hash_inputs: bool = False
     strict: bool = False
     max_line_bytes: int = 64 << 20
-    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1, compare=False)
     origins: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Who chose what: flag, environment or file, by setting; what is not in it was chosen by a caller in Python."""
 
     def __post_init__(self) -> None:
-        self._check_temperature()
-        self._check_budget()
-        self._check_sampler()
-        self._check_strata()
-        self._check_score()
-        self._check_texts()
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UsageError(f"{name} is {getattr(self, name)!r}, wanted {', '.join(choices)}")
-        for name, low, high in RANGES:
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and low <= value < high):
-                wanted = f"less than {high}" if isinstance(value, int) and value >= high else f"{low} or more"
-                raise UsageError(f"{name} is {value}, wanted {wanted}")
-        if (self.max_tokens is None) != (self.tokenizer is None):
-            raise UsageError("max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer")
-        if self.shape == "raw" and self.max_tokens is not None:
-            raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
-        if len(self.split) != 3 or not (min(self.split) >= 0 and abs(sum(self.split) - 1) <= 1e-9):
-            shares = ",".join(f"{share:g}" for share in self.split)
-            raise UsageError(f"split is {shares}, wanted three shares that add up to 1")
-
-    def _check_texts(self) -> None:
-        given = [(name, getattr(self, name)) for name in TEXTS]
-        for name, text in [*given, *(("reward", path) for path in self.reward or {})]:
-            if text is not None and text.encode("utf-8", "ignore").decode() != text:
-                raise UsageError(f"{name} is {text!r}, which is no UTF-8")
-
-    def _check_score(self) -> None:
-        if self.ddof not in (0, 1):
-            raise UsageError(f"ddof is {self.ddof}, wanted 0 (population) or 1 (sample)")
-        if not 0 <= self.eps < float("inf"):
-            raise UsageError(f"eps is {self.eps}, wanted a finite number from 0 on")
-        if self.min_reward is not None and not math.isfinite(self.min_reward):
-            raise UsageError(f"min_reward is {self.min_reward}, wanted a finite number")
-        if self.reward is not None and not (isinstance(self.reward, dict) and self.reward):
-            raise UsageError(f"reward is {self.reward!r}, wanted a weight for each path, like {{'outcome': 1.0}}")
-        for path, weight in (self.reward or {}).items():
-            if not math.isfinite(weight):
-                raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
-
-    def _check_temperature(self) -> None:
-        if self.ess is not None and self.inverse_temperature is not None:
-            raise UsageError("ess and inverse_temperature are two ways to say one thing: give one")
-        if self.ess is not None and not 0 < self.ess <= 1:
-            raise UsageError(f"ess is {self.ess}, wanted a share above 0 and up to 1")
-        given = self.inverse_temperature
-        if given is not None and not 0 <= given < float("inf"):
-            raise UsageError(f"inverse_temperature is {given}, wanted a finite number from 0 on")
-
-    def _check_budget(self) -> None:
-        if self.k is not None and self.fraction is not None:
-            raise UsageError("k and fraction are two ways to say one thing: give one")
-        if self.sampler == "all" and (self.k is not None or self.fraction is not None):
-            raise UsageError("the sampler all takes every kept row: it has no use for k or fraction")
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise UsageError(f"fraction is {self.fraction}, wanted a share above 0 and up to 1")
-
-    def _check_sampler(self) -> None:
-        if self.sampler == "reservoir":
-            given = [name for name in ("ess", "inverse_temperature") if getattr(self, name) is not None]
-            given += ["score"] * (self.score != "raw") + ["partition_by"] * (self.partition_by != "global")
-            if given:
-                raise UsageError(
-                    f"the sampler reservoir draws all rows alike: it has no use for {', '.join(given)}"
-                    " (weighted-reservoir has)"
-                )
-        if self.sampler == "weighted-reservoir" and self.partition_by != "global":
-            raise UsageError(
-                "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone"
-            )
-        if self.sampler in REPLACING and self.max_per_group is not None:
-            raise UsageError(
-                f"the sampler {self.sampler} draws with replacement, where copies of a row say how much it counts:"
-                " max_per_group would break that"
-            )
-
-    def _check_strata(self) -> None:
-        if self.per is None:
-            return
-        if self.sampler in (*REPLACING, "all"):
-            raise UsageError(f"per needs a sampler that draws each row once and leaves some: {self.sampler} does not")
-        if not isinstance(self.per, dict) or len(self.per) != 1:
-            raise UsageError(f"per is {self.per!r}, wanted one field and how to deal, like {{'domain': 'equal'}}")
-        [(field_, deal)] = self.per.items()
-        if field_ not in STRATA:
-            raise UsageError(f"per names {field_!r}, wanted {' or '.join(STRATA)}: name the field with --{STRATA[0]}")
-        if deal not in DEALS:
-            raise UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}")
+        check(self)
 
     @property
     def wanted_ess(self) -> float | None:
@@ -220,11 +103,13 @@ class Settings:
         if self.k is not None:
             return self.k
         if self.fraction is not None:
+            from fractions import Fraction  # with decimal and numbers, which most runs have no use for
+
             # As it is written: 0.07 of 100 is 7, though 0.07 as a float is a little more.
             return math.ceil(Fraction(str(self.fraction)) * kept)
         if self.sampler == "all":
             return kept
-        raise UsageError("say how many rows to draw: -k N or --fraction F, or take all with --sampler all")
+        raise UsageError("say how many rows to draw: k or fraction, or take all with the sampler all", "k", "fraction")
 
     def replace(self, **changes: Any) -> Settings:
         """The same settings with some changed."""
@@ -254,11 +139,18 @@ class Settings:
 
         return cls(**checked(values))
 
-    def to_toml(self) -> str:
-        """What differs from the defaults as the text of a file that :meth:`load` reads."""
-        from karl_fast.config import dumps
+    def to_toml(
+        self, folder: str | Path | None = None, *, logs: Iterable[str | Path] = (), out: str | Path | None = None
+    ) -> str:
+        """What differs from the defaults as the text of a file that :meth:`load` reads.
 
-        return dumps(self)
+        Args:
+            folder: where the file is to stand; paths are written relative to it, and absolute where it is absent.
+            logs, out: what a run reads and writes, where the file is to say it.
+        """
+        from karl_fast.config.text import dumps
+
+        return dumps(self, folder, logs, out)
 
     def chosen(self) -> dict[str, str]:
         """Where each setting that differs from its default came from: flag, environment, file or call."""
@@ -270,6 +162,6 @@ class Settings:
         return [name for name in names if getattr(self, name) != getattr(plain, name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """After defaults, without what cannot change the outcome."""
-        resolved = asdict(self) | {"ess": self.wanted_ess, "split": list(self.split)}
-        return {name: value for name, value in resolved.items() if name not in PLACES}
+        """Every choice, without what cannot change the outcome; :meth:`from_dict` takes it back."""
+        values = asdict(self) | {"split": list(self.split)}
+        return {name: value for name, value in values.items() if name not in PLACES}

@@ -253,6 +253,12 @@ def test_a_choice_that_log_weights_stand_in_for_is_refused(log: karl_fast.Log, c
         karl_fast.sample(weighted, None, k=1, **choice)
 
 
+def test_log_weights_and_a_sampler_that_looks_at_none_are_refused(log: karl_fast.Log) -> None:
+    weighted = log.with_columns(pa.table({"w": [0.0] * ROWS}), log_weight="w")
+    with pytest.raises(UsageError, match=r"reservoir draws all rows alike: .* log_weight"):
+        karl_fast.sample(weighted, None, k=1, sampler="reservoir")
+
+
 def test_columns_may_come_one_frame_after_the_other(log: karl_fast.Log) -> None:
     first = log.with_columns(pa.table({"w": [1.0] * ROWS}), log_weight="w")
     second = first.with_columns(pl.DataFrame({"row": [4, 5], "r": [1.0, 0.5]}), reward="r")

@@ -18,6 +18,30 @@ CODE = {
 }
 
 
+def test_a_name_is_loaded_when_it_is_asked_for_and_told_before() -> None:
+    code = (
+        "import sys, karl_fast\n"
+        "assert set(karl_fast.__all__) <= set(dir(karl_fast))\n"
+        "later = {'karl_fast.log', 'karl_fast.pipeline', 'karl_fast.comparison', 'karl_fast.settings', 'dataclasses'}\n"
+        "assert later.isdisjoint(sys.modules), later & set(sys.modules)\n"
+        "assert karl_fast.sample.__module__ == 'karl_fast.pipeline' and 'karl_fast.comparison' not in sys.modules\n"
+        "assert karl_fast.sample is karl_fast.sample and not hasattr(karl_fast, 'nothing')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_loads_no_other() -> None:
+    code = (
+        "import sys; sys.argv = ['karl-fast', 'sample', '--help']\n"
+        "from karl_fast.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert {'karl_fast.comparison', 'karl_fast.cli.inspect', 'fractions', 'rich'}.isdisjoint(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", CODE)
 def test_starting_up_loads_nothing_heavy(name: str) -> None:
     code = f"{CODE[name]}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"

@@ -69,7 +69,7 @@ def test_every_public_name_is_what_its_name_says() -> None:
 
 def test_every_public_thing_has_a_docstring() -> None:
     for module in (karl_fast, _core):
-        for name in vars(module):
+        for name in dir(module):
             thing = getattr(module, name)
             if not name.startswith("_") and callable(thing):
                 assert inspect.getdoc(thing), name

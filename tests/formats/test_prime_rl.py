@@ -75,7 +75,8 @@ def test_without_the_number_there_are_no_groups_and_the_run_says_why(run_folder:
     assert found["problem"]
     done = karl("inspect", "results.jsonl", folder=run_folder)
     assert done.returncode == 0, done.stderr
-    assert "warning: no rollouts_per_example, so no groups: run_manifest.json: " in done.stdout
+    said = " ".join(done.stdout.split())  # its lines break between words
+    assert "warning: no rollouts_per_example, so no groups: run_manifest.json: " in said
     for needs_groups in ({"score": "centre"}, {"partition_by": "group"}):
         with pytest.raises(errors.UsageError, match="no rollouts_per_example, so no groups"):
             karl_fast.sample(run_folder / "results.jsonl", None, k=4, **needs_groups)
@@ -97,7 +98,7 @@ def test_the_caller_may_say_the_group_instead(run_folder: Path) -> None:
 
 def test_standard_input_has_nothing_beside_it(run_folder: Path) -> None:
     done = karl("inspect", "-", folder=run_folder, input=(run_folder / "results.jsonl").read_text(encoding="utf-8"))
-    assert "standard input has no file beside it" in done.stdout
+    assert "standard input has no file beside it" in " ".join(done.stdout.split())
 
 
 def test_a_sample_id_that_is_no_number_is_a_bad_group(run_folder: Path) -> None:
@@ -119,6 +120,15 @@ def test_messages_are_made_whole(run_folder: Path) -> None:
         turn("assistant", "answer 5", thinking_blocks=None, tool_calls=None),
     ]
     assert row["karl_fast"]["group"] == "run/3/0/0"
+
+
+@pytest.mark.parametrize("content", ["", None])
+def test_an_empty_content_takes_the_words_of_the_thought(run_folder: Path, content: str | None) -> None:
+    thought = turn("assistant", content, reasoning_content="hm")
+    records = [made.prime_rl(n, 0, 1.0, completion=lone(thought)) for n in range(4)]
+    out = run_folder / "out"
+    karl_fast.sample(rows.write(run_folder / "results.jsonl", records), out, k=4)
+    assert [row["messages"][-1] for row in rows.lines(out)] == [turn("assistant", "hm")] * 4
 
 
 def lone(answer: dict[str, Any]) -> str:

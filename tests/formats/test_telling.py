@@ -93,6 +93,20 @@ def test_groups_may_be_made_of_several_fields_of_a_hash_and_of_a_quotient(tmp_pa
     assert karl_fast.read(path, domain="hash(q)").domain_names == karl_fast.read(path, group="hash(q)").group_names
 
 
+def test_joined_names_of_different_parts_are_different(tmp_path: Path) -> None:
+    parts = [("x/y", "z"), ("x", "y/z"), ("x\\", "y"), ("x", "\\y"), ("x/", "/y"), ("x", "//y")]
+    records = [{"a": a, "b": b, "reward": 1, "text": f"t{n}"} for n, (a, b) in enumerate(parts)]
+    path = rows.write(tmp_path / "log.jsonl", records)
+    log = karl_fast.read(path, group="a,b", id="a,b")
+    assert len(log.group_names) == len(parts)
+    assert {"x\\/y/z", "x/y\\/z", "x/\\y"} <= set(log.group_names)
+    drawn = karl_fast.sample(path, tmp_path / "out", k=6, group="a,b", id="a,b")
+    assert drawn.manifest["accounting"]["notes"]["repeated_ids"] == 0
+    stamps = [row["karl_fast"] for row in rows.lines(tmp_path / "out")]
+    assert sorted(stamp["id"] for stamp in stamps) == sorted(log.group_names)
+    assert sorted(karl_fast.read(path, group="a").group_names) == ["x", "x/", "x/y", "x\\"], "one part is as it is"
+
+
 @pytest.mark.parametrize("wish", [{"group": "hash(a"}, {"group": "a//0"}, {"id": "hash(a)"}, {"messages": "a//8"}])
 def test_a_field_that_means_nothing_is_refused(tmp_path: Path, wish: dict[str, str]) -> None:
     path = rows.write(tmp_path / "log.jsonl", rows.records(8))

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karl_fast.cli.show import clean
-from karl_fast.cli.usage import TyperUsageError, said
-from karl_fast.errors import FileError, KarlError
+from karl_fast.cli.usage import TyperUsageError, said, typed
+from karl_fast.cli.words import clean
+from karl_fast.errors import FileError, KarlError, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
 
 NAME = "karl-fast"
+
+COMMANDS = ("compare", "inspect", "sample", "version")
 
 WIDEST = 120
 """Columns of a help text, where the terminal has them."""
@@ -53,8 +55,7 @@ def _root(
 
 def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
-    from karl_fast.cli import compare, inspect, sample, version  # noqa: F401  (they add themselves to the app)
-
+    _load(sys.argv[1:2])
     _open_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
@@ -66,6 +67,14 @@ def main() -> None:
     # A reader that has gone ends the run without a word, as it ends cat: rows are printed when all else is done.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(_run())
+
+
+def _load(first: list[str]) -> None:
+    """Import the command that is named first, or all of them: they add themselves to the app."""
+    from importlib import import_module
+
+    for command in first if set(first) <= set(COMMANDS) and first else COMMANDS:
+        import_module(f"karl_fast.cli.{command}")
 
 
 def _run() -> int | None:
@@ -104,7 +113,8 @@ def _open_closed() -> None:
 
 def complain(error: KarlError | OSError) -> int:
     """Say what went wrong on stderr; the exit code."""
-    sys.stderr.write(f"error: {clean(str(error))}\n")
+    sentence = typed(error) if isinstance(error, UsageError) else str(error)
+    sys.stderr.write(f"error: {clean(sentence)}\n")
     if hint := getattr(error, "hint", None):
         sys.stderr.write(f"hint: {clean(hint)}\n")
     return getattr(error, "exit_code", 1)

@@ -8,7 +8,8 @@ import typer
 
 from karl_fast.cli import app, options
 from karl_fast.cli.progress import progress
-from karl_fast.cli.show import counted, inspected
+from karl_fast.cli.show import inspected
+from karl_fast.cli.words import counted
 from karl_fast.config import Config  # noqa: TC001  (typer reads the annotation)
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from karl_fast.choices import RIVALS, USELESS
 from karl_fast.errors import UsageError
-from karl_fast.settings import RIVALS, Settings
+from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,13 +59,21 @@ def settled(layers: Iterable[Layer]) -> Settings:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in layers:
-        beaten = {name for rivals in RIVALS if layer.values.keys() & set(rivals) for name in rivals}
+        beaten = _beaten(layer.values)
         values = {name: value for name, value in values.items() if name not in beaten} | layer.values
         origins |= dict.fromkeys(layer.values, layer.origin)
     try:
         return Settings(**values, origins=origins)
     except UsageError as error:
         raise _blamed(layers, error) from error
+
+
+def _beaten(values: dict[str, Any]) -> set[str]:
+    """What weaker layers may not say beside these: the other way to say it, and what they have no use for."""
+    rivals = {name for names in RIVALS if values.keys() & set(names) for name in names}
+    return rivals | {
+        name for (chooser, choice), names in USELESS.items() if values.get(chooser) == choice for name in names
+    }
 
 
 def _blamed(layers: list[Layer], error: UsageError) -> UsageError:

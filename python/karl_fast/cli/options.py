@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from karl_fast._core import formats
+from karl_fast.choices import Sampler, Score, Shape
 from karl_fast.cli.layers import Layer, settled, typed, variable
+from karl_fast.cli.usage import FLAGS, flag
 from karl_fast.config import Config, deal, load, shares, weights
 from karl_fast.errors import UsageError
-from karl_fast.settings import Sampler, Score, Settings, Shape
+from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,19 +55,18 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 class _Option(NamedTuple):
     kind: Any
     help: str
-    flag: str | None
     more: dict[str, Any]
 
     def annotation(self, name: str) -> Any:
         """What typer reads; each option has a variable of its name."""
-        flag = self.flag or "--" + name.replace("_", "-")
-        names = [self.flag] if self.flag else []
+        option = flag(name)
+        names = [option] if name in FLAGS else []
         how = {"show_envvar": False, "show_default": self.kind is not bool} | self.more
-        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(flag), **how)]
+        return Annotated[self.kind, typer.Option(*names, help=self.help, envvar=variable(option), **how)]
 
 
-def _option(kind: Any, help: str, flag: str | None = None, **more: Any) -> _Option:
-    return _Option(kind, help, flag, more)
+def _option(kind: Any, help: str, **more: Any) -> _Option:
+    return _Option(kind, help, more)
 
 
 CONFIG = _option(str | None, "Options from a TOML file, or from the manifest.json of a data set to make it again.")
@@ -106,7 +107,7 @@ OPTIONS = {
     "drop_constant_groups": _option(bool, "Drop groups whose rewards are all equal."),
     "max_per_group": _option(int | None, "Draw at most so many rows of a group."),
     "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one."),
-    "k": _option(int | None, "How many rows to draw, all splits together.", "-k"),
+    "k": _option(int | None, "How many rows to draw, all splits together."),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
     "sampler": _option(
         Sampler,
@@ -119,7 +120,7 @@ OPTIONS = {
         parser=_parser(deal),
         metavar="FIELD=HOW",
     ),
-    "shape": _option(Shape, "What a row looks like; raw is the record's own bytes.", "--as"),
+    "shape": _option(Shape, "What a row looks like; raw is the record's own bytes."),
     "split": _option(
         tuple,
         "Shares of train, valid and test, dealt by group.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.export import FEWEST
-from karl_fast.log.inputs import why_no_groups
+from karl_fast.cli import caution
+from karl_fast.cli.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,20 +15,30 @@ if TYPE_CHECKING:
     from karl_fast.config import Config
     from karl_fast.export.manifest import Manifest
 
+COLUMNS = 80
+INDENT = " " * 10
 BAR = "▏▎▍▌▋▊▉█"
 WIDTH = 32
 DOMAINS_SHOWN = 12
 KEYS_SHOWN = 16
 
 
-def clean(text: str) -> str:
-    """Text that cannot steer a terminal: what does not print (controls, escapes, bidi marks) is spelled out."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+def _page(lines: Iterable[str]) -> str:
+    """The lines that say something, each broken between words where it is long."""
+    return "\n".join(_broken(line) for whole in lines for line in whole.split("\n") if line)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def _broken(line: str) -> str:
+    if line.startswith("  ") and not line.startswith(INDENT):
+        return line  # of a table, or a place in a file
+    return textwrap.fill(
+        line,
+        COLUMNS,
+        subsequent_indent=INDENT,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def sampled(manifest: Manifest, out: str | None) -> str:
@@ -47,9 +58,9 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
         if out
         else f"dry run   {rows}; nothing written",
-        *_warnings(manifest),
     ]
-    return "\n".join(line for line in lines if line)
+    warnings = [f"warning: {warning}" for warning in caution.sampled(manifest)]
+    return _page([*lines, *warnings])
 
 
 def changed(config: Config, manifest: Manifest) -> Iterable[str]:
@@ -75,9 +86,9 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         *_histogram(report["reward"]["before"]),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
-        *_groupless(report["inputs"]),
+        *(f"warning: {warning}" for warning in caution.inspected(report)),
     ]
-    return "\n".join(line for line in lines if line)
+    return _page(lines)
 
 
 def _input(manifest: Manifest) -> str:
@@ -164,43 +175,6 @@ def _failures(manifest: Manifest) -> Iterable[str]:
         yield f"trimmed   {messages} after the last assistant turn of {rows}"
     if manifest["secrets"]:
         yield "secrets   replaced: " + ", ".join(f"{name} {count:,}" for name, count in manifest["secrets"].items())
-
-
-NOTES = {
-    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
-    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
-    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
-}
-
-
-def _groupless(files: list[dict[str, Any]]) -> Iterable[str]:
-    if why := why_no_groups(files):
-        yield f"warning: {clean(why)}"
-
-
-def _warnings(manifest: Manifest) -> Iterable[str]:
-    yield from _groupless(manifest["inputs"])
-    note = NOTES.get(manifest["target"]["note"] or "")
-    if note:
-        yield f"warning: {note}"
-    draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
-    if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
-        yield f"warning: more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
-    if draw["rows"] < draw["rows_wanted"]:
-        wanted = counted(draw["rows_wanted"], "row was", "rows were")
-        # Of a stream rows went by that can be drawn, and were not held.
-        kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
-        if 0 < held < kept:
-            yield f"warning: {wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
-        else:
-            why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
-            yield f"warning: {wanted} wanted, {draw['rows']:,} were drawn: {why}"
-    for name, rows in manifest["export"]["merged_into_train"].items():
-        went = "it" if rows == 1 else "they"
-        yield f"warning: {name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
-    train = manifest["export"]["splits"]["train"]
-    if train < FEWEST:
-        yield f"warning: train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
 
 
 def _spread(head: str, values: dict[str, int]) -> str:

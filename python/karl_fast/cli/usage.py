@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from karl_fast.cli.layers import SOURCES, variable
-from karl_fast.cli.show import clean
+from karl_fast.cli.words import clean
+
+if TYPE_CHECKING:
+    from karl_fast.errors import UsageError
 
 # The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
 TyperUsageError: Any = typer.BadParameter.__base__
 
 KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
 """The parser's names of types, and ours."""
+
+
+FLAGS = {"k": "-k", "shape": "--as"}
+"""Options that are called otherwise than their settings."""
+
+
+def flag(setting: str) -> str:
+    """What the command calls a setting."""
+    return FLAGS.get(setting, "--" + setting.replace("_", "-"))
+
+
+def typed(error: UsageError) -> str:
+    """What an error says, with options for the names of settings."""
+    sentence = str(error)
+    for name in error.settings:
+        sentence = re.sub(rf"(?<![\w-]){name}(?![\w-])", flag(name), sentence, count=1)
+    return sentence
 
 
 def said(error: Any) -> int:

@@ -23,11 +23,12 @@ relative to the working directory.
 from __future__ import annotations
 
 import json
-import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from karl_fast.config.text import dumps
 from karl_fast.config.values import checked, deal, kinds, named, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings import Settings
@@ -141,25 +142,14 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
     logs, out = values.pop("logs", None), values.pop("out", None)
     if "tokenizer" in values:
         values["tokenizer"] = str(here / values["tokenizer"])
-    read = None if logs is None else [log if log == "-" else str(here / log) for log in logs]
+    read = None if logs is None else [_below(here, log) for log in logs]
     return Config(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
 
 
-def dumps(settings: Settings) -> str:
-    """What differs from the defaults, as TOML."""
-    changed = {name: getattr(settings, name) for name in settings.chosen()}
-    reward = changed.pop("reward", None) or {}
-    if per := changed.get("per"):
-        changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
-    plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
-    table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
-    return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
+def _below(here: Path, log: str) -> str:
+    """A log of a folder, whose own name is no pattern; `-` stays."""
+    import glob
 
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is no setting")
-    # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if log == "-" or not glob.has_magic(log) or os.path.lexists(here / log):
+        return log if log == "-" else str(here / log)
+    return str(Path(glob.escape(str(here)), log))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast.export.names import domains, domains_not_named, named, strata
+from karl_fast.export.origin import inputs, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +24,6 @@ Manifest = dict[str, Any]
 
 SCHEMA = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
-
-STRATA_LISTED = 1000
-"""Up to so many strata are listed by name."""
 
 READ_AND_WRITTEN = {
     *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
@@ -44,14 +41,14 @@ def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = 
         "schema": SCHEMA,
         "karl_fast": _core.VERSION,
         "seed": log.settings.seed,
-        "settings": log.settings.to_dict() | ({"ess": None} if log.core.weighted else {}),
+        "settings": log.settings.to_dict(),
         "accounting": accounting(log, facts["verdicts"]),
         **_columns(log),
         "groups": _groups(facts),
         "reward": _rewards(log, selection, rows),
         "target": _target(log.settings, log, facts),
-        "domains": _domains(log, rows),
-        **_domains_not_named(log),
+        "domains": domains(log, rows),
+        **domains_not_named(log),
     }
 
 
@@ -63,7 +60,7 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     manifest["draw"] = _law(log) | _drawn(log, written, wanted)
     manifest["draw"]["threshold"] = _threshold(log, written)
     if log.settings.per is not None:
-        manifest["draw"]["strata"] = _strata(log.settings.per, written)
+        manifest["draw"]["strata"] = strata(log.settings.per, written)
     # log Z and the ESS are those of all rows that may be drawn; these were among them.
     manifest["target"]["failed_rows_counted"] = sum(manifest["draw"]["failed"].values())
     manifest["export"] = _export(written)
@@ -82,7 +79,7 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "accounting": accounting(log, [("kept", len(log))]),
         **_columns(log),
         "draw": {"sampler": "given", "law": "chosen by the caller"} | _drawn(log, written, None),
-        "domains": _domains(log, written["rows"]),
+        "domains": domains(log, written["rows"]),
         "export": _export(written),
         "secrets": dict(written["secrets"]),
         "inputs": inputs(log),
@@ -202,7 +199,7 @@ def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
     if values is None:
         return spread
     names = log.core.names("group" if settings.partition_by == "group" else "partition")
-    return spread | {"by_name": _named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
+    return spread | {"by_name": named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
 
 
 def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
@@ -219,17 +216,6 @@ def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str,
     }
 
 
-def _strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
-    """Each stratum: the rows that may be drawn, those it was to have, those it has."""
-    counts = [
-        (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
-        for one in written["strata"]
-    ]
-    [(field, deal)] = per.items()
-    spread = {"field": field, "deal": deal, "count": len(counts)}
-    return spread if len(counts) > STRATA_LISTED else spread | {"by_name": _named(counts)}
-
-
 def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
     """The key of the first row not drawn.
 
@@ -242,33 +228,6 @@ def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
     return None if capped else written["threshold"]
 
 
-def _domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
-    before, _ = log.core.count("domain")
-    if rows is None:
-        return _named((name, {"before": count}) for name, count in sorted(before))
-    after = dict(log.core.count("domain", rows)[0])
-    return _named((name, {"before": count, "after": after.get(name, 0)}) for name, count in sorted(before))
-
-
-def _domains_not_named(log: Log) -> Manifest:
-    """Rows of a stream whose domain came after so many others that it was not counted by name; mostly nothing."""
-    _, other = log.core.streamed or (0, 0)
-    return {"rows_of_other_domains": other} if other else {}
-
-
-def _named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by names from the log, without the secrets in them; names that become one are told apart by a number."""
-    named: dict[str, Any] = {}
-    alike: dict[str, int] = {}
-    for name, value in values:
-        clean = first = _core.redacted(name)
-        while clean in named:
-            alike[first] = alike.get(first, 1) + 1
-            clean = f"{first}+{alike[first]}"
-        named[clean] = value
-    return named
-
-
 def _export(written: _core.DraftFacts) -> dict[str, Any]:
     trimmed = {"rows": written["trimmed_rows"], "messages": written["trimmed_messages"]}
     return {
@@ -278,37 +237,6 @@ def _export(written: _core.DraftFacts) -> dict[str, Any]:
             name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
         },
         "trimmed_after_last_assistant_turn": trimmed,
-    }
-
-
-def inputs(log: Log) -> list[dict[str, Any]]:
-    """Each file: what it is, its hash, and what was found in it."""
-    hashes = log.core.hashes(log.settings.hash_inputs)
-    covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
-    if log.core.streamed:
-        covers = "whole stream"
-    return [
-        {
-            **file,
-            "fields": dict(file["fields"]),
-            "dropped": dict(file["dropped"]),
-            "xxh3_128": digest,
-            "hash_covers": covers,
-        }
-        for file, digest in zip(log.inputs, hashes, strict=True)
-    ]
-
-
-def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
-    """Where and how, and what was passed over: nothing that changes any of the above."""
-    return {
-        "seconds": seconds,
-        "threads": log.settings.threads,
-        "settings_from": log.settings.chosen(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "platform": f"{os.uname().sysname}-{os.uname().machine}",
-        "streamed": log.core.streamed is not None,
-        "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from karl_fast import _core
+from karl_fast.choices import Sampler
 from karl_fast.errors import ArgumentError, UsageError
-from karl_fast.settings import Sampler
 
 if TYPE_CHECKING:
     import numpy as np

@@ -65,12 +65,16 @@ impl Verdict {
 
 /// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
-pub fn tally(verdicts: &[Verdict]) -> [usize; 7] {
+pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 7] {
     let mut counts = [0; 7];
-    for &verdict in verdicts {
-        counts[verdict as usize] += 1;
+    for block in blocks::map(verdicts.len(), threads, |rows| counted(&verdicts[rows])) {
+        counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
     }
     counts
+}
+
+fn counted(verdicts: &[Verdict]) -> [usize; 7] {
+    Verdict::ALL.map(|one| verdicts.iter().filter(|&&verdict| verdict == one).count())
 }
 
 /// The rules a user can ask for. The default drops nothing.

@@ -37,12 +37,16 @@ impl<'a> Groups<'a> {
     pub fn from_codes(codes: impl Into<Cow<'a, [u32]>>, count: usize) -> Result<Self> {
         let codes = codes.into();
         check_rows(codes.len())?;
-        let wrong = codes.iter().position(|&code| code != Self::NONE && code as usize >= count);
-        if let Some(index) = wrong {
-            return Err(Error::Code { index, code: codes[index], count });
+        let beyond = |code: u32| code != Self::NONE && code as usize >= count;
+        let (mut grouped, mut wrong) = (0, 0);
+        for &code in codes.iter() {
+            grouped += usize::from(code != Self::NONE);
+            wrong += usize::from(beyond(code));
         }
-        let grouped = codes.iter().filter(|&&code| code != Self::NONE).count();
-        Ok(Self { codes, count, grouped })
+        match codes.iter().position(|&code| wrong > 0 && beyond(code)) {
+            Some(index) => Err(Error::Code { index, code: codes[index], count }),
+            None => Ok(Self { codes, count, grouped }),
+        }
     }
 
     /// Groups from ids: rows with one id are one group, and groups stand in order of first appearance. A negative

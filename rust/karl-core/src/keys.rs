@@ -86,6 +86,16 @@ impl Keys {
         }
     }
 
+    /// The number of rows that have the id of an earlier one. Cost: one pass.
+    #[must_use]
+    pub fn repeated(&self) -> usize {
+        match &self.0 {
+            Form::Indices(_) => 0,
+            Form::Sorted(ids) => ids.iter().zip(ids.iter().skip(1)).filter(|(a, b)| a == b).count(),
+            Form::Given(keys) => keys.iter().filter(|key| key.ordinal > 0).count(),
+        }
+    }
+
     /// The keys of all rows in their order.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone {
@@ -114,10 +124,11 @@ mod tests {
             ids.into_iter().zip(ordinals).map(|(id, ordinal)| Key { id, ordinal }).collect();
         for keys in [Keys::sorted(ids.to_vec()), Keys::given(wanted.clone())] {
             assert_eq!(keys.iter().collect::<Vec<_>>(), wanted);
-            assert_eq!((keys.len(), keys.is_empty()), (7, false));
+            assert_eq!((keys.len(), keys.is_empty(), keys.repeated()), (7, false, 3));
         }
         assert_eq!(Keys::of_indices(3).iter().collect::<Vec<_>>(), [0, 1, 2].map(Key::of_index));
         assert!(Keys::sorted(Vec::new()).is_empty() && Keys::of_indices(0).is_empty());
+        assert_eq!((Keys::sorted(Vec::new()).repeated(), Keys::of_indices(3).repeated()), (0, 0));
     }
 
     #[test]

@@ -34,6 +34,12 @@ impl Compensated {
         self.total = next;
     }
 
+    /// Adds all the terms of another sum.
+    pub fn merge(&mut self, other: Self) {
+        self.add(other.total);
+        self.lost += other.lost;
+    }
+
     /// The sum of the terms added so far; 0 when there were none.
     #[must_use]
     pub fn value(self) -> f64 {

@@ -165,12 +165,6 @@ fn weigh(
 }
 
 impl Selection {
-    /// The number of rows that may be drawn.
-    #[must_use]
-    pub fn kept(&self) -> usize {
-        self.verdicts.iter().filter(|&&verdict| verdict == Verdict::Kept).count()
-    }
-
     /// What is tempered, a row. `[B]`
     #[must_use]
     pub fn scores<'a>(&'a self, rewards: &'a [f64]) -> &'a [f64] {

@@ -1,7 +1,10 @@
 //! Rewards at a glance: count, mean, spread and a histogram, of a log or of what was drawn from it.
 
+use std::ops::Range;
+
+use crate::blocks;
 use crate::error::{Error, Result};
-use crate::numeric::mean_and_variance;
+use crate::numeric::Compensated;
 
 /// Bins of a histogram.
 pub const BINS: usize = 20;
@@ -32,44 +35,106 @@ pub struct Summary {
     pub histogram: Histogram,
 }
 
-/// The smallest and the largest number of a column, NaN left out; 0 and 0 where there is none.
+/// The smallest and the largest of `rows` numbers, NaN left out; 0 and 0 where there is none.
 #[must_use]
-pub fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let present = values.filter(|value| !value.is_nan());
-    present.map(|value| (value, value)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0.0, 0.0))
+pub fn range(rows: usize, threads: usize, value: impl Fn(usize) -> f64 + Sync) -> (f64, f64) {
+    let seen = blocks::map(rows, threads, |block| Seen::of(block, &value));
+    let seen = seen.into_iter().fold(Seen::default(), Seen::merge);
+    if seen.count == 0 { (0.0, 0.0) } else { (seen.min, seen.max) }
 }
 
 impl Summary {
-    /// Summarises `values`, leaving out NaN, with a histogram from `low` to `high`.
+    /// Summarises `rows` numbers, leaving out NaN, with a histogram from `low` to `high`.
     ///
     /// Give the range of the whole log for any part of it, so that histograms line up. A range of one point
-    /// puts that point into the last bin. Folds in the order given. Cost: four passes.
+    /// puts that point into the last bin. Blocks of rows fold in row order. Cost: two passes.
     ///
     /// # Errors
     /// [`Error::NotFinite`] for an infinite value, or a range that is reversed, NaN or beyond f64.
-    pub fn of(values: impl Iterator<Item = f64> + Clone, low: f64, high: f64) -> Result<Self> {
-        if let Some((index, value)) = values.clone().enumerate().find(|(_, value)| value.is_infinite()) {
-            return Err(Error::NotFinite { what: "value", index, value });
+    pub fn of(
+        rows: usize,
+        threads: usize,
+        value: impl Fn(usize) -> f64 + Sync,
+        (low, high): (f64, f64),
+    ) -> Result<Self> {
+        let seen = blocks::map(rows, threads, |block| Seen::of(block, &value));
+        let Seen { count, total, min, max, infinite } = seen.into_iter().fold(Seen::default(), Seen::merge);
+        if let Some(index) = infinite {
+            return Err(Error::NotFinite { what: "value", index, value: value(index) });
         }
-        let present = values.filter(|value| !value.is_nan());
-        let histogram = Histogram::of(present.clone(), low, high)?;
-        let count = present.clone().count() as u64;
-        let (mean, variance) = mean_and_variance(present.clone(), 0).unwrap_or((f64::NAN, f64::NAN));
-        // `f64::min` and `max` give the other operand for a NaN, so NaN is the empty start.
-        let (min, max) =
-            present.fold((f64::NAN, f64::NAN), |(min, max), value| (value.min(min), value.max(max)));
-        Ok(Self { count, mean, std: variance.sqrt(), min, max, histogram })
+        let (edges, mean) = (edges(low, high)?, total.value() / count as f64);
+        let spread = blocks::map(rows, threads, |block| Spread::of(block, &value, mean, &edges));
+        let Spread { squares, counts } = spread.into_iter().fold(Spread::default(), Spread::merge);
+        let std = (squares.value() / count as f64).sqrt();
+        Ok(Self { count, mean, std, min, max, histogram: Histogram { edges, counts: counts.to_vec() } })
     }
 }
 
-impl Histogram {
-    fn of(values: impl Iterator<Item = f64>, low: f64, high: f64) -> Result<Self> {
-        let edges = edges(low, high)?;
-        let mut counts = vec![0; BINS];
-        for value in values.filter(|&value| value >= low && value <= high) {
-            counts[bin(&edges, value)] += 1;
+/// What one pass tells of numbers.
+#[derive(Clone, Copy)]
+struct Seen {
+    count: u64,
+    total: Compensated,
+    min: f64,
+    max: f64,
+    /// The first infinite one.
+    infinite: Option<usize>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        // `f64::min` and `max` give the other operand for a NaN, so NaN is the empty start.
+        Self { count: 0, total: Compensated::default(), min: f64::NAN, max: f64::NAN, infinite: None }
+    }
+}
+
+impl Seen {
+    fn of(rows: Range<usize>, value: impl Fn(usize) -> f64) -> Self {
+        let mut seen = Self::default();
+        for row in rows {
+            let value = value(row);
+            if !value.is_nan() {
+                seen.count += 1;
+                seen.total.add(value);
+                (seen.min, seen.max) = (value.min(seen.min), value.max(seen.max));
+                seen.infinite = seen.infinite.or(value.is_infinite().then_some(row));
+            }
         }
-        Ok(Self { edges, counts })
+        seen
+    }
+
+    fn merge(mut self, next: Self) -> Self {
+        self.count += next.count;
+        self.total.merge(next.total);
+        (self.min, self.max) = (self.min.min(next.min), self.max.max(next.max));
+        self.infinite = self.infinite.or(next.infinite);
+        self
+    }
+}
+
+/// What a second pass tells, with the mean and the bins at hand.
+#[derive(Clone, Copy, Default)]
+struct Spread {
+    squares: Compensated,
+    counts: [u64; BINS],
+}
+
+impl Spread {
+    fn of(rows: Range<usize>, value: impl Fn(usize) -> f64, mean: f64, edges: &[f64]) -> Self {
+        let mut spread = Self::default();
+        for value in rows.map(value).filter(|value| !value.is_nan()) {
+            spread.squares.add((value - mean) * (value - mean));
+            if value >= edges[0] && value <= edges[BINS] {
+                spread.counts[bin(edges, value)] += 1;
+            }
+        }
+        spread
+    }
+
+    fn merge(mut self, next: Self) -> Self {
+        self.squares.merge(next.squares);
+        self.counts.iter_mut().zip(next.counts).for_each(|(count, more)| *count += more);
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 //! Summaries, composites, the order of writing and splits, by hand.
 #![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
+#![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 use karl_core::numeric::sum;
 use karl_core::order::{split_of, write_order};
@@ -8,24 +9,29 @@ use karl_core::rng::{id128, uniform};
 use karl_core::summary::range;
 use karl_core::{Key, Keys, Purpose, Summary};
 
+fn of(values: &[f64], low: f64, high: f64) -> Summary {
+    Summary::of(values.len(), 1, |at| values[at], (low, high)).unwrap()
+}
+
 #[test]
 fn a_summary_has_the_numbers_of_the_present_values() {
-    let summary = Summary::of([1.0, 0.0, f64::NAN, 0.5, 0.5].into_iter(), 0.0, 1.0).unwrap();
+    let summary = of(&[1.0, 0.0, f64::NAN, 0.5, 0.5], 0.0, 1.0);
     assert_eq!((summary.count, summary.mean, summary.min, summary.max), (4, 0.5, 0.0, 1.0));
     assert!((summary.std - 0.125f64.sqrt()).abs() < 1e-15);
 }
 
 #[test]
 fn a_range_leaves_out_what_is_missing() {
-    assert_eq!(range([f64::NAN, 0.5, -1.0, f64::NAN, 2.0].into_iter()), (-1.0, 2.0));
-    assert_eq!(range([f64::NAN].into_iter()), (0.0, 0.0));
+    let values = [f64::NAN, 0.5, -1.0, f64::NAN, 2.0];
+    assert_eq!(range(5, 1, |at| values[at]), (-1.0, 2.0));
+    assert_eq!(range(1, 1, |at| values[at]), (0.0, 0.0));
 }
 
 #[test]
 fn a_bin_holds_its_lower_edge_and_the_last_bin_both() {
-    let edges = Summary::of([].into_iter(), 0.0, 1.0).unwrap().histogram.edges;
+    let edges = of(&[], 0.0, 1.0).histogram.edges;
     assert_eq!((edges.len(), edges[0], edges[20]), (21, 0.0, 1.0));
-    let histogram = Summary::of(edges.into_iter(), 0.0, 1.0).unwrap().histogram;
+    let histogram = of(&edges, 0.0, 1.0).histogram;
     let mut wanted = vec![1; 20];
     wanted[19] = 2;
     assert_eq!(histogram.counts, wanted);
@@ -33,21 +39,36 @@ fn a_bin_holds_its_lower_edge_and_the_last_bin_both() {
 
 #[test]
 fn values_outside_the_range_are_counted_but_in_no_bin() {
-    let summary = Summary::of([-1.0, 0.5, 2.0].into_iter(), 0.0, 1.0).unwrap();
+    let summary = of(&[-1.0, 0.5, 2.0], 0.0, 1.0);
     assert_eq!((summary.count, summary.histogram.counts.iter().sum::<u64>()), (3, 1));
 }
 
 #[test]
 fn a_range_of_one_point_fills_the_last_bin() {
-    let counts = Summary::of([0.7; 3].into_iter(), 0.7, 0.7).unwrap().histogram.counts;
+    let counts = of(&[0.7; 3], 0.7, 0.7).histogram.counts;
     assert_eq!((counts[19], counts.iter().sum::<u64>()), (3, 3));
 }
 
 #[test]
 fn a_summary_of_nothing_says_so() {
-    let summary = Summary::of([f64::NAN].into_iter(), 0.0, 1.0).unwrap();
+    let summary = of(&[f64::NAN], 0.0, 1.0);
     assert_eq!(summary.count, 0);
     assert!([summary.mean, summary.std, summary.min, summary.max].iter().all(|value| value.is_nan()));
+}
+
+#[test]
+fn a_summary_has_the_same_bits_for_any_number_of_threads() {
+    let value = |at: usize| if at.is_multiple_of(7) { f64::NAN } else { (at as f64).sin() * 1e6 };
+    let of = |threads| Summary::of(100_000, threads, value, range(100_000, threads, value)).unwrap();
+    let alone = of(1);
+    for threads in [2, 3, 8] {
+        assert_eq!(of(threads), alone);
+    }
+    let values: Vec<f64> = (0..100_000).map(value).filter(|value| !value.is_nan()).collect();
+    let mean = sum(values.iter().copied()) / values.len() as f64;
+    assert!((alone.mean - mean).abs() <= 1e-15 * mean.abs() && alone.count == values.len() as u64);
+    let squares = sum(values.iter().map(|value| (value - mean) * (value - mean)));
+    assert!((alone.std - (squares / values.len() as f64).sqrt()).abs() <= 1e-9);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn a_row_counts_under_the_first_rule_that_drops_it() {
     let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true };
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
     assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, ConstantGroup, MissingReward]);
-    assert_eq!(tally(&verdicts), [0, 1, 0, 0, 1, 2, 1]);
+    assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 1]);
 }
 
 #[test]

@@ -14,24 +14,41 @@ use crate::scan::upper;
 use crate::source::{Codec, Source, Stream, is_damage};
 use crate::watch::Watch;
 
+/// Rows of a plain file that one thread reads at a time.
+const SHARE: usize = 32;
+
 /// Reads records again, as they came; the result is in the order of `rows`.
+///
+/// # Errors
+/// As [`fetch_each`].
+pub fn fetch(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Vec<u8>>> {
+    fetch_each(log, rows, threads, watch, |_, record| record)
+}
+
+/// Reads records again and makes something of each on the thread that read it, which then holds no other; the result is
+/// in the order of `rows`.
 ///
 /// Packed files are unpacked side by side, one a thread; the rows of plain ones are shared among the threads.
 ///
 /// # Errors
 /// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
 /// scanned, [`Error::Draw`] for a row that the log does not have, [`Error::Interrupted`].
-pub fn fetch(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Vec<u8>>> {
+pub fn fetch_each<R: Send>(
+    log: &Log,
+    rows: &[u32],
+    threads: usize,
+    watch: &Watch,
+    one: impl Fn(u32, Vec<u8>) -> R + Sync,
+) -> Result<Vec<R>> {
     let mut wanted =
         rows.iter().enumerate().map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
-    let mut records = vec![Vec::new(); rows.len()];
-    for fetched in map(shares(log, &wanted, threads), threads, |share| fetch_share(log, share, watch)) {
-        for (at, record) in fetched? {
-            records[at] = record;
-        }
+    let mut made = Vec::with_capacity(rows.len());
+    for share in map(shares(log, &wanted), threads, |share| fetch_share(log, share, watch, &one)) {
+        made.extend(share?);
     }
-    Ok(records)
+    made.sort_unstable_by_key(|&(at, _)| at);
+    Ok(made.into_iter().map(|(_, made)| made).collect())
 }
 
 /// A record that is wanted.
@@ -49,39 +66,40 @@ fn wanted(log: &Log, at: usize, row: u32) -> Result<Wanted> {
 }
 
 /// What one thread reads at a time: all of a packed file, or a part of a plain one.
-fn shares<'a>(log: &Log, wanted: &'a [Wanted], threads: usize) -> Vec<&'a [Wanted]> {
+fn shares<'a>(log: &Log, wanted: &'a [Wanted]) -> Vec<&'a [Wanted]> {
     let of_one_file = wanted.chunk_by(|a, b| a.place.input == b.place.input);
     let cut = |share: &'a [Wanted]| {
         let plain = log.inputs[share[0].place.input].source.codec == Codec::Plain;
-        share.chunks(if plain { share.len().div_ceil(threads.max(1)) } else { share.len() })
+        share.chunks(if plain { SHARE } else { share.len() })
     };
     of_one_file.flat_map(cut).collect()
 }
 
-/// Records of one file, by rising place.
-fn fetch_share(log: &Log, share: &[Wanted], watch: &Watch) -> Result<Vec<(usize, Vec<u8>)>> {
+/// What is made of records of one file, by rising place.
+fn fetch_share<R>(
+    log: &Log,
+    share: &[Wanted],
+    watch: &Watch,
+    one: impl Fn(u32, Vec<u8>) -> R,
+) -> Result<Vec<(usize, R)>> {
     let source = &log.inputs[share[0].place.input].source;
     let first = share[0].place;
     let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
-    let mut records: Vec<(usize, Vec<u8>)> = Vec::with_capacity(share.len());
-    let mut last = None;
-    for &Wanted { at, row, place } in share {
-        // A packed file is read forwards only: a row that is asked for again is copied.
-        if let Some((_, same)) = records.last().filter(|_| last == Some(row)) {
-            records.push((at, same.clone()));
-            continue;
-        }
-        let record = reader.record(place);
+    let mut made = Vec::with_capacity(share.len());
+    // A packed file is read forwards only: a row that is asked for again is copied.
+    let mut again: Option<Vec<u8>> = None;
+    for (index, &Wanted { at, row, place }) in share.iter().enumerate() {
+        let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| failure("read", source, place, error))?;
         if upper(id128(&record)) != log.digests[row as usize] {
             return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
         }
         watch.advance(u64::from(place.length))?;
-        records.push((at, record));
-        last = Some(row);
+        again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
+        made.push((at, one(row, record)));
     }
-    Ok(records)
+    Ok(made)
 }
 
 /// A file that is gone or ends early is no longer what it was.

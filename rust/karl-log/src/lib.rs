@@ -23,6 +23,7 @@ pub mod log;
 pub mod manifest;
 pub mod names;
 mod parallel;
+mod parts;
 pub mod pipe;
 pub mod read;
 mod rows;

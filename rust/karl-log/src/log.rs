@@ -136,7 +136,7 @@ impl Log {
     /// theirs with an earlier one of their group.
     #[must_use]
     pub fn duplicates(&self) -> (u64, Option<u64>) {
-        let ids = (0..self.keys.len()).filter(|&row| self.keys.get(row).ordinal > 0).count() as u64;
+        let ids = self.keys.repeated() as u64;
         let trajectories = self.fingerprints.as_ref().map(|fingerprints| {
             let codes = self.group.codes();
             let distinct: HashSet<_> = codes.iter().zip(fingerprints).collect();

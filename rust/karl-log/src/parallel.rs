@@ -1,30 +1,31 @@
 //! One function over many items on several threads, with the results in the order of the items.
 
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maps `items` in equal parts, one a thread; the calling thread takes the first.
-pub(crate) fn map<T: Send, R: Send>(
-    mut items: Vec<T>,
-    threads: usize,
-    one: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    let share = items.len().div_ceil(threads.max(1)).max(1);
-    let mut parts = Vec::new();
-    while items.len() > share {
-        parts.push(items.split_off(items.len() - share));
-    }
-    let all = |part: Vec<T>| part.into_iter().map(&one).collect::<Vec<R>>();
-    thread::scope(|scope| {
-        let workers: Vec<_> = parts.into_iter().rev().map(|part| scope.spawn(|| all(part))).collect();
-        let mut results = all(items);
-        for worker in workers {
-            match worker.join() {
-                Ok(part) => results.extend(part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+/// Maps `items`, each by the next thread that is free; the calling thread is one of them.
+pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, one: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let workers = threads.clamp(1, items.len().max(1));
+    let queue = Mutex::new(items.into_iter().enumerate());
+    // The lock is held while an item is taken, not while it is worked on.
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((at, item)) = next() {
+            done.push((at, one(item)));
         }
-        results
-    })
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]

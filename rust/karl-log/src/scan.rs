@@ -7,6 +7,7 @@ use karl_core::rng::id128;
 
 use crate::field::{Fault, Path, Scan, Wanted, skip_space};
 use crate::format::{Field, Fields};
+use crate::parts::{BETWEEN, part};
 use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
 use crate::split::Piece;
@@ -204,7 +205,7 @@ fn reason(fault: Fault, ended: bool) -> Reason {
     }
 }
 
-/// The names of the seats, joined by `/`; none where there is no seat, or one of them is empty.
+/// The names of the seats, joined as [`parts`](crate::parts) are; none where there is no seat, or one of them is empty.
 fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     if let [seat] = seats
         && let Some(name) = seat.plain_name(found)
@@ -212,12 +213,13 @@ fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Co
         return Ok(Some(Cow::Borrowed(name)));
     }
     let mut whole: Option<Cow<'r, str>> = None;
+    let part = |name| if seats.len() > 1 { part(name) } else { name };
     for seat in seats {
         whole = match (whole, seat.name(found)) {
             (_, Name::Bad) => return Err(bad),
             (_, Name::Missing) => return Ok(None),
-            (None, Name::Text(first)) => Some(first),
-            (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}/{next}"))),
+            (None, Name::Text(first)) => Some(part(first)),
+            (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}{BETWEEN}{}", part(next)))),
         };
     }
     Ok(whole.map(|name| match name {

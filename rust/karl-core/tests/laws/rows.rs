@@ -45,7 +45,7 @@ proptest! {
         let mut verdicts = vec![Verdict::Kept; rewards.len()];
         missing_reward(&mut verdicts, &rewards).unwrap();
         rules.mark(&mut verdicts, &rewards, &naive::groups(&codes), Some(prints), 2).unwrap();
-        prop_assert_eq!(tally(&verdicts).iter().sum::<usize>(), rewards.len());
+        prop_assert_eq!(tally(&verdicts, 2).iter().sum::<usize>(), rewards.len());
         prop_assert_eq!(verdicts, naive::verdicts(&rules, &rewards, &codes, prints));
     }
 

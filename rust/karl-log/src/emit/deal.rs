@@ -40,16 +40,13 @@ impl Draft {
         let line_of: HashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
         let order = self.order(log, ordinals, seed)?;
-        let of = |row: u32| split_of(seed, group_key(log, row, ordinals), fractions);
-        let mut sizes = [0; 3];
-        for &row in &order {
-            sizes[of(row)] += 1;
-        }
+        let of = |&row: &u32| split_of(seed, group_key(log, row, ordinals), fractions);
+        let splits: Vec<usize> = order.iter().map(of).collect();
+        let sizes = [0, 1, 2].map(|split| splits.iter().filter(|&&one| one == split).count());
         let merged =
             std::array::from_fn(|split| if split > 0 && sizes[split] < fewest { sizes[split] } else { 0 });
         let mut lines: [Vec<usize>; 3] = Default::default();
-        for row in order {
-            let split = of(row);
+        for (row, split) in order.into_iter().zip(splits) {
             lines[if merged[split] > 0 { 0 } else { split }].push(line_of[&row]);
         }
         Ok((lines, merged))

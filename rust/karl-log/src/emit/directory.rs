@@ -5,7 +5,7 @@
 //! target is either the old or the new whole.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::file;
 use crate::error::{Error, Result};
+use crate::parallel::map;
 use crate::watch::Watch;
 
 /// The files of the splits.
@@ -31,9 +33,6 @@ const MANIFEST_MAX: u64 = 1 << 28;
 /// How much of the target's name the hidden directory's has, in characters: a name may be as long as the file system
 /// allows.
 const NAME_KEPT: usize = 50;
-
-/// How much is written between two looks at the watch.
-const BLOCK: usize = 1 << 20;
 
 /// One file of the directory.
 #[derive(Clone, Copy, Debug)]
@@ -103,9 +102,11 @@ pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> R
     let parents =
         Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
     let staging = stage(parent, target)?;
-    for part in parts {
-        file(&staging.path().join(part.name), part.lines, watch)?;
-    }
+    // Each waits for the disk, and the disk for none of them.
+    let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {
+        file::write(&staging.path().join(part.name), part.lines, watch)
+    });
+    all.into_iter().collect::<Result<()>>()?;
     sync(staging.path()).map_err(|error| Error::io("sync", staging.path(), error))?;
     watch.advance(0)?;
     replace(staging, target)?;
@@ -152,17 +153,6 @@ impl Drop for Parents {
         // One that holds something by now is somebody else's too, and stays; one may never have been made.
         self.0.iter().for_each(|made| drop(fs::remove_dir(made)));
     }
-}
-
-fn file(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
-    let io = |error| Error::io("write", path, error);
-    let file = File::create_new(path).map_err(io)?;
-    let mut out = io::BufWriter::with_capacity(BLOCK, file);
-    for line in lines {
-        out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).map_err(io)?;
-        watch.advance(line.len() as u64)?;
-    }
-    out.into_inner().map_err(io::IntoInnerError::into_error).and_then(|file| file.sync_all()).map_err(io)
 }
 
 fn sync(directory: &Path) -> io::Result<()> {

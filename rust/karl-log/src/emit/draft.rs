@@ -1,28 +1,19 @@
 //! The rows of a data set before it is written: drawn, parsed, cleaned, and replaced where they failed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
 
 use super::example::Flaw;
-use super::make::{Body, Candidate, Line, Maker};
+use super::make::{Line, Maker};
 use super::redact::Found;
 use super::render::Shape;
-use super::walk::{Limits, Strata, walk};
-use crate::error::{Error, Result};
-use crate::fetch::fetch;
+use super::walk::Strata;
+use super::work::Work;
+use crate::error::Result;
 use crate::log::Log;
-use crate::parallel::map;
 use crate::watch::Watch;
-
-/// The most rows that are held parsed at a time: a parsed record takes several times its text. The shape of a data
-/// set settles on its first such batch.
-const BATCH: usize = 256;
-
-/// How many rows more than wanted are made once some have failed, doubled each time: a packed file is unpacked from its
-/// start for every fetch, and in some logs nearly every row fails.
-const SPARE: usize = 256;
 
 /// The caller's own flaw of a rendered row, if it has one; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;
@@ -100,7 +91,7 @@ pub struct Draft {
 /// Memory: the drawn rows and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
+/// As [`fetch`](crate::fetch::fetch), and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
 pub fn draft(
     log: &Log,
     facts: Facts<'_>,
@@ -113,135 +104,6 @@ pub fn draft(
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
         Draw::Copied(copies) => work.copied(copies, watch),
-    }
-}
-
-type Parsed = std::result::Result<Candidate, Flaw>;
-
-/// The shape of a data set that begins with these; none where all of them failed.
-fn settle(wanted: Shape, parsed: &[(u32, Parsed)]) -> Option<Shape> {
-    let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
-        Ok(Candidate { body: Body::Example(read), .. }) => Some(&read.example),
-        _ => None,
-    });
-    parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
-}
-
-struct Work<'a> {
-    maker: Maker<'a>,
-    judge: Option<Judge<'a>>,
-    shape: Option<Shape>,
-    made: HashMap<u32, Line>,
-    flaws: HashMap<u32, Flaw>,
-}
-
-impl<'a> Work<'a> {
-    fn new(maker: Maker<'a>, judge: Option<Judge<'a>>) -> Self {
-        Self { maker, judge, shape: None, made: HashMap::new(), flaws: HashMap::new() }
-    }
-
-    fn ranked(
-        mut self,
-        mut ranking: Ranking<'_>,
-        count: usize,
-        strata: Option<Strata<'_>>,
-        watch: &Watch,
-    ) -> Result<Draft> {
-        let groups = self.maker.log.group.codes();
-        let limits = Limits { groups: &groups, most: self.maker.settings.max_per_group, strata };
-        let mut spare = 0;
-        loop {
-            let walked = walk(&mut ranking, count, spare, &limits, |row| self.flaws.contains_key(&row));
-            let unmade = |row: &u32| !self.made.contains_key(row);
-            if !walked.rows.iter().any(unmade) {
-                let dropped = walked.flawed.iter().map(|row| self.flaws[row]).collect();
-                let copies = vec![1; walked.rows.len()];
-                let draft = Draft {
-                    threshold: walked.threshold,
-                    over_group_cap: walked.over_cap,
-                    ..self.draft(walked.rows, copies, dropped)
-                };
-                return Ok(draft);
-            }
-            let wanted: Vec<u32> = walked.rows.into_iter().chain(walked.spare).filter(unmade).collect();
-            self.make(&wanted, watch)?;
-            spare = SPARE.max(2 * spare);
-        }
-    }
-
-    fn copied(mut self, mut copies: Copies<'_>, watch: &Watch) -> Result<Draft> {
-        loop {
-            let rows: Vec<u32> = copies.rows().iter().map(|copy| copy.row).collect();
-            let unmade: Vec<u32> = rows.iter().copied().filter(|row| !self.made.contains_key(row)).collect();
-            self.make(&unmade, watch)?;
-            let failed: Vec<u32> = unmade.into_iter().filter(|row| self.flaws.contains_key(row)).collect();
-            if failed.is_empty() {
-                let counts = copies.rows().iter().map(|copy| copy.count).collect();
-                let dropped = self.flaws.values().copied().collect();
-                return Ok(self.draft(rows, counts, dropped));
-            }
-            copies.replace(&failed);
-            self.forget(&copies);
-        }
-    }
-
-    /// Lets go of texts that a draw made again has no use for, once they are the most.
-    fn forget(&mut self, copies: &Copies<'_>) {
-        let rows = copies.rows();
-        if self.made.len() > 2 * rows.len() {
-            self.made.retain(|row, _| rows.binary_search_by_key(row, |copy| copy.row).is_ok());
-        }
-    }
-
-    /// Makes rows, or finds their flaws.
-    fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
-        let mut records =
-            rows.iter().copied().zip(fetch(self.maker.log, rows, self.maker.settings.threads, watch)?);
-        while records.len() > 0 {
-            self.batch(records.by_ref().take(BATCH).collect())?;
-            watch.advance(0)?;
-        }
-        Ok(())
-    }
-
-    fn batch(&mut self, records: Vec<(u32, Vec<u8>)>) -> Result<()> {
-        let (maker, settings) = (&self.maker, self.maker.settings);
-        let parsed = map(records, settings.threads, |(row, bytes)| (row, maker.parse(row, bytes)));
-        // A batch in which every record failed says nothing of the shape.
-        self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
-        let shape = self.shape.unwrap_or(settings.shape);
-        let line =
-            |(row, parsed): (u32, Parsed)| (row, parsed.and_then(|candidate| maker.line(candidate, shape)));
-        for (row, line) in map(parsed, settings.threads, line) {
-            match self.judged(line)? {
-                Ok(line) => drop(self.made.insert(row, line)),
-                Err(flaw) => drop(self.flaws.insert(row, flaw)),
-            }
-        }
-        Ok(())
-    }
-
-    fn judged(&self, line: std::result::Result<Line, Flaw>) -> Result<std::result::Result<Line, Flaw>> {
-        let (Ok(made), Some(judge)) = (&line, self.judge) else { return Ok(line) };
-        Ok(judge(&made.text).map_err(Error::Judge)?.map_or(line, Err))
-    }
-
-    /// The drawn rows with their texts.
-    fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, dropped: Vec<Flaw>) -> Draft {
-        let mut draft = Draft { shape: self.shape, ..Draft::default() };
-        for flaw in dropped {
-            *draft.dropped.entry(flaw).or_default() += 1;
-        }
-        let lines: Vec<(u32, u32, Line)> = rows
-            .into_iter()
-            .zip(copies)
-            .filter_map(|(row, copies)| Some((row, copies, self.made.remove(&row)?)))
-            .collect();
-        let tools = lines.iter().any(|(_, _, line)| line.tools);
-        for (row, copies, line) in lines {
-            draft.add(row, copies, line, tools);
-        }
-        draft
     }
 }
 
@@ -261,7 +123,7 @@ impl Draft {
         }
     }
 
-    fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
+    pub(super) fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
         self.rows.push(row);
         self.copies.push(copies);
         let mut text = if tools && !line.tools { Line::without_tools(&line.text) } else { line.text };

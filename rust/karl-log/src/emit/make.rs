@@ -9,6 +9,7 @@ use super::render::{Shape, row};
 use super::{Facts, Settings};
 use crate::format::Fields;
 use crate::log::Log;
+use crate::parts::joined;
 use crate::trusted::{self, lookup};
 
 /// A record on its way to a row.
@@ -92,7 +93,7 @@ impl Maker<'_> {
                 self.clean(&mut stamp, &mut Found::new());
                 fields.insert("karl_fast".to_owned(), Value::Object(stamp));
                 let tools = fields.contains_key("tools");
-                (Value::Object(fields).to_string(), read.trimmed as u64, tools)
+                (written(&fields)?, read.trimmed as u64, tools)
             }
         };
         Ok(Line { text, trimmed, secrets, tools })
@@ -111,7 +112,7 @@ impl Maker<'_> {
         };
         self.clean(&mut fields, secrets);
         let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
-        Ok(if secret || broken { Value::Object(fields).to_string() } else { text })
+        if secret || broken { written(&fields) } else { Ok(text) }
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
@@ -142,12 +143,17 @@ impl Maker<'_> {
         };
         let parts: Option<Vec<String>> = self.fields(row).id.iter().map(part).collect();
         let id = self.log.keys.get(row as usize).id;
-        parts.filter(|parts| !parts.is_empty()).map_or_else(|| format!("{id:032x}"), |parts| parts.join("/"))
+        parts.and_then(joined).unwrap_or_else(|| format!("{id:032x}"))
     }
 
     fn fields(&self, row: u32) -> &Fields {
         self.log.fields(row)
     }
+}
+
+/// A row as JSON text, which every row that was parsed has.
+fn written(fields: &Map<String, Value>) -> Result<String, Flaw> {
+    serde_json::to_string(fields).map_err(|_| Flaw::Unparsable)
 }
 
 /// A number as JSON; null where it is not finite.

@@ -12,13 +12,16 @@ mod deal;
 pub mod directory;
 pub mod draft;
 pub mod example;
+mod file;
 mod make;
 mod openai;
 mod plan;
 pub mod redact;
 pub mod render;
+mod sign;
 mod transcript;
 mod walk;
+mod work;
 
 pub use deal::Ordinals;
 pub use draft::{Draft, Draw, Facts, Judge, Settings, draft};

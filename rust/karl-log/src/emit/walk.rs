@@ -128,3 +128,36 @@ pub(super) fn walk(
         reach = reach.saturating_mul(2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ranking of rows by rising number, and how many of them were looked at.
+    struct Looked<'a>(&'a std::sync::atomic::AtomicUsize);
+
+    impl karl_core::sample::Keyed for Looked<'_> {
+        fn rows(&self) -> usize {
+            1 << 16
+        }
+
+        fn scan(&self, block: std::ops::Range<usize>, least: f64, found: &mut Vec<Ranked>) {
+            self.0.fetch_add(block.len(), std::sync::atomic::Ordering::Relaxed);
+            let keys = block.map(|row| Ranked { key: -(row as f64), row: u32::try_from(row).unwrap() });
+            found.extend(keys.filter(|ranked| ranked.key >= least));
+        }
+    }
+
+    #[test]
+    fn a_walk_ends_when_its_budgets_are_spent() {
+        let looked = std::sync::atomic::AtomicUsize::new(0);
+        let mut ranking = Ranking::of(Looked(&looked), 1).unwrap();
+        // The first two of stratum 1 stand at the front, and no other row may be drawn.
+        let codes = vec![1; 1 << 16];
+        let strata = Strata { codes: &codes, budgets: vec![0, 2, 0] };
+        let limits = Limits { groups: &[], most: None, strata: Some(strata) };
+        let walked = walk(&mut ranking, 2, 4, &limits, |_| false);
+        assert_eq!((walked.rows, walked.spare, walked.threshold), (vec![0, 1], Vec::new(), None));
+        assert_eq!(looked.load(std::sync::atomic::Ordering::Relaxed), 1 << 16, "one pass is enough");
+    }
+}

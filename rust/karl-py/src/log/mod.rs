@@ -1,24 +1,23 @@
 //! Binding of `karl_log`'s reading side.
 
+mod facts;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::Key;
 use karl_log::category::Category;
-use karl_log::emit::redact::redacted;
 use karl_log::format::{FORMATS, Overrides, by_name};
-use karl_log::layout::sidecar::Beside;
-use karl_log::layout::{Input, Wishes};
-use karl_log::log::Account;
+use karl_log::layout::Wishes;
 use karl_log::manifest::hash;
 use karl_log::pipe::Origin;
 use karl_log::read::Settings;
 use karl_log::source::Source;
-use karl_log::tally::Bad;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use self::facts::InputFacts;
 use crate::arrow;
 use crate::arrow::frame::Frame;
 use crate::arrow::table::{self, Wanted};
@@ -31,87 +30,6 @@ pub(crate) struct Log {
     pub(crate) inner: Arc<karl_log::Log>,
     /// Log-weights that the caller made; NaN for a record without one. `[B]`
     pub(crate) log_weights: Option<Arc<Vec<f64>>>,
-}
-
-/// What was found in one file.
-#[derive(IntoPyObject)]
-struct InputFacts {
-    path: String,
-    codec: &'static str,
-    layout: String,
-    format: &'static str,
-    fields: Vec<(&'static str, String)>,
-    beside: Option<BesideFacts>,
-    keys: Vec<String>,
-    size_bytes: u64,
-    modified_seconds: f64,
-    rows_read: u64,
-    dropped: Vec<(&'static str, u64)>,
-    bad_rows: Vec<BadRow>,
-    blank_lines: u64,
-    welded_lines: u64,
-    duplicate_keys: u64,
-    without_id: u64,
-}
-
-/// A number that a format took from a file beside the log, or why it could not.
-#[derive(IntoPyObject)]
-struct BesideFacts {
-    path: String,
-    key: &'static str,
-    number: Option<u64>,
-    problem: Option<String>,
-}
-
-impl BesideFacts {
-    fn new(beside: &Beside) -> Self {
-        Self {
-            path: beside.path.display().to_string(),
-            key: beside.key,
-            number: beside.number.as_ref().ok().copied(),
-            problem: beside.number.as_ref().err().cloned(),
-        }
-    }
-}
-
-/// How many keys of a record are told: a record may have any number.
-const KEYS_TOLD: usize = 100;
-
-/// The place of a row that is no record.
-#[derive(IntoPyObject)]
-struct BadRow {
-    reason: &'static str,
-    line: u64,
-    offset: u64,
-}
-
-impl BadRow {
-    fn new(bad: &Bad) -> Self {
-        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset }
-    }
-}
-
-impl InputFacts {
-    fn new((input, account): (&Input, &Account)) -> Self {
-        Self {
-            path: input.source.name.clone(),
-            codec: input.source.codec.name(),
-            layout: input.layout.name(),
-            format: input.format.name,
-            fields: input.fields.paths(),
-            beside: input.beside.as_ref().map(BesideFacts::new),
-            keys: input.keys.iter().take(KEYS_TOLD).map(|key| redacted(key)).collect(),
-            size_bytes: input.source.size,
-            modified_seconds: input.source.modified_seconds,
-            rows_read: account.read,
-            dropped: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
-            bad_rows: account.places.iter().map(BadRow::new).collect(),
-            blank_lines: account.blank,
-            welded_lines: account.welded,
-            duplicate_keys: account.duplicate_keys,
-            without_id: account.without_id,
-        }
-    }
 }
 
 /// Names and what they read, one pair a format.
@@ -177,7 +95,11 @@ impl Log {
         let facts = self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new);
         let Some(streamed) = &self.inner.streamed else { return facts.collect() };
         let Origin { codec, size, .. } = streamed.origin;
-        facts.map(|facts| InputFacts { codec: codec.name(), size_bytes: size, ..facts }).collect()
+        let as_it_came = |mut facts: InputFacts| {
+            (facts.codec, facts.size_bytes) = (codec.name(), size);
+            facts
+        };
+        facts.map(as_it_came).collect()
     }
 
     /// Files that were passed over because they hold no records, each with the reason.

@@ -1,17 +1,17 @@
 //! Binding of `karl_log::emit`: from a selection to files.
 
-use std::borrow::Cow;
+mod strata;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use karl_core::sample::strata::{Deal, budgets};
-use karl_core::{Ranking, Sampler, Verdict};
-use karl_log::category::Category;
+use karl_core::sample::strata::Deal;
+use karl_core::{Ranking, Sampler};
 use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape, Strata};
-use karl_log::names::Names;
+use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape};
 use pyo3::prelude::*;
 
+use self::strata::{Dealt, Stratum, strata};
 use crate::array::column;
 use crate::enter::enter;
 use crate::error::{UsageError, to_python};
@@ -25,15 +25,6 @@ pub(crate) struct Draft {
     splits: [Vec<usize>; 3],
     merged: [usize; 3],
     strata: Vec<Stratum>,
-}
-
-/// What one stratum was to have and has, as a dictionary.
-#[derive(Clone, IntoPyObject)]
-struct Stratum {
-    name: Option<String>,
-    kept: u64,
-    budget: u64,
-    drawn: u64,
 }
 
 /// How to make rows of records, and how to deal them into splits.
@@ -109,7 +100,7 @@ impl Draft {
     #[staticmethod]
     fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
         let log = &selection.log.get().inner;
-        let mut strata = strata(selection, count, export)?;
+        let mut strata = strata(selection, count, export.per.as_ref())?;
         let budgets = strata.as_ref().map(Dealt::limits);
         let ordinals = match selection.settings.sampler {
             Sampler::WeightedReservoir => Ordinals::Digests,
@@ -219,65 +210,6 @@ pub(crate) fn check_target(py: Python<'_>, target: PathBuf, force: bool) -> PyRe
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
     emit::redact::redacted(text)
-}
-
-/// A budget dealt over the strata of a log.
-struct Dealt<'a> {
-    column: &'a Category,
-    codes: Cow<'a, [u32]>,
-    kept: Vec<u64>,
-    budgets: Vec<u64>,
-}
-
-/// The strata that `export` asks for; rows without a name are a stratum of their own, the last.
-fn strata<'a>(selection: &'a Selection, count: usize, export: &Export) -> PyResult<Option<Dealt<'a>>> {
-    let Some((field, deal)) = &export.per else { return Ok(None) };
-    let column = selection.log.get().by_name(field)?;
-    let names = column.names();
-    let codes = column.codes();
-    let strata = Strata { codes: &codes, budgets: vec![0; names.len() + 1] };
-    let mut kept = strata.budgets.clone();
-    for (row, &verdict) in (0..).zip(&selection.inner.verdicts) {
-        kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
-    }
-    // Ties of remainders go by name, so that nothing depends on which record came first.
-    let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|&code| name(names, code).map_or((true, ""), |name| (false, name)));
-    let sorted: Vec<u64> = order.iter().map(|&code| kept[code]).collect();
-    let mut dealt = vec![0; kept.len()];
-    order
-        .into_iter()
-        .zip(budgets(&sorted, count as u64, *deal))
-        .for_each(|(code, budget)| dealt[code] = budget);
-    Ok(Some(Dealt { column, codes, kept, budgets: dealt }))
-}
-
-fn name(names: &Names, code: usize) -> Option<&str> {
-    names.get(u32::try_from(code).ok()?)
-}
-
-impl Dealt<'_> {
-    fn limits(&self) -> Strata<'_> {
-        Strata { codes: &self.codes, budgets: self.budgets.clone() }
-    }
-
-    /// What became of each stratum that has rows, by name.
-    fn tell(&self, rows: &[u32]) -> Vec<Stratum> {
-        let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
-        for &row in rows {
-            drawn[limits.of(row)] += 1;
-        }
-        let stratum = |code: usize| Stratum {
-            name: name(self.column.names(), code).map(str::to_owned),
-            kept: self.kept[code],
-            budget: self.budgets[code],
-            drawn: drawn[code],
-        };
-        let mut told: Vec<Stratum> =
-            (0..self.kept.len()).filter(|&code| self.kept[code] > 0).map(stratum).collect();
-        told.sort_by(|a, b| (a.name.is_none(), &a.name).cmp(&(b.name.is_none(), &b.name)));
-        told
-    }
 }
 
 fn make(

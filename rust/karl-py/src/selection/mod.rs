@@ -1,17 +1,19 @@
 //! Binding of `karl_core::selection` over the columns of a log.
 
-use karl_core::filter::{ConstantCount, Rules, Verdict, tally};
-use karl_core::reward::composite;
-use karl_core::state::Moments;
+mod columns;
+mod facts;
+
+use karl_core::filter::{Rules, Verdict, tally};
 use karl_core::stream::Facts as Stream;
-use karl_core::summary::Summary;
+use karl_core::summary::{Summary, range};
 use karl_core::target::{Note, Tempered, temper};
-use karl_core::{Groups, Population, Scopes, Score, Settings, select, select_weighted};
-use karl_log::category::Category;
+use karl_core::{Groups, Population, Score, Settings, select, select_weighted};
 use pyo3::prelude::*;
 
-use crate::enter::enter;
-use crate::error::{UsageError, to_python};
+use self::columns::{Partition, own_rewards, rewards, with};
+use self::facts::{Facts, GroupFacts, LogZ, SCOPES_TOLD, SummaryFacts, TemperFacts};
+use crate::enter::{compute, enter};
+use crate::error::UsageError;
 use crate::log::Log;
 use crate::sample::sampler_by_name;
 use crate::target::temperature;
@@ -25,100 +27,8 @@ pub(crate) struct Selection {
     partition: Partition,
     /// The rewards, where they are not the log's own column.
     rewards: Option<Vec<f64>>,
-    expected_reward: f64,
-}
-
-/// The groups of a log; those of a stream are not known.
-#[derive(IntoPyObject)]
-struct GroupFacts {
-    count: usize,
-    comparable: usize,
-    constant_at_top: usize,
-    constant_at_bottom: usize,
-    constant_other: usize,
-}
-
-impl GroupFacts {
-    fn new(log: &karl_log::Log, constant: ConstantCount) -> Self {
-        Self {
-            count: log.group.names().len(),
-            comparable: constant.groups,
-            constant_at_top: constant.all_max,
-            constant_at_bottom: constant.all_min,
-            constant_other: constant.other,
-        }
-    }
-}
-
-/// What log Z is taken over.
-#[derive(Clone, Copy)]
-enum Partition {
-    Global,
-    Group,
-    Field,
-}
-
-/// The numbers of a selection, as a dictionary.
-#[derive(IntoPyObject)]
-struct Facts {
-    verdicts: Vec<(&'static str, u64)>,
-    kept: usize,
-    groups: Option<GroupFacts>,
-    ungrouped: u64,
-    inverse_temperature: f64,
-    wanted_ess: Option<f64>,
-    reached_ess: f64,
-    reached_share: f64,
-    note: Option<&'static str>,
-    log_z: LogZ,
-    largest_weight_share: f64,
-    expected_reward: f64,
-}
-
-/// log Z of the scopes that have rows, as a dictionary: how many, between what, and each by number where they are few.
-#[derive(IntoPyObject)]
-struct LogZ {
-    scopes: usize,
-    min: Option<f64>,
-    max: Option<f64>,
-    values: Option<Vec<f64>>,
-}
-
-/// Up to so many log Z are told one by one.
-const SCOPES_TOLD: usize = 100;
-
-/// A column's statistics, as a dictionary.
-#[derive(IntoPyObject)]
-struct SummaryFacts {
-    count: u64,
-    mean: f64,
-    std: f64,
-    min: f64,
-    max: f64,
-    /// Edges and counts; none of a stream, whose range is known when it is over.
-    histogram: Option<(Vec<f64>, Vec<u64>)>,
-}
-
-impl SummaryFacts {
-    fn new(summary: karl_core::Result<Summary>) -> PyResult<Self> {
-        let Summary { count, mean, std, min, max, histogram } =
-            summary.map_err(|error| to_python(error.into()))?;
-        Ok(Self { count, mean, std, min, max, histogram: Some((histogram.edges, histogram.counts)) })
-    }
-
-    fn of_stream(seen: &Moments) -> Self {
-        let Moments { count, min, max, .. } = *seen;
-        Self { count, mean: seen.mean(), std: seen.std(), min, max, histogram: None }
-    }
-}
-
-/// One line of the table of temperatures, as a dictionary.
-#[derive(IntoPyObject)]
-struct TemperFacts {
-    inverse_temperature: f64,
-    ess: f64,
-    share: f64,
-    top_share: f64,
+    /// How many rows have each verdict, in the order of `Verdict::ALL`.
+    verdicts: [usize; 7],
     expected_reward: f64,
 }
 
@@ -162,7 +72,7 @@ impl Selection {
         };
         let (table, given) = (&log.get().inner, &log.get().log_weights);
         let partition = Partition::by_name(partition_by)?;
-        let (rewards, inner, expected_reward) = enter(py, None, |_| {
+        let (rewards, inner, verdicts, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
             let (inner, expected) = with(table, partition, rewards.as_deref(), |population| {
                 let inner = match given.as_deref() {
@@ -172,7 +82,8 @@ impl Selection {
                 let expected = inner.target.expected(&inner.rows(population), population.rewards, threads);
                 Ok((inner, expected))
             })?;
-            Ok::<_, karl_core::Error>((rewards, inner, expected))
+            let verdicts = tally(&inner.verdicts, threads);
+            Ok::<_, karl_core::Error>((rewards, inner, verdicts, expected))
         })?;
         let (inner, expected_reward) = match &table.streamed {
             // The rows that went by have their share of it too.
@@ -182,7 +93,7 @@ impl Selection {
             }
             None => (inner, expected_reward),
         };
-        Ok(Self { log, settings, inner, partition, rewards, expected_reward })
+        Ok(Self { log, settings, inner, partition, rewards, verdicts, expected_reward })
     }
 
     /// How many rows can be drawn.
@@ -190,7 +101,7 @@ impl Selection {
     fn available(&self) -> usize {
         match &self.log.get().inner.streamed {
             Some(streamed) => usize::try_from(streamed.facts.count(Verdict::Kept)).unwrap_or(usize::MAX),
-            None => self.inner.kept(),
+            None => self.verdicts[Verdict::Kept as usize],
         }
     }
 
@@ -235,16 +146,26 @@ impl Selection {
     }
 
     /// Statistics of what is tempered, over the rows that may be drawn.
-    fn score_summary(&self) -> PyResult<SummaryFacts> {
-        let scores = self.inner.scores(self.rewards());
-        let kept = scores.iter().zip(&self.inner.verdicts).filter(|&(_, &verdict)| verdict == Verdict::Kept);
-        SummaryFacts::new(summarise(kept.map(|(&score, _)| score)))
+    fn score_summary(&self, py: Python<'_>) -> PyResult<SummaryFacts> {
+        let (scores, threads) = (self.inner.scores(self.rewards()), self.settings.threads);
+        let kept = |row: usize| match self.inner.verdicts[row] {
+            Verdict::Kept => scores[row],
+            _ => f64::NAN,
+        };
+        let rows = scores.len();
+        let summary = compute(py, || Summary::of(rows, threads, kept, range(rows, threads, kept)))?;
+        Ok(SummaryFacts::new(summary))
     }
 
     /// Statistics of the reward, or of one component, over all rows or some.
     #[pyo3(signature = (component=None, rows=None))]
-    fn summary(&self, component: Option<usize>, rows: Option<Vec<u32>>) -> PyResult<SummaryFacts> {
-        let log = self.log.get();
+    fn summary(
+        &self,
+        py: Python<'_>,
+        component: Option<usize>,
+        rows: Option<Vec<u32>>,
+    ) -> PyResult<SummaryFacts> {
+        let (log, threads) = (self.log.get(), self.settings.threads);
         let streamed = log.inner.streamed.as_ref().map(|streamed| {
             let Stream { reward, components, .. } = &streamed.facts;
             component.and_then(|at| components.get(at)).unwrap_or(reward)
@@ -254,12 +175,21 @@ impl Selection {
         }
         let values =
             component.and_then(|at| log.inner.components.get(at)).map_or(self.rewards(), Vec::as_slice);
-        // Over the range of the whole column, so that the histograms of its parts line up.
-        let range = match streamed {
-            Some(seen) if seen.count > 0 => (seen.min, seen.max),
-            _ => karl_core::summary::range(values.iter().copied()),
-        };
-        SummaryFacts::new(summarise_rows(values, rows, range))
+        let summary = compute(py, || {
+            // Over the range of the whole column, so that the histograms of its parts line up.
+            let range = match streamed {
+                Some(seen) if seen.count > 0 => (seen.min, seen.max),
+                _ => range(values.len(), threads, |row| values[row]),
+            };
+            match rows {
+                None => Summary::of(values.len(), threads, |row| values[row], range),
+                Some(mut rows) => {
+                    rows.sort_unstable();
+                    Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range)
+                }
+            }
+        })?;
+        Ok(SummaryFacts::new(summary))
     }
 }
 
@@ -269,11 +199,9 @@ impl Selection {
         let named = |(verdict, count): (Verdict, u64)| (verdict.name(), count);
         match &self.log.get().inner.streamed {
             Some(streamed) => streamed.facts.verdicts.iter().copied().map(named).collect(),
-            None => Verdict::ALL
-                .into_iter()
-                .zip(tally(&self.inner.verdicts).map(|count| count as u64))
-                .map(named)
-                .collect(),
+            None => {
+                Verdict::ALL.into_iter().zip(self.verdicts.map(|count| count as u64)).map(named).collect()
+            }
         }
     }
 
@@ -312,74 +240,6 @@ impl Selection {
     }
 }
 
-impl Partition {
-    fn by_name(name: &str) -> PyResult<Self> {
-        match name {
-            "global" => Ok(Self::Global),
-            "group" => Ok(Self::Group),
-            "field" => Ok(Self::Field),
-            _ => Err(UsageError::new_err(format!("partition_by is {name:?}, wanted global, group or field"))),
-        }
-    }
-}
-
-/// The composite reward; none where it is the log's own column.
-#[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
-fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
-    if log.components.len() == 1 && weights == [1.0] {
-        return Ok(None);
-    }
-    let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
-    if components.is_empty() { Ok(Some(Vec::new())) } else { composite(&components, weights).map(Some) }
-}
-
-fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {
-    own.unwrap_or_else(|| log.components.first().map_or(&[], Vec::as_slice))
-}
-
-fn with<T, E: From<karl_core::Error>>(
-    log: &karl_log::Log,
-    partition: Partition,
-    own: Option<&[f64]>,
-    work: impl FnOnce(&Population<'_>) -> Result<T, E>,
-) -> Result<T, E> {
-    let (groups, field) = (as_groups(&log.group)?, as_groups(&log.partition)?);
-    let scopes = match partition {
-        Partition::Global => Scopes::Whole,
-        Partition::Group => Scopes::OfOrAlone(&groups),
-        Partition::Field => Scopes::Of(&field),
-    };
-    let fingerprints = log.fingerprints.as_deref();
-    work(&Population {
-        keys: &log.keys,
-        rewards: rewards(log, own),
-        groups: &groups,
-        scopes,
-        fingerprints,
-        digests: Some(&log.digests),
-    })
-}
-
-/// Over the range of the values themselves.
-fn summarise(values: impl Iterator<Item = f64> + Clone) -> karl_core::Result<Summary> {
-    let (low, high) = karl_core::summary::range(values.clone());
-    Summary::of(values, low, high)
-}
-
-fn summarise_rows(
-    values: &[f64],
-    rows: Option<Vec<u32>>,
-    (low, high): (f64, f64),
-) -> karl_core::Result<Summary> {
-    match rows {
-        None => Summary::of(values.iter().copied(), low, high),
-        Some(mut rows) => {
-            rows.sort_unstable();
-            Summary::of(rows.iter().map(|&row| values[row as usize]), low, high)
-        }
-    }
-}
-
 fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {
     match name {
         "raw" => Ok(Score::Raw),
@@ -390,8 +250,4 @@ fn score_by_name(name: &str, ddof: u8, eps: f64) -> PyResult<Score> {
             "score is {name:?}, wanted raw, centre, zscore or leave-one-out"
         ))),
     }
-}
-
-fn as_groups(category: &Category) -> karl_core::Result<Groups<'_>> {
-    Groups::from_codes(category.codes(), category.names().len())
 }

@@ -1,0 +1,179 @@
+"""Which settings there are words for, and which go together."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, get_args
+
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from karl_fast.settings import Settings
+
+Score = Literal["raw", "centre", "zscore", "leave-one-out"]
+Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
+Shape = Literal["chat", "prompt-completion", "text", "raw"]
+
+TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
+"""Settings that name something in a record, which is UTF-8."""
+
+CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
+
+RANGES = (
+    ("k", 1, 1 << 32),
+    ("max_per_group", 1, 1 << 32),
+    ("max_tokens", 2, 1 << 32),
+    ("max_line_bytes", 1, 1 << 32),
+    ("threads", 1, 1 << 16),
+    ("seed", 0, 1 << 64),
+)
+
+REPLACING = ("systematic", "multinomial")
+"""Samplers that can draw a row more than once."""
+
+DEALS = ("equal", "proportional", "sqrt")
+"""How a budget can be dealt over strata."""
+
+STRATA = ("domain", "group")
+"""The columns that can be strata."""
+
+RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
+"""Ways to say one thing: said by a stronger voice (a flag over a file), one takes the place of the other."""
+
+USELESS = {
+    ("sampler", "all"): ("k", "fraction", "per"),
+    ("sampler", "reservoir"): ("score", "ess", "inverse_temperature", "partition_by"),
+    ("sampler", "weighted-reservoir"): ("partition_by",),
+    **{("sampler", name): ("max_per_group", "per") for name in REPLACING},
+    ("shape", "raw"): ("max_tokens", "tokenizer"),
+}
+"""What a choice has no use for: said by a stronger voice, it takes those away; said by the same, it is an error."""
+
+
+def check(settings: Settings) -> None:
+    """Raise where settings contradict each other, or lie outside their range.
+
+    Raises:
+        UsageError: the first that does.
+    """
+    for part in (_temperature, _budget, _sampler, _strata, _score, _texts, _words, _ranges, _tokens, _split):
+        part(settings)
+
+
+def _texts(settings: Settings) -> None:
+    given = [(name, getattr(settings, name)) for name in TEXTS]
+    for name, text in [*given, *(("reward", path) for path in settings.reward or {})]:
+        if text is not None and text.encode("utf-8", "ignore").decode() != text:
+            raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
+
+
+def _score(settings: Settings) -> None:
+    if settings.ddof not in (0, 1):
+        raise UsageError(f"ddof is {settings.ddof}, wanted 0 (population) or 1 (sample)", "ddof")
+    if not 0 <= settings.eps < float("inf"):
+        raise UsageError(f"eps is {settings.eps}, wanted a finite number from 0 on", "eps")
+    if settings.min_reward is not None and not math.isfinite(settings.min_reward):
+        raise UsageError(f"min_reward is {settings.min_reward}, wanted a finite number", "min_reward")
+    if settings.reward is not None and not (isinstance(settings.reward, dict) and settings.reward):
+        wanted = "a weight for each path, like {'outcome': 1.0}"
+        raise UsageError(f"reward is {settings.reward!r}, wanted {wanted}", "reward")
+    for path, weight in (settings.reward or {}).items():
+        if not math.isfinite(weight):
+            raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
+
+
+def _twice(one: str, other: str) -> str:
+    return f"{one} and {other} are two ways to say one thing: give one"
+
+
+def _temperature(settings: Settings) -> None:
+    if settings.ess is not None and settings.inverse_temperature is not None:
+        raise UsageError(_twice("ess", "inverse_temperature"), "ess", "inverse_temperature")
+    if settings.ess is not None and not 0 < settings.ess <= 1:
+        raise UsageError(f"ess is {settings.ess}, wanted a share above 0 and up to 1", "ess")
+    given = settings.inverse_temperature
+    if given is not None and not 0 <= given < float("inf"):
+        raise UsageError(f"inverse_temperature is {given}, wanted a finite number from 0 on", "inverse_temperature")
+
+
+def _budget(settings: Settings) -> None:
+    if settings.k is not None and settings.fraction is not None:
+        raise UsageError(_twice("k", "fraction"), "k", "fraction")
+    if settings.sampler == "all" and (settings.k is not None or settings.fraction is not None):
+        raise UsageError("the sampler all takes every kept row: it has no use for k or fraction", "k", "fraction")
+    if settings.fraction is not None and not 0 < settings.fraction <= 1:
+        raise UsageError(f"fraction is {settings.fraction}, wanted a share above 0 and up to 1", "fraction")
+
+
+def _sampler(settings: Settings) -> None:
+    if settings.sampler == "reservoir":
+        given = [name for name in ("ess", "inverse_temperature") if getattr(settings, name) is not None]
+        given += ["score"] * (settings.score != "raw") + ["partition_by"] * (settings.partition_by != "global")
+        if given:
+            raise UsageError(
+                f"the sampler reservoir draws all rows alike: it has no use for {', '.join(given)}"
+                " (weighted-reservoir has)",
+                *given,
+            )
+    if settings.sampler == "weighted-reservoir" and settings.partition_by != "global":
+        raise UsageError(
+            "the sampler weighted-reservoir weighs a row by itself: it knows partition_by global alone",
+            "partition_by",
+        )
+    if settings.sampler in REPLACING and settings.max_per_group is not None:
+        raise UsageError(
+            f"the sampler {settings.sampler} draws with replacement, where copies of a row say how much it counts:"
+            " max_per_group would break that",
+            "max_per_group",
+        )
+
+
+def _strata(settings: Settings) -> None:
+    if settings.per is None:
+        return
+    if settings.sampler in (*REPLACING, "all"):
+        raise UsageError(
+            f"per needs a sampler that draws each row once and leaves some: {settings.sampler} does not", "per"
+        )
+    if not isinstance(settings.per, dict) or len(settings.per) != 1:
+        wanted = "one field and how to deal, like {'domain': 'equal'}"
+        raise UsageError(f"per is {settings.per!r}, wanted {wanted}", "per")
+    [(field_, deal)] = settings.per.items()
+    if field_ not in STRATA:
+        error = UsageError(f"per names {field_!r}, wanted {' or '.join(STRATA)}", "per")
+        error.hint = f"name the path of the field with --{STRATA[0]}"
+        raise error
+    if deal not in DEALS:
+        raise UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}", "per")
+
+
+def _words(settings: Settings) -> None:
+    for name, choices in CHOICES.items():
+        if getattr(settings, name) not in choices:
+            raise UsageError(f"{name} is {getattr(settings, name)!r}, wanted {', '.join(choices)}", name)
+
+
+def _ranges(settings: Settings) -> None:
+    for name, low, high in RANGES:
+        value = getattr(settings, name)
+        if value is not None and not (isinstance(value, int) and low <= value < high):
+            wanted = f"less than {high}" if isinstance(value, int) and value >= high else f"{low} or more"
+            raise UsageError(f"{name} is {value}, wanted {wanted}", name)
+
+
+def _tokens(settings: Settings) -> None:
+    if (settings.max_tokens is None) != (settings.tokenizer is None):
+        raise UsageError(
+            "max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer",
+            "max_tokens",
+            "tokenizer",
+        )
+    if settings.shape == "raw" and settings.max_tokens is not None:
+        raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
+
+
+def _split(settings: Settings) -> None:
+    split = settings.split
+    if len(split) != 3 or not (min(split) >= 0 and abs(sum(split) - 1) <= 1e-9):
+        shares = ",".join(f"{share:g}" for share in split)
+        raise UsageError(f"split is {shares}, wanted three shares that add up to 1", "split")

@@ -1,0 +1,72 @@
+"""What a run worked around, and what its user may have meant otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karl_fast.cli.words import clean, counted
+from karl_fast.export.write import FEWEST
+from karl_fast.log.inputs import why_no_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.export.manifest import Manifest
+
+MANY = 0.25
+"""Rows without a reward are many from this share on: then the format may be another."""
+
+NOTES = {
+    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
+    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
+    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
+}
+
+
+def inspected(report: Manifest) -> Iterator[str]:
+    """What `inspect` warns of."""
+    yield from _unread(report)
+
+
+def _unread(report: Manifest) -> Iterator[str]:
+    """What was looked for in records and is in none, or not in many."""
+    settings, files = report["settings"], report["inputs"]
+    if why := why_no_groups(files):
+        yield clean(why)
+    elif settings.get("group") is not None and report["groups"]["count"] == 0:
+        yield f"no record has the group {clean(settings['group'])}"
+    account = report["accounting"]
+    missing = account["dropped"].get("missing_reward", 0)
+    if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
+        formats = ", ".join(sorted({clean(file["format"]) for file in files}))
+        rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
+        yield (
+            f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
+            " --format, or give each format a file of its own"
+        )
+
+
+def sampled(manifest: Manifest) -> Iterator[str]:
+    """What `sample` warns of."""
+    yield from _unread(manifest)
+    note = NOTES.get(manifest["target"]["note"] or "")
+    if note:
+        yield note
+    draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
+    if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
+        yield f"more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
+    if draw["rows"] < draw["rows_wanted"]:
+        wanted = counted(draw["rows_wanted"], "row was", "rows were")
+        # Of a stream rows went by that can be drawn, and were not held.
+        kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
+        if 0 < held < kept:
+            yield f"{wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
+        else:
+            why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
+            yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
+    for name, rows in manifest["export"]["merged_into_train"].items():
+        went = "it" if rows == 1 else "they"
+        yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
+    train = manifest["export"]["splits"]["train"]
+    if train < FEWEST:
+        yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"

@@ -1,0 +1,50 @@
+"""Settings as the text of a configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from karl_fast.settings import Settings
+
+
+def dumps(
+    settings: Settings,
+    folder: str | Path | None = None,
+    logs: Iterable[str | Path] = (),
+    out: str | Path | None = None,
+) -> str:
+    """What differs from the defaults, as TOML; paths as they are from ``folder``, or absolute."""
+    changed = {name: getattr(settings, name) for name in settings.chosen()}
+    reward = changed.pop("reward", None) or {}
+    if per := changed.get("per"):
+        changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
+    if tokenizer := changed.get("tokenizer"):
+        changed["tokenizer"] = _seen_from(folder, tokenizer)
+    places: dict[str, Any] = {"logs": [_seen_from(folder, log) for log in logs], "out": out and _seen_from(folder, out)}
+    changed = {name: value for name, value in places.items() if value} | changed
+    plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
+    table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
+    return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
+
+
+def _seen_from(folder: str | Path | None, path: str | Path) -> str:
+    if str(path) == "-":
+        return "-"
+    whole = os.path.abspath(path)  # noqa: PTH100  (links stay what they are)
+    return whole if folder is None else os.path.relpath(whole, folder)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no setting")
+    # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,41 @@
+"""Where a data set comes from: the files that were read, and the run that read them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from karl_fast.log import Log
+
+
+def inputs(log: Log) -> list[dict[str, Any]]:
+    """Each file: what it is, its hash, and what was found in it."""
+    hashes = log.core.hashes(log.settings.hash_inputs)
+    covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
+    if log.core.streamed:
+        covers = "whole stream"
+    return [
+        {
+            **file,
+            "fields": dict(file["fields"]),
+            "dropped": dict(file["dropped"]),
+            "xxh3_128": digest,
+            "hash_covers": covers,
+        }
+        for file, digest in zip(log.inputs, hashes, strict=True)
+    ]
+
+
+def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
+    """Where and how, and what was passed over: nothing that changes any of the above."""
+    return {
+        "seconds": seconds,
+        "threads": log.settings.threads,
+        "settings_from": log.settings.chosen(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{os.uname().sysname}-{os.uname().machine}",
+        "streamed": log.core.streamed is not None,
+        "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
+    }

@@ -1,0 +1,98 @@
+"""From chosen rows to a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast.errors import NothingToSampleError
+from karl_fast.export.length import judge
+from karl_fast.export.manifest import Manifest, dumps
+
+if TYPE_CHECKING:
+    from karl_fast.log import Log
+    from karl_fast.protocols import Floats, Integers
+    from karl_fast.settings import Settings
+
+FEWEST = 4
+"""The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
+
+
+def plan(settings: Settings) -> _core.Export:
+    """How rows are to be made, in the form that the extension takes."""
+    return _core.Export(
+        shape=settings.shape,
+        allow_secrets=settings.allow_secrets,
+        fractions=settings.split,
+        fewest=FEWEST,
+        seed=settings.seed,
+        threads=settings.threads,
+        max_per_group=settings.max_per_group,
+        judge=judge(settings),
+        per=next(iter((settings.per or {}).items()), None),
+    )
+
+
+def export(
+    log: Log,
+    rows: Integers,
+    out: str | Path,
+    *,
+    rewards: Floats | None = None,
+    scores: Floats | None = None,
+    log_weights: Floats | None = None,
+    force: bool = False,
+) -> Manifest:
+    """Write rows of a log as a directory that ``mlx_lm lora --data`` trains on, whole or not at all.
+
+    A row that cannot be written (see ``draw.failed`` of the manifest) is left out; the caller chose the rows, so
+    nothing takes its place. The order of rows and their split follow the seed of the log's settings.
+
+    Args:
+        log: where the rows are.
+        rows: row numbers, in the order they were drawn; one that stands several times is written as often. An array of
+            NumPy, or an Arrow column, as all of these. [k]
+        out: the directory.
+        rewards, scores, log_weights: what each row's ``karl_fast`` object says of it; the log's rewards, and nothing,
+            where absent. [B] each
+        force: replace a data set that is there.
+
+    Raises:
+        OutputExistsError: the directory exists.
+        FileError: it cannot be written; nothing is left behind.
+        LogError: a file is no longer what it was when it was read.
+        ArgumentError: a row that the log does not have.
+        NothingToSampleError: none of the rows can be written.
+    """
+    import numpy as np
+
+    from karl_fast.export.manifest import given
+
+    _core.check_target(str(out), force=force)
+    rewards = log.rewards if rewards is None else rewards
+    unknown = np.full(len(log), np.nan)
+    draft = _core.Draft.given(
+        log.core,
+        rows,
+        rewards,
+        unknown if scores is None else scores,
+        unknown if log_weights is None else log_weights,
+        plan(log.settings),
+    )
+    return write(draft, given(log, draft), out, force=force)
+
+
+def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> Manifest:
+    """Write a draft and its manifest."""
+    refuse_empty(draft)
+    draft.write(str(Path(out)), dumps(manifest), force=force)
+    return manifest
+
+
+def refuse_empty(draft: _core.Draft) -> None:
+    """Raise where no row of a draft can be written, with the reasons."""
+    facts = draft.facts()
+    if not facts["rows"]:
+        reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
+        raise NothingToSampleError(f"none of the chosen rows can be written: {reasons or 'no row was chosen'}")

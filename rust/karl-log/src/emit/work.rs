@@ -1,0 +1,180 @@
+//! Rows made until as many as are wanted can be written.
+
+use std::collections::HashMap;
+
+use karl_core::Copies;
+use karl_core::sample::Ranking;
+
+use super::draft::{Draft, Judge};
+use super::example::Flaw;
+use super::make::{Body, Candidate, Line, Maker};
+use super::render::Shape;
+use super::walk::{Limits, Strata, walk};
+use crate::error::{Error, Result};
+use crate::fetch::{fetch, fetch_each};
+use crate::parallel::map;
+use crate::source::Codec;
+use crate::watch::Watch;
+
+/// The shape of a data set settles on so many rows, which are held parsed: a parsed record takes several times its text.
+const BATCH: usize = 256;
+
+/// How many rows more than wanted are made once some have failed, doubled each time: a packed file is unpacked from its
+/// start for every fetch, and in some logs nearly every row fails.
+const SPARE: usize = 256;
+
+type Parsed = std::result::Result<Candidate, Flaw>;
+
+type Made = std::result::Result<Line, Flaw>;
+
+/// The shape of a data set that begins with these; none where all of them failed.
+fn settle(wanted: Shape, parsed: &[(u32, Parsed)]) -> Option<Shape> {
+    let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
+        Ok(Candidate { body: Body::Example(read), .. }) => Some(&read.example),
+        _ => None,
+    });
+    parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
+}
+
+/// The rows that were made so far, and those that failed.
+pub(super) struct Work<'a> {
+    maker: Maker<'a>,
+    judge: Option<Judge<'a>>,
+    shape: Option<Shape>,
+    made: HashMap<u32, Line>,
+    flaws: HashMap<u32, Flaw>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(maker: Maker<'a>, judge: Option<Judge<'a>>) -> Self {
+        Self { maker, judge, shape: None, made: HashMap::new(), flaws: HashMap::new() }
+    }
+
+    pub(super) fn ranked(
+        mut self,
+        mut ranking: Ranking<'_>,
+        count: usize,
+        strata: Option<Strata<'_>>,
+        watch: &Watch,
+    ) -> Result<Draft> {
+        let groups = self.maker.log.group.codes();
+        let limits = Limits { groups: &groups, most: self.maker.settings.max_per_group, strata };
+        let mut spare = 0;
+        loop {
+            let walked = walk(&mut ranking, count, spare, &limits, |row| self.flaws.contains_key(&row));
+            let unmade = |row: &u32| !self.made.contains_key(row);
+            if !walked.rows.iter().any(unmade) {
+                let dropped = walked.flawed.iter().map(|row| self.flaws[row]).collect();
+                let copies = vec![1; walked.rows.len()];
+                let draft = Draft {
+                    threshold: walked.threshold,
+                    over_group_cap: walked.over_cap,
+                    ..self.draft(walked.rows, copies, dropped)
+                };
+                return Ok(draft);
+            }
+            let wanted: Vec<u32> = walked.rows.into_iter().chain(walked.spare).filter(unmade).collect();
+            self.make(&wanted, watch)?;
+            spare = SPARE.max(2 * spare);
+        }
+    }
+
+    pub(super) fn copied(mut self, mut copies: Copies<'_>, watch: &Watch) -> Result<Draft> {
+        loop {
+            let rows: Vec<u32> = copies.rows().iter().map(|copy| copy.row).collect();
+            let unmade: Vec<u32> = rows.iter().copied().filter(|row| !self.made.contains_key(row)).collect();
+            self.make(&unmade, watch)?;
+            let failed: Vec<u32> = unmade.into_iter().filter(|row| self.flaws.contains_key(row)).collect();
+            if failed.is_empty() {
+                let counts = copies.rows().iter().map(|copy| copy.count).collect();
+                let dropped = self.flaws.values().copied().collect();
+                return Ok(self.draft(rows, counts, dropped));
+            }
+            copies.replace(&failed);
+            self.forget(&copies);
+        }
+    }
+
+    /// Lets go of texts that a draw made again has no use for, once they are the most.
+    fn forget(&mut self, copies: &Copies<'_>) {
+        let rows = copies.rows();
+        if self.made.len() > 2 * rows.len() {
+            self.made.retain(|row, _| rows.binary_search_by_key(row, |copy| copy.row).is_ok());
+        }
+    }
+
+    /// Makes rows, or finds their flaws.
+    fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
+        let rest = self.begin(rows, watch)?;
+        let (maker, settings) = (&self.maker, self.maker.settings);
+        let shape = self.shape.unwrap_or(settings.shape);
+        let line =
+            |row, bytes| (row, maker.parse(row, bytes).and_then(|candidate| maker.line(candidate, shape)));
+        let lines = fetch_each(maker.log, rest, settings.threads, watch, line)?;
+        self.keep(lines, watch)
+    }
+
+    /// Makes the first rows, whose shape is that of all, batch by batch until some can be made; the others are left.
+    fn begin<'r>(&mut self, rows: &'r [u32], watch: &Watch) -> Result<&'r [u32]> {
+        let (log, threads) = (self.maker.log, self.maker.settings.threads);
+        let packed = log.inputs.iter().any(|input| input.source.codec != Codec::Plain);
+        let at_once = if packed { rows.len().max(1) } else { BATCH };
+        let mut rest = rows;
+        while self.shape.is_none() && !rest.is_empty() {
+            let (first, later) = rest.split_at(at_once.min(rest.len()));
+            let mut records = first.iter().copied().zip(fetch(log, first, threads, watch)?);
+            while records.len() > 0 {
+                self.batch(records.by_ref().take(BATCH).collect(), watch)?;
+            }
+            rest = later;
+        }
+        Ok(rest)
+    }
+
+    fn batch(&mut self, records: Vec<(u32, Vec<u8>)>, watch: &Watch) -> Result<()> {
+        let (maker, settings) = (&self.maker, self.maker.settings);
+        let parsed = map(records, settings.threads, |(row, bytes)| (row, maker.parse(row, bytes)));
+        // A batch in which every record failed says nothing of the shape.
+        self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
+        let shape = self.shape.unwrap_or(settings.shape);
+        let line =
+            |(row, parsed): (u32, Parsed)| (row, parsed.and_then(|candidate| maker.line(candidate, shape)));
+        let lines = map(parsed, settings.threads, line);
+        self.keep(lines, watch)
+    }
+
+    /// Keeps rows that were made, as they are judged.
+    fn keep(&mut self, lines: Vec<(u32, Made)>, watch: &Watch) -> Result<()> {
+        for (row, line) in lines {
+            watch.advance(0)?;
+            match self.judged(line)? {
+                Ok(line) => drop(self.made.insert(row, line)),
+                Err(flaw) => drop(self.flaws.insert(row, flaw)),
+            }
+        }
+        Ok(())
+    }
+
+    fn judged(&self, line: Made) -> Result<Made> {
+        let (Ok(made), Some(judge)) = (&line, self.judge) else { return Ok(line) };
+        Ok(judge(&made.text).map_err(Error::Judge)?.map_or(line, Err))
+    }
+
+    /// The drawn rows with their texts.
+    fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, dropped: Vec<Flaw>) -> Draft {
+        let mut draft = Draft { shape: self.shape, ..Draft::default() };
+        for flaw in dropped {
+            *draft.dropped.entry(flaw).or_default() += 1;
+        }
+        let lines: Vec<(u32, u32, Line)> = rows
+            .into_iter()
+            .zip(copies)
+            .filter_map(|(row, copies)| Some((row, copies, self.made.remove(&row)?)))
+            .collect();
+        let tools = lines.iter().any(|(_, _, line)| line.tools);
+        for (row, copies, line) in lines {
+            draft.add(row, copies, line, tools);
+        }
+        draft
+    }
+}

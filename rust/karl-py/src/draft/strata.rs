@@ -1,0 +1,84 @@
+//! A budget dealt over the strata of a log.
+
+use std::borrow::Cow;
+
+use karl_core::Verdict;
+use karl_core::sample::strata::{Deal, budgets};
+use karl_log::category::Category;
+use karl_log::emit::Strata;
+use karl_log::names::Names;
+use pyo3::prelude::*;
+
+use crate::selection::Selection;
+
+/// What one stratum was to have and has, as a dictionary.
+#[derive(Clone, IntoPyObject)]
+pub(super) struct Stratum {
+    name: Option<String>,
+    kept: u64,
+    budget: u64,
+    drawn: u64,
+}
+
+/// A budget dealt over the strata of a log.
+pub(super) struct Dealt<'a> {
+    column: &'a Category,
+    codes: Cow<'a, [u32]>,
+    kept: Vec<u64>,
+    budgets: Vec<u64>,
+}
+
+/// The strata that `export` asks for; rows without a name are a stratum of their own, the last.
+pub(super) fn strata<'a>(
+    selection: &'a Selection,
+    count: usize,
+    per: Option<&(String, Deal)>,
+) -> PyResult<Option<Dealt<'a>>> {
+    let Some((field, deal)) = per else { return Ok(None) };
+    let column = selection.log.get().by_name(field)?;
+    let names = column.names();
+    let codes = column.codes();
+    let strata = Strata { codes: &codes, budgets: vec![0; names.len() + 1] };
+    let mut kept = strata.budgets.clone();
+    for (row, &verdict) in (0..).zip(&selection.inner.verdicts) {
+        kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
+    }
+    // Ties of remainders go by name, so that nothing depends on which record came first.
+    let mut order: Vec<usize> = (0..kept.len()).collect();
+    order.sort_by_key(|&code| name(names, code).map_or((true, ""), |name| (false, name)));
+    let sorted: Vec<u64> = order.iter().map(|&code| kept[code]).collect();
+    let mut dealt = vec![0; kept.len()];
+    order
+        .into_iter()
+        .zip(budgets(&sorted, count as u64, *deal))
+        .for_each(|(code, budget)| dealt[code] = budget);
+    Ok(Some(Dealt { column, codes, kept, budgets: dealt }))
+}
+
+fn name(names: &Names, code: usize) -> Option<&str> {
+    names.get(u32::try_from(code).ok()?)
+}
+
+impl Dealt<'_> {
+    pub(super) fn limits(&self) -> Strata<'_> {
+        Strata { codes: &self.codes, budgets: self.budgets.clone() }
+    }
+
+    /// What became of each stratum that has rows, by name.
+    pub(super) fn tell(&self, rows: &[u32]) -> Vec<Stratum> {
+        let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
+        for &row in rows {
+            drawn[limits.of(row)] += 1;
+        }
+        let stratum = |code: usize| Stratum {
+            name: name(self.column.names(), code).map(str::to_owned),
+            kept: self.kept[code],
+            budget: self.budgets[code],
+            drawn: drawn[code],
+        };
+        let mut told: Vec<Stratum> =
+            (0..self.kept.len()).filter(|&code| self.kept[code] > 0).map(stratum).collect();
+        told.sort_by(|a, b| (a.name.is_none(), &a.name).cmp(&(b.name.is_none(), &b.name)));
+        told
+    }
+}

@@ -1,0 +1,89 @@
+//! What was found in the files of a log, as dictionaries.
+
+use karl_log::emit::redact::redacted;
+use karl_log::layout::Input;
+use karl_log::layout::sidecar::Beside;
+use karl_log::log::Account;
+use karl_log::tally::Bad;
+use pyo3::prelude::*;
+
+/// What was found in one file.
+#[derive(IntoPyObject)]
+pub(super) struct InputFacts {
+    path: String,
+    pub(super) codec: &'static str,
+    layout: String,
+    format: &'static str,
+    fields: Vec<(&'static str, String)>,
+    beside: Option<BesideFacts>,
+    keys: Vec<String>,
+    pub(super) size_bytes: u64,
+    modified_seconds: f64,
+    rows_read: u64,
+    dropped: Vec<(&'static str, u64)>,
+    bad_rows: Vec<BadRow>,
+    blank_lines: u64,
+    welded_lines: u64,
+    duplicate_keys: u64,
+    without_id: u64,
+}
+
+/// A number that a format took from a file beside the log, or why it could not.
+#[derive(IntoPyObject)]
+pub(super) struct BesideFacts {
+    path: String,
+    key: &'static str,
+    number: Option<u64>,
+    problem: Option<String>,
+}
+
+impl BesideFacts {
+    fn new(beside: &Beside) -> Self {
+        Self {
+            path: beside.path.display().to_string(),
+            key: beside.key,
+            number: beside.number.as_ref().ok().copied(),
+            problem: beside.number.as_ref().err().cloned(),
+        }
+    }
+}
+
+/// How many keys of a record are told: a record may have any number.
+const KEYS_TOLD: usize = 100;
+
+/// The place of a row that is no record.
+#[derive(IntoPyObject)]
+pub(super) struct BadRow {
+    reason: &'static str,
+    line: u64,
+    offset: u64,
+}
+
+impl BadRow {
+    fn new(bad: &Bad) -> Self {
+        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset }
+    }
+}
+
+impl InputFacts {
+    pub(super) fn new((input, account): (&Input, &Account)) -> Self {
+        Self {
+            path: input.source.name.clone(),
+            codec: input.source.codec.name(),
+            layout: input.layout.name(),
+            format: input.format.name,
+            fields: input.fields.paths(),
+            beside: input.beside.as_ref().map(BesideFacts::new),
+            keys: input.keys.iter().take(KEYS_TOLD).map(|key| redacted(key)).collect(),
+            size_bytes: input.source.size,
+            modified_seconds: input.source.modified_seconds,
+            rows_read: account.read,
+            dropped: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
+            bad_rows: account.places.iter().map(BadRow::new).collect(),
+            blank_lines: account.blank,
+            welded_lines: account.welded,
+            duplicate_keys: account.duplicate_keys,
+            without_id: account.without_id,
+        }
+    }
+}

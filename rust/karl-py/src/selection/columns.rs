@@ -1,0 +1,68 @@
+//! The columns of a log in the form that the core takes.
+
+use karl_core::reward::composite;
+use karl_core::{Groups, Population, Scopes};
+use karl_log::category::Category;
+use pyo3::prelude::*;
+
+use crate::error::UsageError;
+
+/// What log Z is taken over.
+#[derive(Clone, Copy)]
+pub(super) enum Partition {
+    Global,
+    Group,
+    Field,
+}
+
+impl Partition {
+    pub(super) fn by_name(name: &str) -> PyResult<Self> {
+        match name {
+            "global" => Ok(Self::Global),
+            "group" => Ok(Self::Group),
+            "field" => Ok(Self::Field),
+            _ => Err(UsageError::new_err(format!("partition_by is {name:?}, wanted global, group or field"))),
+        }
+    }
+}
+
+/// The composite reward; none where it is the log's own column.
+#[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
+pub(super) fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
+    if log.components.len() == 1 && weights == [1.0] {
+        return Ok(None);
+    }
+    let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
+    if components.is_empty() { Ok(Some(Vec::new())) } else { composite(&components, weights).map(Some) }
+}
+
+pub(super) fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {
+    own.unwrap_or_else(|| log.components.first().map_or(&[], Vec::as_slice))
+}
+
+pub(super) fn with<T, E: From<karl_core::Error>>(
+    log: &karl_log::Log,
+    partition: Partition,
+    own: Option<&[f64]>,
+    work: impl FnOnce(&Population<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let (groups, field) = (as_groups(&log.group)?, as_groups(&log.partition)?);
+    let scopes = match partition {
+        Partition::Global => Scopes::Whole,
+        Partition::Group => Scopes::OfOrAlone(&groups),
+        Partition::Field => Scopes::Of(&field),
+    };
+    let fingerprints = log.fingerprints.as_deref();
+    work(&Population {
+        keys: &log.keys,
+        rewards: rewards(log, own),
+        groups: &groups,
+        scopes,
+        fingerprints,
+        digests: Some(&log.digests),
+    })
+}
+
+fn as_groups(category: &Category) -> karl_core::Result<Groups<'_>> {
+    Groups::from_codes(category.codes(), category.names().len())
+}

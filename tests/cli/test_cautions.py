@@ -1,0 +1,49 @@
+"""What a report warns of, and how its lines break."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests import rows
+from tests.cli.run import karl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def said(report: str) -> str:
+    """A report on one line, as if nothing were broken."""
+    return " ".join(report.split())
+
+
+def test_a_group_that_no_record_has_is_told_where_none_is_needed(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(12))
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        for group, told in (("nope", True), ("group", False)):
+            done = karl(*how, "log.jsonl", "--group", group, folder=tmp_path)
+            assert done.returncode == 0
+            assert ("warning: no record has the group nope" in said(done.stdout + done.stderr)) == told
+
+
+def test_a_log_whose_later_records_are_of_another_format_hints_at_it(tmp_path: Path) -> None:
+    others = [{"input": f"q{n}", "output": "a", "gts": None, "score": 1.0, "step": 1} for n in range(100)]
+    rows.write(tmp_path / "log.jsonl", [*rows.records(150), *others])
+    hint = "100 of 250 rows have no reward where the format generic keeps it"
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        done = karl(*how, "log.jsonl", folder=tmp_path)
+        assert hint in said(done.stdout + done.stderr)
+        assert "name another with --format" in said(done.stdout + done.stderr)
+        assert "no reward" not in said(karl(*how, "log.jsonl", "--format", "generic", folder=tmp_path).stderr)
+    rows.write(tmp_path / "log.jsonl", [*rows.records(150), *others[:20]])
+    assert "no reward" not in said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
+
+
+def test_lines_break_between_words(tmp_path: Path) -> None:
+    names = [f"a-long-name-of-a-domain-{n}" for n in range(12)]
+    rows.write(
+        tmp_path / "log.jsonl", [record | {"domain": names[n % 12]} for n, record in enumerate(rows.records(48))]
+    )
+    report = karl("inspect", "log.jsonl", folder=tmp_path).stdout
+    assert max(map(len, report.splitlines())) <= 80
+    words = report.split()
+    assert all(name in words for name in names)
