@@ -9,6 +9,9 @@ The chain, each link usable alone::
     karl_fast.export(log, rows, "data", scores=scores, log_weights=target.log_weights)
 
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
+
+The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
+``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``. ``help`` on each says what is in it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
 if TYPE_CHECKING:
+    from karl_fast import advantage, curriculum, diversity, filter, kl, ratio, replay, sampling, target
     from karl_fast._core import (
         centre,
         composite,
@@ -39,8 +43,8 @@ if TYPE_CHECKING:
     from karl_fast.log import Log, read
     from karl_fast.pipeline import Inspection, Sample, inspect, sample
     from karl_fast.sample.draw import draw, reservoir, weighted_reservoir
-    from karl_fast.target import Target, boltzmann
     from karl_fast.settings import Settings
+    from karl_fast.target import Target, boltzmann
 
 __version__ = VERSION
 
@@ -50,26 +54,38 @@ __all__ = [
     "Sample",
     "Settings",
     "Target",
+    "advantage",
     "boltzmann",
     "centre",
     "compare",
     "composite",
+    "curriculum",
+    "diversity",
     "draw",
     "errors",
     "ess",
     "export",
+    "filter",
     "formats",
     "inspect",
+    "kl",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "ratio",
     "read",
+    "replay",
     "reservoir",
     "sample",
+    "sampling",
+    "target",
     "uniforms",
     "weighted_reservoir",
     "zscore",
 ]
+
+FAMILIES = ("advantage", "curriculum", "diversity", "filter", "kl", "ratio", "replay", "sampling", "target")
+"""The kernels, a module a family."""
 
 HOMES = {
     "karl_fast.comparison": ("compare",),
@@ -88,6 +104,8 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in FAMILIES:
+        return import_module(f"karl_fast.{name}")
     home = next((home for home, names in HOMES.items() if name in names), "karl_fast._core")
     value: object = getattr(import_module(home), name)
     globals()[name] = value

@@ -1,8 +1,6 @@
 """Types of the extension module; held against the built module by ``mypy.stubtest``."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypedDict, final, type_check_only
-from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypedDict, final, type_check_only
 
 import numpy as np
