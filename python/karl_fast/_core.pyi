@@ -6,34 +6,60 @@ from typing import Any, TypedDict, final, type_check_only
 import numpy as np
 from numpy.typing import NDArray
 
-from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers
+from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
 
 __all__ = [
     "DEBUG",
     "VERSION",
+    "BetaPosterior",
     "Draft",
     "Export",
     "Log",
     "Selection",
+    "accuracy_error",
+    "age_distribution",
     "boltzmann",
     "build_facts",
     "centre",
     "check_target",
     "composite",
+    "constant_groups",
+    "delight",
+    "delight_gate",
     "draw",
     "ess",
+    "exponential_decay",
     "formats",
     "gumbel_keys",
+    "importance_log_weights",
+    "kondo_price",
+    "largest",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "low_ratio_negatives",
+    "mixed_group_probability",
+    "mixed_groups",
+    "nearest_rate",
+    "outcome_variance",
+    "overlong",
+    "power_decay",
+    "prioritised",
+    "probability_difference",
     "read",
+    "reasons",
     "redacted",
     "reservoir",
+    "soft_overlong_penalty",
+    "stale",
+    "starved",
     "stream",
+    "surprisal",
     "top",
     "uniforms",
+    "variance_top",
     "weighted_reservoir",
+    "window_decay",
     "zscore",
 ]
 
@@ -285,18 +311,115 @@ def stream(
 def formats() -> list[tuple[str, str]]: ...
 def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
+
 # advantage
 def centre(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
 def zscore(rewards: Floats, group_ids: Integers, *, ddof: int = 0, eps: float = 1e-6) -> NDArray[np.float64]: ...
 def leave_one_out(rewards: Floats, group_ids: Integers) -> NDArray[np.float64]: ...
+
 # curriculum
+def mixed_group_probability(rates: Floats, *, size: int) -> NDArray[np.float64]: ...
+def outcome_variance(rates: Floats) -> NDArray[np.float64]: ...
+def nearest_rate(rates: Floats, k: int, *, target: float = 0.5, ids: Integers | None = None) -> NDArray[np.int64]: ...
+
+@final
+class BetaPosterior:
+    def __new__(cls, a: float = 1.0, b: float = 1.0) -> BetaPosterior: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+    @property
+    def prior(self) -> tuple[float, float]: ...
+    @property
+    def ids(self) -> NDArray[np.int64]: ...
+    @property
+    def successes(self) -> NDArray[np.uint64]: ...
+    @property
+    def failures(self) -> NDArray[np.uint64]: ...
+    def update(self, ids: Integers, successes: Integers, trials: Integers) -> BetaPosterior: ...
+    def merge(self, other: BetaPosterior) -> BetaPosterior: ...
+    def mean(self) -> NDArray[np.float64]: ...
+    def variance(self) -> NDArray[np.float64]: ...
+    def quantile(self, probability: float) -> NDArray[np.float64]: ...
+    def thompson(self, *, seed: int) -> NDArray[np.float64]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> BetaPosterior: ...
+
 # diversity
 # filter
+def reasons() -> list[str]: ...
+def constant_groups(
+    outcomes: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    rewards: Reals | None = None,
+) -> dict[str, Any]: ...
+def mixed_groups(
+    right: NDArray[np.bool_], groups: Integers | None = None, *, offsets: Integers | None = None
+) -> dict[str, Any]: ...
+def variance_top(
+    rewards: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    p: float | None = None,
+    k: int | None = None,
+    ddof: int = 0,
+) -> dict[str, Any]: ...
+def overlong(lengths: Integers, *, max_tokens: int, truncated: NDArray[np.bool_] | None = None) -> dict[str, Any]: ...
+def soft_overlong_penalty(
+    lengths: Integers,
+    *,
+    max_tokens: int,
+    cache_tokens: int,
+    form: str = "dapo",
+    factor: float | None = None,
+) -> NDArray[np.float64]: ...
+def stale(versions: Integers, *, now: int, max_age: int) -> dict[str, Any]: ...
+def low_ratio_negatives(
+    tokens: tuple[Reals, Reals, Integers, NDArray[np.bool_] | None], advantages: Reals, delta: float
+) -> dict[str, Any]: ...
+def probability_difference(
+    tokens: tuple[Reals, Reals, Integers, NDArray[np.bool_] | None], advantages: Reals, low: float, high: float
+) -> dict[str, Any]: ...
+def starved(
+    keep: NDArray[np.bool_],
+    rewards: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    min_group: int = 2,
+) -> tuple[int, int, int]: ...
+
 # kl
 # ratio
 # replay
+def exponential_decay(ages: Integers, rate: float) -> NDArray[np.float64]: ...
+def window_decay(ages: Integers, max_age: int) -> NDArray[np.float64]: ...
+def power_decay(ages: Integers, exponent: float) -> NDArray[np.float64]: ...
+def age_distribution(ages: Integers, log_weights: Floats, quantiles: list[float]) -> tuple[float, float, list[int]]: ...
+def surprisal(logp: Reals, offsets: Integers) -> NDArray[np.float64]: ...
+def delight(advantages: Floats, surprisals: Floats) -> NDArray[np.float64]: ...
+def delight_gate(delights: Floats, *, eta: float = 1.0, price: float = 0.0) -> NDArray[np.float64]: ...
+def kondo_price(delights: Floats, keep: float, *, eta: float = 1.0) -> float: ...
+def accuracy_error(
+    right: NDArray[np.bool_],
+    predicted: Floats,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    successes_only: bool = True,
+) -> NDArray[np.float64]: ...
+def prioritised(priorities: Floats, *, alpha: float, eps: float = 0.0) -> NDArray[np.float64]: ...
+def importance_log_weights(log_weights: Floats, *, beta: float) -> NDArray[np.float64]: ...
+def largest(priorities: Floats, k: int) -> NDArray[np.int64]: ...
+
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
+
 # target
 def log_sum_exp(values: Floats) -> float: ...
 def log_mean_exp(values: Floats) -> float: ...
@@ -308,6 +431,7 @@ def boltzmann(
     ess: float | None = None,
     inverse_temperature: float | None = None,
 ) -> dict[str, Any]: ...
+
 # sample
 def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Floats, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...

@@ -36,6 +36,7 @@
 
 pub mod advantage;
 mod blocks;
+pub mod curriculum;
 pub mod error;
 pub mod exact;
 pub mod filter;
@@ -45,6 +46,7 @@ pub mod numeric;
 pub mod order;
 pub mod ragged;
 pub mod real;
+pub mod replay;
 pub mod reward;
 pub mod rng;
 pub mod sample;

@@ -12,11 +12,14 @@ mod advantage;
 mod array;
 mod arrow;
 mod built;
+mod curriculum;
 mod draft;
 mod enter;
 mod error;
+mod filter;
 mod log;
 mod numeric;
+mod replay;
 mod reward;
 mod rng;
 mod sample;
@@ -32,11 +35,23 @@ mod _core {
     #[pymodule_export]
     use super::built::build_facts;
     #[pymodule_export]
+    use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
+    #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
+    #[pymodule_export]
+    use super::filter::{
+        constant_groups, low_ratio_negatives, mixed_groups, overlong, probability_difference, reasons,
+        soft_overlong_penalty, stale, starved, variance_top,
+    };
     #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
     use super::numeric::{ess, log_mean_exp, log_sum_exp};
+    #[pymodule_export]
+    use super::replay::{
+        accuracy_error, age_distribution, delight, delight_gate, exponential_decay, importance_log_weights,
+        kondo_price, largest, power_decay, prioritised, surprisal, window_decay,
+    };
     #[pymodule_export]
     use super::reward::composite;
     #[pymodule_export]
