@@ -101,7 +101,7 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
 /// A contiguous one-dimensional `NumPy` array of bool.
 pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
     check::<bool>(name, object, 1)?;
-    object.extract().map_err(Into::into)
+    object.extract()
 }
 
 fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {

@@ -1,5 +1,7 @@
 //! Bindings of `karl_core::curriculum`.
 
+#![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
+
 use karl_core::curriculum::{self, rates};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;

@@ -1,5 +1,7 @@
 //! Bindings of `karl_core::replay`.
 
+#![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
+
 use karl_core::Offsets;
 use karl_core::replay::{self, Decay};
 use numpy::{IntoPyArray, PyArray1};

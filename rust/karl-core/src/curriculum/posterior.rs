@@ -111,11 +111,13 @@ impl BetaPosterior {
     }
 
     /// The ids of the tasks, ascending.
+    #[must_use]
     pub fn ids(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.tasks.iter().map(|task| task.id)
     }
 
     /// Successes and failures of each task, by ascending id.
+    #[must_use]
     pub fn counts(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.tasks.iter().map(|task| (task.successes, task.failures))
     }
@@ -262,14 +264,15 @@ impl Stream {
         if shape < 1.0 {
             return self.log_gamma(shape + 1.0) + libm::log(self.next()) / shape;
         }
-        let d = shape - 1.0 / 3.0;
-        let c = 1.0 / (9.0 * d).sqrt();
+        let scale = shape - 1.0 / 3.0;
+        let slope = 1.0 / (9.0 * scale).sqrt();
         loop {
-            let (x, u) = (self.normal(), self.next());
-            let root = 1.0 + c * x;
-            let v = root * root * root;
-            if v > 0.0 && libm::log(u) < 0.5 * x * x + d * (1.0 - v + libm::log(v)) {
-                return libm::log(d * v);
+            let (normal, uniform) = (self.normal(), self.next());
+            let root = 1.0 + slope * normal;
+            let cube = root * root * root;
+            let bound = 0.5 * normal * normal + scale * (1.0 - cube + libm::log(cube.max(f64::MIN_POSITIVE)));
+            if cube > 0.0 && libm::log(uniform) < bound {
+                return libm::log(scale * cube);
             }
         }
     }

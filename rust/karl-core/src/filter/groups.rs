@@ -1,38 +1,59 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
+use std::cmp::Ordering;
+
 use super::{Reason, check_present};
-use crate::blocks;
+use crate::blocks::{self, ALONE, in_parts};
 use crate::error::{Error, Result, check_length};
 use crate::group::Groups;
 use crate::real::Real;
 
-/// The least and the largest present value of a group.
-#[derive(Clone, Copy)]
-pub(super) struct Ends {
-    count: usize,
-    min: f64,
-    max: f64,
+/// The first present value of each group, NaN for none, and whether another differs from it.
+struct Firsts {
+    first: Vec<f64>,
+    differs: Vec<bool>,
 }
 
-impl Ends {
-    const EMPTY: Self = Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+impl Firsts {
+    fn new(groups: usize) -> Self {
+        Self { first: vec![f64::NAN; groups], differs: vec![false; groups] }
+    }
 
-    fn push(&mut self, value: f64) {
-        if !value.is_nan() {
-            self.count += 1;
-            self.min = self.min.min(value);
-            self.max = self.max.max(value);
+    /// Takes a value in. NaN does not compare, and so differs from nothing.
+    #[inline]
+    fn push(&mut self, group: usize, value: f64) {
+        let first = self.first[group];
+        self.differs[group] |= first.partial_cmp(&value).is_some_and(Ordering::is_ne);
+        self.first[group] = if first.is_nan() { value } else { first };
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (group, (&first, &differs)) in other.first.iter().zip(&other.differs).enumerate() {
+            self.push(group, first);
+            self.differs[group] |= differs;
         }
     }
-
-    /// Whether all are equal; true for one and for none.
-    pub(super) fn is_constant(&self) -> bool {
-        self.min >= self.max || self.count == 0
-    }
 }
 
-pub(super) fn ends<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<Ends> {
-    groups.fold(threads, Ends::EMPTY, |ends, _, row| ends.push(values[row].widen()))
+/// Whether the present values of each group differ. That does not depend on the order of rows, so that each thread has a
+/// table of its own and a part of the rows, as long as the tables together are no larger than the column.
+pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
+    let rows = values.len();
+    let threads = if rows < ALONE { 1 } else { threads.min(rows / groups.len().max(1)) };
+    let mut parts = in_parts(rows, threads, |rows| {
+        let mut firsts = Firsts::new(groups.len());
+        for row in rows {
+            if let Some(group) = groups.code(row) {
+                firsts.push(group, values[row].widen());
+            }
+        }
+        firsts
+    });
+    let mut whole = parts.swap_remove(0);
+    for part in &parts {
+        whole.merge(part);
+    }
+    whole.differs
 }
 
 /// Drops groups whose outcomes are all equal (dynamic sampling), and says where shaped rewards hide that.
@@ -64,15 +85,21 @@ pub fn constant<O: Real, R: Real>(
         check_length("rewards", shaped.len(), outcomes.len())?;
         check_present("reward", shaped)?;
     }
-    let judged = ends(outcomes, groups, threads);
-    let looks = if rewards.is_some() { ends(shaped, groups, threads) } else { Vec::new() };
+    let looks =
+        if rewards.is_some() { differing(shaped, groups, threads) } else { vec![false; groups.len()] };
+    let verdict = |(differ, look): (bool, bool)| match (differ, look) {
+        (true, _) => Reason::Kept,
+        (false, true) => Reason::PhantomGroup,
+        (false, false) => Reason::ConstantGroup,
+    };
+    // A byte a group: a look-up for each row stays in cache.
+    let judged = differing(outcomes, groups, threads).into_iter();
+    let verdicts: Vec<Reason> = judged.zip(looks).map(verdict).collect();
     let reason = |row: usize| match groups.code(row) {
         None => Reason::MissingGroup,
         _ if outcomes[row].widen().is_nan() => Reason::MissingOutcome,
         _ if shaped.get(row).is_some_and(|reward| reward.widen().is_nan()) => Reason::MissingReward,
-        Some(group) if !judged[group].is_constant() => Reason::Kept,
-        Some(group) if looks.get(group).is_some_and(|ends| !ends.is_constant()) => Reason::PhantomGroup,
-        Some(_) => Reason::ConstantGroup,
+        Some(group) => verdicts[group],
     };
     Ok(each(outcomes.len(), threads, reason))
 }
@@ -113,7 +140,7 @@ pub struct Starved {
 }
 
 impl Starved {
-    fn add(&mut self, before: &Ends, after: &Ends, least: usize) {
+    fn add(&mut self, before: &Extent, after: &Extent, least: usize) {
         if before.count < least || before.is_constant() {
             return;
         }
@@ -123,6 +150,29 @@ impl Starved {
         } else if after.is_constant() {
             self.constant += 1;
         }
+    }
+}
+
+/// How many present values a group has, the least and the largest.
+#[derive(Clone, Copy)]
+struct Extent {
+    count: usize,
+    min: f64,
+    max: f64,
+}
+
+impl Extent {
+    const EMPTY: Self = Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    fn push(&mut self, value: f64) {
+        self.count += usize::from(!value.is_nan());
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Whether all are equal; true for one and for none.
+    fn is_constant(&self) -> bool {
+        self.min >= self.max
     }
 }
 
@@ -146,12 +196,14 @@ pub fn starved<R: Real>(
     if least == 0 {
         return Err(Error::Positive { what: "min_group", value: 0.0 });
     }
-    let before = ends(rewards, groups, threads);
-    let after = groups.fold(threads, Ends::EMPTY, |ends, _, row| {
-        if keep[row] {
-            ends.push(rewards[row].widen());
-        }
-    });
+    let extents = |mask: &(dyn Fn(usize) -> bool + Sync)| {
+        groups.fold(threads, Extent::EMPTY, |extent, _, row| {
+            if mask(row) {
+                extent.push(rewards[row].widen());
+            }
+        })
+    };
+    let (before, after) = (extents(&|_| true), extents(&|row| keep[row]));
     let mut starved = Starved::default();
     before.iter().zip(&after).for_each(|(before, after)| starved.add(before, after, least));
     Ok(starved)

@@ -110,7 +110,7 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
 ///
 /// A difference and not a ratio: a rare token may double without being far, by total variation. Tokens outside the mask
 /// are kept. A missing advantage drops all tokens of its rollout. Shapes: advantages `[B]`, result `[T]`. Cost: two
-/// `exp` a token. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
+/// `exp` for a token whose log has moved by more than the bound. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
 ///
 /// # Errors
 /// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage;
@@ -128,10 +128,10 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
         if !tokens.taken(token) || advantage == 0.0 {
             return Reason::Kept;
         }
-        let moved = libm::exp(tokens.logp[token].widen()) - libm::exp(tokens.logp_old[token].widen());
+        let (new, old) = (tokens.logp[token].widen(), tokens.logp_old[token].widen());
         match advantage {
-            advantage if advantage > 0.0 && moved > high => Reason::AboveHigh,
-            advantage if advantage < 0.0 && moved < -low => Reason::BelowLow,
+            advantage if advantage > 0.0 && exceeds(new, old, high) => Reason::AboveHigh,
+            advantage if advantage < 0.0 && exceeds(old, new, low) => Reason::BelowLow,
             advantage if advantage.is_nan() => Reason::MissingAdvantage,
             _ => Reason::Kept,
         }
@@ -146,6 +146,14 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
         }
     });
     Ok(reasons)
+}
+
+/// Whether `exp(to) - exp(from) > bound`.
+///
+/// `exp` is only asked where nothing cheaper decides: for logs of probabilities the difference is at most `to - from`.
+fn exceeds(to: f64, from: f64, bound: f64) -> bool {
+    let gap = to - from;
+    gap > 0.0 && (gap > bound || to > 0.0) && libm::exp(to) - libm::exp(from) > bound
 }
 
 /// The sum of `old - new`, token t in lane t mod 8.
@@ -169,8 +177,10 @@ fn masked_falls<L: Real, O: Real>(old: &[O], new: &[L], mask: &[bool]) -> (f64, 
     (tree(sums), count)
 }
 
-fn tree([a, b, c, d, e, f, g, h]: [f64; LANES]) -> f64 {
-    ((a + b) + (c + d)) + ((e + f) + (g + h))
+/// Lanes to one number, in pairs: a fixed order, whatever the machine.
+fn tree(sums: [f64; LANES]) -> f64 {
+    let pairs: [f64; 4] = std::array::from_fn(|at| sums[2 * at] + sums[2 * at + 1]);
+    (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
 }
 
 /// The first rollout that ends after a token.

@@ -1,6 +1,6 @@
 //! The groups that hold most of the variance of reward.
 
-use super::groups::{Ends, each, ends};
+use super::groups::{differing, each};
 use super::{Reason, check_present};
 use crate::error::{Error, Result, check_length, check_most, check_range};
 use crate::group::Groups;
@@ -40,14 +40,18 @@ pub fn top<R: Real>(
     check_length("rewards", rewards.len(), groups.rows())?;
     check_present("reward", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
-    let ends = ends(rewards, groups, threads);
-    let kept = chosen(&variances(rewards, groups, &ends, ddof, threads)?, top)?;
+    let differ = differing(rewards, groups, threads);
+    let kept = chosen(&variances(rewards, groups, &differ, ddof, threads)?, top)?;
+    let verdict = |(differ, kept): (bool, bool)| match (differ, kept) {
+        (_, true) => Reason::Kept,
+        (true, false) => Reason::LowVariance,
+        (false, false) => Reason::ConstantGroup,
+    };
+    let verdicts: Vec<Reason> = differ.into_iter().zip(kept).map(verdict).collect();
     let reason = |row: usize| match groups.code(row) {
         None => Reason::MissingGroup,
         _ if rewards[row].widen().is_nan() => Reason::MissingReward,
-        Some(group) if ends[group].is_constant() => Reason::ConstantGroup,
-        Some(group) if kept[group] => Reason::Kept,
-        Some(_) => Reason::LowVariance,
+        Some(group) => verdicts[group],
     };
     Ok(each(rewards.len(), threads, reason))
 }
@@ -56,7 +60,7 @@ pub fn top<R: Real>(
 fn variances<R: Real>(
     rewards: &[R],
     groups: &Groups,
-    ends: &[Ends],
+    differ: &[bool],
     ddof: u8,
     threads: usize,
 ) -> Result<Vec<f64>> {
@@ -74,11 +78,7 @@ fn variances<R: Real>(
         }
     });
     let variance = |group: usize| {
-        if ends[group].is_constant() {
-            0.0
-        } else {
-            squares[group].value() / (totals[group].0 - f64::from(ddof))
-        }
+        if differ[group] { squares[group].value() / (totals[group].0 - f64::from(ddof)) } else { 0.0 }
     };
     let variances: Vec<f64> = (0..groups.len()).map(variance).collect();
     match variances.iter().position(|variance| !variance.is_finite()) {
