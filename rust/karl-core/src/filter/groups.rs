@@ -70,8 +70,8 @@ pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) 
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
 ///
 /// # Errors
-/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite outcome or reward;
-/// [`Error::Length`](crate::Error::Length) for columns that differ in rows.
+/// [`Error::NotFinite`] for an infinite outcome or reward;
+/// [`Error::Length`] for columns that differ in rows.
 pub fn constant<O: Real, R: Real>(
     outcomes: &[O],
     rewards: Option<&[R]>,
@@ -115,7 +115,7 @@ pub fn constant<O: Real, R: Real>(
 /// Reference: SAMPO (arXiv:2602.21534), the constraint of eq. 8; DAPO (arXiv:2503.14476), eq. 11.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) for columns that differ in rows.
+/// [`Error::Length`] for columns that differ in rows.
 pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<Reason>> {
     check_length("right", right.len(), groups.rows())?;
     let counts = groups.fold(threads, [0_usize; 2], |counts, _, row| counts[usize::from(right[row])] += 1);
@@ -181,8 +181,8 @@ impl Extent {
 /// Rollouts without a reward count as none. Shapes: `keep` and rewards `[B]`. Cost: two passes.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) for columns that differ in rows; [`Error::Positive`] for `least` of 0;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward.
+/// [`Error::Length`] for columns that differ in rows; [`Error::Positive`] for `least` of 0;
+/// [`Error::NotFinite`] for an infinite reward.
 pub fn starved<R: Real>(
     keep: &[bool],
     rewards: &[R],

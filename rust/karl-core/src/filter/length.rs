@@ -12,7 +12,7 @@ use crate::error::{Error, Result, check_length, check_most, check_not_negative};
 /// Shapes: all `[B]`. Cost: one pass. Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
 ///
 /// # Errors
-/// [`Error::Negative`] for a negative length; [`Error::Length`](crate::Error::Length) for columns that differ in rows.
+/// [`Error::Negative`] for a negative length; [`Error::Length`] for columns that differ in rows.
 pub fn overlong(
     lengths: &[i64],
     max_tokens: u32,
