@@ -12,6 +12,7 @@ __all__ = [
     "DEBUG",
     "VERSION",
     "Alias",
+    "BetaPosterior",
     "Draft",
     "Export",
     "Log",
@@ -20,6 +21,8 @@ __all__ = [
     "Selection",
     "Top",
     "VarOpt",
+    "accuracy_error",
+    "age_distribution",
     "awr_weights",
     "best_at_k",
     "boltzmann",
@@ -30,8 +33,11 @@ __all__ = [
     "check_clip",
     "check_target",
     "composite",
+    "constant_groups",
     "conventions",
     "coverage",
+    "delight",
+    "delight_gate",
     "discounted_returns",
     "distinct_n",
     "draw",
@@ -44,29 +50,43 @@ __all__ = [
     "entropy",
     "ess",
     "evenness",
+    "exponential_decay",
     "fixed_baseline",
     "formats",
     "gdpo",
     "gigpo",
     "gini",
     "gumbel_keys",
+    "importance_log_weights",
     "inclusion",
     "kl_categorical",
     "kl_categorical_gradient",
     "kl_estimate",
     "kl_gradient",
     "kl_in_reward",
+    "kondo_price",
+    "largest",
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
     "log_sum_exp_by",
+    "low_ratio_negatives",
     "maxrl",
+    "mixed_group_probability",
+    "mixed_groups",
     "mutual_information",
+    "nearest_rate",
     "ngram_gram",
+    "outcome_variance",
+    "overlong",
     "partition_baseline",
     "pass_at_k",
     "policy_loss",
+    "power_decay",
+    "prioritised",
+    "probability_difference",
     "read",
+    "reasons",
     "redacted",
     "regression_intercept",
     "reinforce_plus_plus",
@@ -77,17 +97,23 @@ __all__ = [
     "self_bleu",
     "sequence_log_ratio",
     "shrunk",
+    "soft_overlong_penalty",
     "soft_value",
+    "stale",
+    "starved",
     "stream",
+    "surprisal",
     "threshold",
     "token_log_ratio",
     "top",
     "tpo_target",
     "uniforms",
+    "variance_top",
     "vendi_ngrams",
     "weighted_reservoir",
     "weighted_reservoir_of",
     "whiten",
+    "window_decay",
     "zscore",
 ]
 
@@ -423,6 +449,35 @@ def by_convention(
 ) -> NDArray[np.float64]: ...
 
 # curriculum
+def mixed_group_probability(rates: Floats, *, size: int) -> NDArray[np.float64]: ...
+def outcome_variance(rates: Floats) -> NDArray[np.float64]: ...
+def nearest_rate(rates: Floats, k: int, *, target: float = 0.5, ids: Integers | None = None) -> NDArray[np.int64]: ...
+
+@final
+class BetaPosterior:
+    def __new__(cls, a: float = 1.0, b: float = 1.0) -> BetaPosterior: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
+    @property
+    def prior(self) -> tuple[float, float]: ...
+    @property
+    def ids(self) -> NDArray[np.int64]: ...
+    @property
+    def successes(self) -> NDArray[np.uint64]: ...
+    @property
+    def failures(self) -> NDArray[np.uint64]: ...
+    def update(self, ids: Integers, successes: Integers, trials: Integers) -> BetaPosterior: ...
+    def merge(self, other: BetaPosterior) -> BetaPosterior: ...
+    def mean(self) -> NDArray[np.float64]: ...
+    def variance(self) -> NDArray[np.float64]: ...
+    def quantile(self, probability: float) -> NDArray[np.float64]: ...
+    def thompson(self, *, seed: int) -> NDArray[np.float64]: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: bytes) -> BetaPosterior: ...
+
 # diversity
 def distinct_n(tokens: Integers, offsets: Integers, n: int = 2) -> float: ...
 def self_bleu(tokens: Integers, offsets: Integers, n: int = 4, *, smoothing: str = "none") -> NDArray[np.float64]: ...
@@ -438,6 +493,51 @@ def coverage(weights: Reals) -> float: ...
 def mutual_information(inputs: Integers, outputs: Integers) -> dict[str, Any]: ...
 
 # filter
+def reasons() -> list[str]: ...
+def constant_groups(
+    outcomes: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    rewards: Reals | None = None,
+) -> dict[str, Any]: ...
+def mixed_groups(
+    right: NDArray[np.bool_], groups: Integers | None = None, *, offsets: Integers | None = None
+) -> dict[str, Any]: ...
+def variance_top(
+    rewards: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    p: float | None = None,
+    k: int | None = None,
+    ddof: int = 0,
+) -> dict[str, Any]: ...
+def overlong(lengths: Integers, *, max_tokens: int, truncated: NDArray[np.bool_] | None = None) -> dict[str, Any]: ...
+def soft_overlong_penalty(
+    lengths: Integers,
+    *,
+    max_tokens: int,
+    cache_tokens: int,
+    form: str = "dapo",
+    factor: float | None = None,
+) -> NDArray[np.float64]: ...
+def stale(versions: Integers, *, now: int, max_age: int) -> dict[str, Any]: ...
+def low_ratio_negatives(
+    tokens: tuple[Reals, Reals, Integers, NDArray[np.bool_] | None], advantages: Reals, delta: float
+) -> dict[str, Any]: ...
+def probability_difference(
+    tokens: tuple[Reals, Reals, Integers, NDArray[np.bool_] | None], advantages: Reals, low: float, high: float
+) -> dict[str, Any]: ...
+def starved(
+    keep: NDArray[np.bool_],
+    rewards: Reals,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    min_group: int = 2,
+) -> tuple[int, int, int]: ...
+
 # kl
 def kl_estimate(
     logp: Reals,
@@ -495,6 +595,26 @@ def policy_loss(
 ) -> dict[str, Any]: ...
 
 # replay
+def exponential_decay(ages: Integers, rate: float) -> NDArray[np.float64]: ...
+def window_decay(ages: Integers, max_age: int) -> NDArray[np.float64]: ...
+def power_decay(ages: Integers, exponent: float) -> NDArray[np.float64]: ...
+def age_distribution(ages: Integers, log_weights: Floats, quantiles: list[float]) -> tuple[float, float, list[int]]: ...
+def surprisal(logp: Reals, offsets: Integers) -> NDArray[np.float64]: ...
+def delight(advantages: Floats, surprisals: Floats) -> NDArray[np.float64]: ...
+def delight_gate(delights: Floats, *, eta: float = 1.0, price: float = 0.0) -> NDArray[np.float64]: ...
+def kondo_price(delights: Floats, keep: float, *, eta: float = 1.0) -> float: ...
+def accuracy_error(
+    right: NDArray[np.bool_],
+    predicted: Floats,
+    groups: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
+    successes_only: bool = True,
+) -> NDArray[np.float64]: ...
+def prioritised(priorities: Floats, *, alpha: float, eps: float = 0.0) -> NDArray[np.float64]: ...
+def importance_log_weights(log_weights: Floats, *, beta: float) -> NDArray[np.float64]: ...
+def largest(priorities: Floats, k: int) -> NDArray[np.int64]: ...
+
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
 

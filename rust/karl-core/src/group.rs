@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use crate::blocks::{ALONE, in_parts};
 use crate::error::{Error, Result};
+use crate::ragged::Offsets;
 
 /// The group of each row.
 ///
@@ -62,6 +63,22 @@ impl<'a> Groups<'a> {
         let most = ids.iter().copied().max().and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
         let (codes, count) = if most <= 2 * ids.len() { number_dense(ids, most) } else { number_any(ids) };
         Groups::from_codes(codes, count)
+    }
+
+    /// Groups whose rows stand side by side: row `i` of the offsets is group `i`, which may be empty.
+    ///
+    /// Cost: linear.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for more rows or groups than a `u32` can count.
+    pub fn from_offsets(offsets: &Offsets<'_>) -> Result<Groups<'static>> {
+        check_rows(offsets.values())?;
+        check_rows(offsets.len())?;
+        let mut codes = Vec::with_capacity(offsets.values());
+        for (group, rows) in offsets.rows().enumerate() {
+            codes.resize(rows.end, numbered(group));
+        }
+        Ok(Groups { codes: Cow::Owned(codes), count: offsets.len(), grouped: offsets.values() })
     }
 
     /// The number of groups, empty ones included.

@@ -37,6 +37,7 @@
 
 pub mod advantage;
 mod blocks;
+pub mod curriculum;
 pub mod diversity;
 pub mod error;
 pub mod exact;
@@ -52,6 +53,7 @@ pub mod partition;
 pub mod ragged;
 pub mod ratio;
 pub mod real;
+pub mod replay;
 pub mod reward;
 pub mod rng;
 pub mod sample;

@@ -12,14 +12,17 @@ mod advantage;
 mod array;
 mod arrow;
 mod built;
+mod curriculum;
 mod diversity;
 mod draft;
 mod enter;
 mod error;
+mod filter;
 mod kl;
 mod log;
 mod partition;
 mod ratio;
+mod replay;
 mod reward;
 mod rng;
 mod sample;
@@ -45,12 +48,19 @@ mod _core {
     #[pymodule_export]
     use super::built::build_facts;
     #[pymodule_export]
+    use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
+    #[pymodule_export]
     use super::diversity::{
         best_at_k, coverage, distinct_n, effective_number, entropy, evenness, gini, mutual_information,
         ngram_gram, pass_at_k, self_bleu, vendi_ngrams,
     };
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
+    #[pymodule_export]
+    use super::filter::{
+        constant_groups, low_ratio_negatives, mixed_groups, overlong, probability_difference, reasons,
+        soft_overlong_penalty, stale, starved, variance_top,
+    };
     #[pymodule_export]
     use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
     #[pymodule_export]
@@ -59,6 +69,11 @@ mod _core {
     use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
     use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
+    #[pymodule_export]
+    use super::replay::{
+        accuracy_error, age_distribution, delight, delight_gate, exponential_decay, importance_log_weights,
+        kondo_price, largest, power_decay, prioritised, surprisal, window_decay,
+    };
     #[pymodule_export]
     use super::reward::composite;
     #[pymodule_export]

@@ -1,7 +1,6 @@
-//! Which rows may be drawn, and why the others may not. A filter drops or keeps; it never reweights.
+//! The rules of the pipeline: every row gets one [`Verdict`], so rows read = rows kept + rows dropped by name.
 //!
-//! Every row gets one [`Verdict`], so rows read = rows kept + rows dropped by name. Rules run in a fixed
-//! order, and a row counts under the first that drops it:
+//! Rules run in a fixed order, and a row counts under the first that drops it:
 //!
 //! ```text
 //! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group -> (draw)
@@ -221,66 +220,6 @@ fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread]) 
     mark(verdicts, Verdict::ConstantGroup, |row| {
         groups.code(row).is_some_and(|group| spreads[group].is_constant())
     });
-}
-
-/// How many groups have no difference in reward, and where they sit.
-///
-/// Only groups with two or more present rewards count. A log whose groups are mostly at the top is too easy,
-/// one whose groups are mostly at the bottom too hard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConstantCount {
-    /// Groups with two or more present rewards.
-    pub groups: usize,
-    /// Constant groups at the largest reward of the log.
-    pub all_max: usize,
-    /// Constant groups at the smallest reward of the log.
-    pub all_min: usize,
-    /// Constant groups in between; all of them where the log has one reward only, for there top is bottom.
-    pub other: usize,
-}
-
-impl ConstantCount {
-    /// Constant groups, wherever they sit.
-    #[must_use]
-    pub const fn constant(self) -> usize {
-        self.all_max + self.all_min + self.other
-    }
-
-    fn add(&mut self, group: &Spread, min: f64, max: f64) {
-        self.groups += 1;
-        match group.max {
-            _ if !group.is_constant() => {}
-            reward if reward >= max && max > min => self.all_max += 1,
-            reward if reward <= min && max > min => self.all_min += 1,
-            _ => self.other += 1,
-        }
-    }
-}
-
-/// Counts constant groups among those with two or more present rewards. Cost: linear.
-///
-/// # Errors
-/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
-    check_length("rewards", rewards.len(), groups.rows())?;
-    Ok(count_constant(rewards, &spreads(rewards, groups, threads), threads))
-}
-
-/// The same where the spread of each group is known.
-pub(crate) fn count_constant(rewards: &[f64], spreads: &[Spread], threads: usize) -> ConstantCount {
-    let (min, max) = blocks::map(rewards.len(), threads, |rows| range(&rewards[rows]))
-        .into_iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
-    let mut count = ConstantCount::default();
-    for spread in spreads.iter().filter(|spread| spread.count > 1) {
-        count.add(spread, min, max);
-    }
-    count
-}
-
-fn range(rewards: &[f64]) -> (f64, f64) {
-    let present = rewards.iter().filter(|reward| !reward.is_nan());
-    present.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &r| (r.min(min), r.max(max)))
 }
 
 /// Gives `verdict` to kept rows for which `drops` holds.

@@ -1,0 +1,140 @@
+"""Which prompts to ask next.
+
+| name | what it gives |
+|---|---|
+| :func:`mixed_group_probability`, :func:`expected_mixed_groups` | how likely a group is to teach, and how many will |
+| :func:`outcome_variance` | p (1 - p), a priority |
+| :func:`nearest_rate` | the prompts nearest to a target rate |
+| :class:`BetaPosterior` | what is known of success rates; a Thompson draw |
+| :class:`Stage`, :class:`Schedule` | a fixed order of levels; :data:`EASY_TO_HARD` is one that was used |
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from karl_fast._core import BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance
+from karl_fast.errors import ArgumentError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.protocols import Floats
+
+__all__ = [
+    "EASY_TO_HARD",
+    "BetaPosterior",
+    "Schedule",
+    "Stage",
+    "expected_mixed_groups",
+    "mixed_group_probability",
+    "nearest_rate",
+    "outcome_variance",
+]
+
+
+def expected_mixed_groups(rates: Floats, *, size: int, budget: int) -> NDArray[np.float64]:
+    """Give how many groups of a budget of rollouts are expected to teach, were all spent on one prompt's kind.
+
+    (budget / K) M(q, K), with M of :func:`mixed_group_probability`: large groups are mixed more often, and there are
+    fewer of them.
+
+    Args:
+        rates: success rates from 0 to 1; NaN is missing and stays so. [P]
+        size: K, rollouts a group.
+        budget: rollouts in all.
+
+    Raises:
+        ArgumentError: a rate outside [0, 1], a size of 0, or a negative budget.
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+    """
+    if budget < 0:
+        raise ArgumentError(f"budget is {budget}, wanted zero or more")
+    return mixed_group_probability(rates, size=size) * (budget / size)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Some levels of difficulty, for some time.
+
+    Attributes:
+        levels: what is trained on.
+        epochs: for how many passes over those levels; or
+        steps: for how many optimizer steps. One of the two is given.
+    """
+
+    levels: tuple[str, ...]
+    epochs: int | None = None
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise UsageError("give a stage either epochs or steps")
+        if not self.levels or (self.epochs or self.steps or 0) < 1:
+            lasts = self.steps if self.epochs is None else self.epochs
+            raise ArgumentError(f"stage has levels {self.levels} and lasts {lasts}, wanted one or more of each")
+
+    def length(self, epoch_steps: int | None = None) -> int:
+        """How many steps the stage takes, at this many steps an epoch.
+
+        Raises:
+            UsageError: a stage in epochs without ``epoch_steps``.
+            ArgumentError: fewer than one step an epoch.
+        """
+        if self.steps is not None:
+            return self.steps
+        if epoch_steps is None:
+            raise UsageError("stage is given in epochs, wanted epoch_steps")
+        if epoch_steps < 1:
+            raise ArgumentError(f"epoch_steps is {epoch_steps}, wanted one or more")
+        return (self.epochs or 0) * epoch_steps
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Stages one after the other. There is no clock in it: a step has a stage.
+
+    Attributes:
+        stages: in their order.
+    """
+
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ArgumentError("schedule has no stages, wanted one or more")
+
+    def steps(self, epoch_steps: int | None = None) -> int:
+        """How many steps all stages take; errors as :meth:`Stage.length`."""
+        return sum(stage.length(epoch_steps) for stage in self.stages)
+
+    def stage_at(self, step: int, *, epoch_steps: int | None = None) -> Stage:
+        """The stage of an optimizer step.
+
+        Args:
+            step: from 0 on.
+            epoch_steps: steps an epoch, where a stage is given in epochs.
+
+        Raises:
+            ArgumentError: a step that the schedule does not have.
+            UsageError: as :meth:`Stage.length`.
+        """
+        ends = list(accumulate(stage.length(epoch_steps) for stage in self.stages))
+        if not 0 <= step < ends[-1]:
+            raise ArgumentError(f"step is {step}, wanted one of 0 to {ends[-1]} exclusive")
+        return self.stages[bisect_right(ends, step)]
+
+
+EASY_TO_HARD = Schedule(  # code: curriculum_scheduler.py of Archer222arc/LLM-for-OR, two epochs a stage
+    (
+        Stage(("easy",), epochs=2),
+        Stage(("easy", "medium"), epochs=2),
+        Stage(("medium", "hard"), epochs=2),
+        Stage(("hard",), epochs=2),
+    )
+)
+"""Four stages of two epochs, each overlapping with the next, from easy to hard."""

@@ -1,0 +1,45 @@
+"""Which rows count: masks, each with the reason for every row that it drops. A filter never reweights.
+
+| function | drops | source |
+|---|---|---|
+| :func:`constant_groups` | groups whose outcomes are all equal | DAPO |
+| :func:`mixed_groups` | groups all right or all wrong | SAMPO, DAPO |
+| :func:`variance_top_p`, :func:`variance_top_k` | groups with the least variance of reward | RAGEN-2 |
+| :func:`overlong` | rollouts cut at the limit of tokens | DAPO |
+| :func:`soft_overlong_penalty` | nothing: it is added to the reward before that limit | DAPO, verl, OpenRLHF |
+| :func:`stale` | rollouts of a policy too old | |
+| :func:`low_ratio_negatives` | rollouts of negative advantage that the policy has left | SAMPO, DeepSeek-V3.2 |
+| :func:`probability_difference` | tokens whose probability has moved enough | DPPO |
+| :func:`starved` | nothing: it counts the groups that a mask has starved | |
+
+Where a function takes groups, it takes ids in any order (``groups``, negative for none) or the places of groups that
+stand side by side (``offsets``).
+"""
+
+from karl_fast.filter.groups import (
+    Starved,
+    constant_groups,
+    mixed_groups,
+    starved,
+    variance_top_k,
+    variance_top_p,
+)
+from karl_fast.filter.result import REASONS, Filtered
+from karl_fast.filter.rollouts import overlong, soft_overlong_penalty, stale
+from karl_fast.filter.tokens import low_ratio_negatives, probability_difference
+
+__all__ = [
+    "REASONS",
+    "Filtered",
+    "Starved",
+    "constant_groups",
+    "low_ratio_negatives",
+    "mixed_groups",
+    "overlong",
+    "probability_difference",
+    "soft_overlong_penalty",
+    "stale",
+    "starved",
+    "variance_top_k",
+    "variance_top_p",
+]

@@ -1,0 +1,83 @@
+"""Rollouts too long, and rollouts too old."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from karl_fast import _core
+from karl_fast.filter.result import filtered
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.filter.result import Filtered
+    from karl_fast.protocols import Integers
+
+
+def overlong(lengths: Integers, *, max_tokens: int, truncated: NDArray[np.bool_] | None = None) -> Filtered:
+    """Drop rollouts that were cut at the limit of tokens (overlong filtering).
+
+    Args:
+        lengths: tokens of each rollout. [B]
+        max_tokens: the limit.
+        truncated: which were cut; without it, all that reach the limit are taken as cut. With it, one longer than the
+            limit is dropped too. [B]
+
+    Raises:
+        ArgumentError: a negative length, or columns of two lengths.
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
+    """
+    return filtered(_core.overlong(lengths, max_tokens=max_tokens, truncated=truncated))
+
+
+def soft_overlong_penalty(
+    lengths: Integers,
+    *,
+    max_tokens: int,
+    cache_tokens: int,
+    form: Literal["dapo", "verl", "openrlhf"] = "dapo",
+    factor: float | None = None,
+) -> NDArray[np.float64]:
+    """Give what is added to the reward of rollouts that come near the limit of tokens.
+
+    With x = (T - (L - C)) / C, L the limit and C the stretch before it:
+
+    - ``dapo`` (eq. 13; TRL): 0 for x <= 0, -x up to the limit, -1 beyond it;
+    - ``verl``: factor * min(-x, 0), which has no floor;
+    - ``openrlhf``: -factor * clip(x, 0, 1).
+
+    Args:
+        lengths: T, tokens of each rollout. [B]
+        max_tokens: L; 20480 in the paper.
+        cache_tokens: C; 4096 in the paper.
+        form: whose. Up to the limit all are one line.
+        factor: of the last two, 1 where absent.
+
+    Raises:
+        ArgumentError: a negative length, or a number outside its range.
+        UsageError: a form that there is not, or a factor for ``dapo``.
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13.
+    """
+    return _core.soft_overlong_penalty(
+        lengths, max_tokens=max_tokens, cache_tokens=cache_tokens, form=form, factor=factor
+    )
+
+
+def stale(versions: Integers, *, now: int, max_age: int) -> Filtered:
+    """Drop rollouts whose policy is more than ``max_age`` versions behind: keep_i = now - version_i <= max_age.
+
+    Args:
+        versions: how many steps the policy had taken when each rollout began. [B]
+        now: how many it has taken.
+        max_age: 0 keeps what is on-policy.
+
+    Raises:
+        ArgumentError: a version from after ``now``, or a negative ``max_age``.
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+    """
+    return filtered(_core.stale(versions, now=now, max_age=max_age))

@@ -1,0 +1,147 @@
+"""Which rollouts of the past come again, and how often.
+
+| name | what it gives |
+|---|---|
+| :class:`Exponential`, :class:`Window`, :class:`Power` | log-weights by age; :data:`FRESH_DG` is one that was used |
+| :func:`age_distribution` | how old a draw by log-weights is |
+| :func:`surprisal`, :func:`delight`, :func:`delight_gate`, :func:`kondo_price` | priorities by surprise |
+| :func:`accuracy_error` | priority by the error of a predicted success rate (PACED-RL) |
+| :func:`prioritised`, :func:`importance_log_weights` | log-probabilities by priority, and what undoes them |
+| :func:`largest` | the rows of the largest priorities |
+
+The size of an advantage as a priority is ``numpy.abs``. Weights are multiplied by adding their logs, and
+``karl_fast.draw`` takes the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast._core import (
+    accuracy_error,
+    delight,
+    delight_gate,
+    importance_log_weights,
+    kondo_price,
+    largest,
+    prioritised,
+    surprisal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.protocols import Floats, Integers
+
+__all__ = [
+    "FRESH_DG",
+    "AgeDistribution",
+    "Exponential",
+    "Power",
+    "Window",
+    "accuracy_error",
+    "age_distribution",
+    "delight",
+    "delight_gate",
+    "importance_log_weights",
+    "kondo_price",
+    "largest",
+    "prioritised",
+    "surprisal",
+]
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Weights that halve every ``ln 2 / rate`` versions: log w = -rate * age.
+
+    Attributes:
+        rate: a version; 0 is uniform.
+    """
+
+    rate: float
+
+    def __call__(self, ages: Integers) -> NDArray[np.float64]:
+        """The log-weights of ages in versions of the policy. [B]
+
+        Raises:
+            ArgumentError: a negative age, or a rate that is negative or infinite.
+            DTypeError, LayoutError: an array that would have to be cast or copied.
+        """
+        return _core.exponential_decay(ages, self.rate)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Equal weights up to an age, none beyond it: log w = 0 or minus infinity.
+
+    Attributes:
+        max_age: the last age that is drawn.
+    """
+
+    max_age: int
+
+    def __call__(self, ages: Integers) -> NDArray[np.float64]:
+        """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
+        return _core.window_decay(ages, self.max_age)
+
+
+@dataclass(frozen=True)
+class Power:
+    """Weights with a long tail: w = (1 + age)^-exponent.
+
+    Attributes:
+        exponent: 0 is uniform, 1 is harmonic.
+    """
+
+    exponent: float
+
+    def __call__(self, ages: Integers) -> NDArray[np.float64]:
+        """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
+        return _core.power_decay(ages, self.exponent)
+
+
+FRESH_DG = Exponential(rate=0.02)  # code: FreshDG of rl_sandbox, exp(-.02 age)
+"""The decay that FreshDG puts on the delightful policy gradient over replay."""
+
+
+@dataclass(frozen=True)
+class AgeDistribution:
+    """The ages that rows have once they are drawn in proportion to their weights.
+
+    Attributes:
+        mean_age: in versions.
+        ess: effective sample size of the weights, in rows.
+        quantiles: level to age: the least age at or below which that share of the weight lies.
+    """
+
+    mean_age: float
+    ess: float
+    quantiles: dict[float, int]
+
+
+def age_distribution(
+    ages: Integers, log_weights: Floats, *, quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+) -> AgeDistribution:
+    """Tell how old a draw by these log-weights is.
+
+    With p_i in proportion to w_i: mean = sum_i p_i age_i, ess = 1 / sum_i p_i^2, quantile(u) = min {a : sum over
+    age_i <= a of p_i >= u}.
+
+    Args:
+        ages: in versions of the policy. [B]
+        log_weights: any constant may be added; minus infinity is never drawn. [B]
+        quantiles: levels from 0 to 1.
+
+    Raises:
+        ArgumentError: a log-weight that is NaN or plus infinity, no row with any weight, or a level outside [0, 1].
+        DTypeError, LayoutError: an array that would have to be cast or copied.
+    """
+    levels = list(quantiles)
+    mean_age, ess, found = _core.age_distribution(ages, log_weights, levels)
+    return AgeDistribution(mean_age, ess, dict(zip(levels, found, strict=True)))

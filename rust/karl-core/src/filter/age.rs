@@ -1,0 +1,28 @@
+//! Rollouts of a policy too old.
+
+use super::Reason;
+use super::groups::each;
+use crate::error::{Error, Result};
+
+/// Drops rollouts whose policy is more than `max_age` versions behind.
+///
+/// ```text
+/// keep_i = now - version_i <= max_age
+/// ```
+///
+/// A version is the number of steps that the policy had taken when the rollout began; a `max_age` of 0 keeps what is
+/// on-policy. What that leaves of groups is told by [`starved`](super::groups::starved). Shapes: `[B]`. Cost: one pass.
+///
+/// # Errors
+/// [`Error::Negative`] for a version from after `now`, or for a negative `max_age`.
+pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<Reason>> {
+    if let Some(&latest) = versions.iter().max().filter(|&&latest| latest > now) {
+        return Err(Error::Negative { what: "age (now - version)", value: now as f64 - latest as f64 });
+    }
+    if max_age < 0 {
+        return Err(Error::Negative { what: "max_age", value: max_age as f64 });
+    }
+    let oldest = now.saturating_sub(max_age);
+    let reason = |row: usize| if versions[row] < oldest { Reason::Stale } else { Reason::Kept };
+    Ok(each(versions.len(), threads, reason))
+}

@@ -1,0 +1,219 @@
+//! Groups that teach nothing, and what a filter leaves of the others.
+
+use std::cmp::Ordering;
+
+use super::{Reason, check_present};
+use crate::blocks::{self, ALONE, in_parts};
+use crate::error::{Error, Result, check_length};
+use crate::group::Groups;
+use crate::real::Real;
+
+/// The first present value of each group, NaN for none, and whether another differs from it.
+struct Firsts {
+    first: Vec<f64>,
+    differs: Vec<bool>,
+}
+
+impl Firsts {
+    fn new(groups: usize) -> Self {
+        Self { first: vec![f64::NAN; groups], differs: vec![false; groups] }
+    }
+
+    /// Takes a value in. NaN does not compare, and so differs from nothing.
+    #[inline]
+    fn push(&mut self, group: usize, value: f64) {
+        let first = self.first[group];
+        self.differs[group] |= first.partial_cmp(&value).is_some_and(Ordering::is_ne);
+        self.first[group] = if first.is_nan() { value } else { first };
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (group, (&first, &differs)) in other.first.iter().zip(&other.differs).enumerate() {
+            self.push(group, first);
+            self.differs[group] |= differs;
+        }
+    }
+}
+
+/// Whether the present values of each group differ. That does not depend on the order of rows, so that each thread has a
+/// table of its own and a part of the rows, as long as the tables together are no larger than the column.
+pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
+    let rows = values.len();
+    let threads = if rows < ALONE { 1 } else { threads.min(rows / groups.len().max(1)) };
+    let mut parts = in_parts(rows, threads, |rows| {
+        let mut firsts = Firsts::new(groups.len());
+        for row in rows {
+            if let Some(group) = groups.code(row) {
+                firsts.push(group, values[row].widen());
+            }
+        }
+        firsts
+    });
+    let mut whole = parts.swap_remove(0);
+    for part in &parts {
+        whole.merge(part);
+    }
+    whole.differs
+}
+
+/// Drops groups whose outcomes are all equal (dynamic sampling), and says where shaped rewards hide that.
+///
+/// ```text
+/// keep_i = max_g(outcome) > min_g(outcome),   g the group of i
+/// ```
+///
+/// The group is judged by what it is rewarded *for*, never by the reward after shaping: a group that failed as a whole
+/// still differs in its length penalties, and a filter by the deviation of the shaped reward keeps it. With `rewards`
+/// such groups are told apart as [`Reason::PhantomGroup`]. Equality is exact, max against min. A group of one is
+/// constant. Outcomes that are NaN are missing: left out of their group, and dropped. So are missing rewards, where
+/// those are given. Shapes: all `[B]`. Cost: one pass a column, and one over the rows.
+/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
+///
+/// # Errors
+/// [`Error::NotFinite`] for an infinite outcome or reward;
+/// [`Error::Length`] for columns that differ in rows.
+pub fn constant<O: Real, R: Real>(
+    outcomes: &[O],
+    rewards: Option<&[R]>,
+    groups: &Groups,
+    threads: usize,
+) -> Result<Vec<Reason>> {
+    check_length("outcomes", outcomes.len(), groups.rows())?;
+    check_present("outcome", outcomes)?;
+    let shaped = rewards.unwrap_or_default();
+    if rewards.is_some() {
+        check_length("rewards", shaped.len(), outcomes.len())?;
+        check_present("reward", shaped)?;
+    }
+    let looks =
+        if rewards.is_some() { differing(shaped, groups, threads) } else { vec![false; groups.len()] };
+    let verdict = |(differ, look): (bool, bool)| match (differ, look) {
+        (true, _) => Reason::Kept,
+        (false, true) => Reason::PhantomGroup,
+        (false, false) => Reason::ConstantGroup,
+    };
+    // A byte a group: a look-up for each row stays in cache.
+    let judged = differing(outcomes, groups, threads).into_iter();
+    let verdicts: Vec<Reason> = judged.zip(looks).map(verdict).collect();
+    let reason = |row: usize| match groups.code(row) {
+        None => Reason::MissingGroup,
+        _ if outcomes[row].widen().is_nan() => Reason::MissingOutcome,
+        _ if shaped.get(row).is_some_and(|reward| reward.widen().is_nan()) => Reason::MissingReward,
+        Some(group) => verdicts[group],
+    };
+    Ok(each(outcomes.len(), threads, reason))
+}
+
+/// Keeps groups of which some rollouts are right and some are not.
+///
+/// ```text
+/// keep_i = 0 < #right_g < G_g
+/// ```
+///
+/// [`constant`] over outcomes of 0 and 1, with a name for either end. A group of one is all right or all wrong.
+/// Shapes: all `[B]`. Cost: two passes.
+/// Reference: SAMPO (arXiv:2602.21534), the constraint of eq. 8; DAPO (arXiv:2503.14476), eq. 11.
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows.
+pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<Reason>> {
+    check_length("right", right.len(), groups.rows())?;
+    let counts = groups.fold(threads, [0_usize; 2], |counts, _, row| counts[usize::from(right[row])] += 1);
+    let reason = |row: usize| match groups.code(row).map(|group| counts[group]) {
+        None => Reason::MissingGroup,
+        Some([0, _]) => Reason::AllRight,
+        Some([_, 0]) => Reason::AllWrong,
+        Some(_) => Reason::Kept,
+    };
+    Ok(each(right.len(), threads, reason))
+}
+
+/// What a filter left of the groups that could teach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Starved {
+    /// Groups that had enough rollouts, and a difference in reward, before the filter.
+    pub groups: usize,
+    /// Those of them with too few rollouts after it.
+    pub short: usize,
+    /// Those with enough rollouts after it, and all rewards equal.
+    pub constant: usize,
+}
+
+impl Starved {
+    fn add(&mut self, before: &Extent, after: &Extent, least: usize) {
+        if before.count < least || before.is_constant() {
+            return;
+        }
+        self.groups += 1;
+        if after.count < least {
+            self.short += 1;
+        } else if after.is_constant() {
+            self.constant += 1;
+        }
+    }
+}
+
+/// How many present values a group has, the least and the largest.
+#[derive(Clone, Copy)]
+struct Extent {
+    count: usize,
+    min: f64,
+    max: f64,
+}
+
+impl Extent {
+    const EMPTY: Self = Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    fn push(&mut self, value: f64) {
+        self.count += usize::from(!value.is_nan());
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Whether all are equal; true for one and for none.
+    fn is_constant(&self) -> bool {
+        self.min >= self.max
+    }
+}
+
+/// Counts the groups that a mask starves: left with fewer than `least` rollouts, or with equal rewards.
+///
+/// Rollouts without a reward count as none. Shapes: `keep` and rewards `[B]`. Cost: two passes.
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows; [`Error::Positive`] for `least` of 0;
+/// [`Error::NotFinite`] for an infinite reward.
+pub fn starved<R: Real>(
+    keep: &[bool],
+    rewards: &[R],
+    groups: &Groups,
+    least: usize,
+    threads: usize,
+) -> Result<Starved> {
+    check_length("keep", keep.len(), groups.rows())?;
+    check_length("rewards", rewards.len(), groups.rows())?;
+    check_present("reward", rewards)?;
+    if least == 0 {
+        return Err(Error::Positive { what: "min_group", value: 0.0 });
+    }
+    let extents = |mask: &(dyn Fn(usize) -> bool + Sync)| {
+        groups.fold(threads, Extent::EMPTY, |extent, _, row| {
+            if mask(row) {
+                extent.push(rewards[row].widen());
+            }
+        })
+    };
+    let (before, after) = (extents(&|_| true), extents(&|row| keep[row]));
+    let mut starved = Starved::default();
+    before.iter().zip(&after).for_each(|(before, after)| starved.add(before, after, least));
+    Ok(starved)
+}
+
+/// The reason of each row.
+pub(super) fn each(rows: usize, threads: usize, reason: impl Fn(usize) -> Reason + Sync) -> Vec<Reason> {
+    let mut reasons = vec![Reason::Kept; rows];
+    blocks::fill(&mut reasons, threads, |first, block| {
+        block.iter_mut().zip(first..).for_each(|(given, row)| *given = reason(row));
+    });
+    reasons
+}

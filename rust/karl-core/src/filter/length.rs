@@ -1,0 +1,96 @@
+//! Rollouts that fill the limit of tokens, and the soft penalty before it.
+
+use super::Reason;
+use super::groups::each;
+use crate::blocks;
+use crate::error::{Error, Result, check_length, check_most, check_not_negative};
+
+/// Drops rollouts that were cut at the limit of tokens (overlong filtering).
+///
+/// Without `truncated`, a rollout of `max_tokens` or more is taken as cut: one that ended by itself at the last token
+/// cannot be told from it. With it, the flags decide, and a rollout longer than the limit is dropped too.
+/// Shapes: all `[B]`. Cost: one pass. Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
+///
+/// # Errors
+/// [`Error::Negative`] for a negative length; [`Error::Length`] for columns that differ in rows.
+pub fn overlong(
+    lengths: &[i64],
+    max_tokens: u32,
+    truncated: Option<&[bool]>,
+    threads: usize,
+) -> Result<Vec<Reason>> {
+    check_lengths(lengths)?;
+    let flags = truncated.unwrap_or_default();
+    if truncated.is_some() {
+        check_length("truncated", flags.len(), lengths.len())?;
+    }
+    let limit = i64::from(max_tokens);
+    let drops = |row: usize| match flags.get(row) {
+        Some(&cut) => cut || lengths[row] > limit,
+        None => lengths[row] >= limit,
+    };
+    let reason = |row| if drops(row) { Reason::Overlong } else { Reason::Kept };
+    Ok(each(lengths.len(), threads, reason))
+}
+
+/// The form of the penalty: papers and trainers differ beyond the limit, where responses should not be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    /// Eq. 13 of DAPO; TRL: never below -1.
+    Dapo,
+    /// verl: a straight line without a floor, times a factor.
+    Verl(f64),
+    /// `OpenRLHF`: never below minus the factor.
+    OpenRlhf(f64),
+}
+
+/// What is added to the reward of a rollout that comes near the limit.
+///
+/// ```text
+/// x = (T - (L - C)) / C        T tokens of the rollout, L the limit, C the last stretch before it
+/// dapo      0 for x <= 0,  -x up to the limit,  -1 beyond it
+/// verl      factor * min(-x, 0)
+/// openrlhf  -factor * clip(x, 0, 1)
+/// ```
+///
+/// Up to the limit the three are one line. Shapes: lengths and result `[B]`. Cost: one pass.
+/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13, with L = 20480 and C = 4096.
+///
+/// # Errors
+/// [`Error::Negative`] for a negative length or factor; [`Error::Positive`] for a stretch of 0; [`Error::Most`] for one
+/// above the limit.
+pub fn soft_overlong_penalty(
+    lengths: &[i64],
+    max_tokens: u32,
+    cache_tokens: u32,
+    form: Form,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    check_lengths(lengths)?;
+    check_most("cache_tokens", cache_tokens as usize, max_tokens as usize)?;
+    if cache_tokens == 0 {
+        return Err(Error::Positive { what: "cache_tokens", value: 0.0 });
+    }
+    let (factor, most) = match form {
+        Form::Dapo => (1.0, 1.0),
+        Form::Verl(factor) => (factor, f64::INFINITY),
+        Form::OpenRlhf(factor) => (factor, 1.0),
+    };
+    check_not_negative("factor", factor)?;
+    let (free, stretch) = (i64::from(max_tokens - cache_tokens), f64::from(cache_tokens));
+    let mut penalties = vec![0.0; lengths.len()];
+    blocks::fill(&mut penalties, threads, |first, block| {
+        for (penalty, &length) in block.iter_mut().zip(&lengths[first..]) {
+            let excess = (length - free).max(0) as f64 / stretch;
+            *penalty = -factor * excess.min(most);
+        }
+    });
+    Ok(penalties)
+}
+
+fn check_lengths(lengths: &[i64]) -> Result<()> {
+    match lengths.iter().min() {
+        Some(&least) => check_not_negative("length", least as f64),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,133 @@
+//! Which rows count, and why the others do not. A filter drops or keeps; it never reweights.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `rules` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
+//! | `count` | how many groups are constant, and where they sit |
+//! | [`groups`] | groups without a difference in outcome; what a filter leaves of groups |
+//! | [`variance`] | the groups that hold most of the variance of reward (RAGEN-2) |
+//! | [`length`] | rollouts that fill the limit, and the soft penalty before it (DAPO) |
+//! | [`age`] | rollouts of a policy too old |
+//! | [`tokens`] | rollouts and tokens that the policy has moved too far from (SAMPO, DPPO) |
+//!
+//! The functions of the last five are pure: columns in, one [`Reason`] a row (or a token) out. Nothing is dropped
+//! twice and nothing unnamed, so rows = kept + the counts of all reasons.
+
+pub mod age;
+mod count;
+pub mod groups;
+pub mod length;
+mod rules;
+pub mod tokens;
+pub mod variance;
+
+pub(crate) use count::count_constant;
+pub use count::{ConstantCount, constant_groups};
+pub use rules::{
+    Rules, Verdict, below_minimum, constant_group, duplicate, missing_group, missing_log_weight,
+    missing_reward, tally,
+};
+
+use crate::error::{Error, Result};
+use crate::real::Real;
+
+/// Why a mask drops a row or a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// It is not dropped.
+    #[default]
+    Kept,
+    /// It has no group.
+    MissingGroup,
+    /// It has no outcome to be judged by.
+    MissingOutcome,
+    /// It has no reward.
+    MissingReward,
+    /// It has no advantage.
+    MissingAdvantage,
+    /// All outcomes of its group are equal.
+    ConstantGroup,
+    /// All outcomes of its group are equal, though its shaped rewards are not.
+    PhantomGroup,
+    /// Every rollout of its group is right.
+    AllRight,
+    /// No rollout of its group is right.
+    AllWrong,
+    /// Other groups hold more of the variance.
+    LowVariance,
+    /// It fills the limit of tokens, or was cut there.
+    Overlong,
+    /// The policy it came from is too old.
+    Stale,
+    /// Its advantage is negative and its ratio small.
+    LowRatio,
+    /// Its advantage is positive and the policy has raised its probability enough.
+    AboveHigh,
+    /// Its advantage is negative and the policy has lowered its probability enough.
+    BelowLow,
+}
+
+impl Reason {
+    /// All reasons; `Reason::ALL[r as usize] == r`.
+    pub const ALL: [Self; 15] = [
+        Self::Kept,
+        Self::MissingGroup,
+        Self::MissingOutcome,
+        Self::MissingReward,
+        Self::MissingAdvantage,
+        Self::ConstantGroup,
+        Self::PhantomGroup,
+        Self::AllRight,
+        Self::AllWrong,
+        Self::LowVariance,
+        Self::Overlong,
+        Self::Stale,
+        Self::LowRatio,
+        Self::AboveHigh,
+        Self::BelowLow,
+    ];
+
+    /// The name that counts are told under.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::MissingGroup => "missing_group",
+            Self::MissingOutcome => "missing_outcome",
+            Self::MissingReward => "missing_reward",
+            Self::MissingAdvantage => "missing_advantage",
+            Self::ConstantGroup => "constant_group",
+            Self::PhantomGroup => "phantom_group",
+            Self::AllRight => "all_right",
+            Self::AllWrong => "all_wrong",
+            Self::LowVariance => "low_variance",
+            Self::Overlong => "overlong",
+            Self::Stale => "stale",
+            Self::LowRatio => "low_ratio",
+            Self::AboveHigh => "above_high",
+            Self::BelowLow => "below_low",
+        }
+    }
+}
+
+/// How many rows have each reason, in the order of [`Reason::ALL`]. The counts add up to the rows. Cost: linear.
+#[must_use]
+pub fn counts(reasons: &[Reason]) -> [usize; 15] {
+    // Four tables, so that a run of one reason is not one chain of additions to one place.
+    let mut tables = [[0; 15]; 4];
+    for four in reasons.chunks(4) {
+        for (table, &reason) in tables.iter_mut().zip(four) {
+            table[reason as usize] += 1;
+        }
+    }
+    std::array::from_fn(|at| tables.iter().map(|table| table[at]).sum())
+}
+
+/// Refuses infinite numbers of a stored column; NaN passes, because it says "missing".
+fn check_present<R: Real>(what: &'static str, values: &[R]) -> Result<()> {
+    match values.iter().position(|value| value.widen().is_infinite()) {
+        Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
+        None => Ok(()),
+    }
+}

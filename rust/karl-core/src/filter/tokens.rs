@@ -1,0 +1,207 @@
+//! Rollouts and tokens that the policy has moved too far from, told by their log-probabilities.
+
+use std::ops::Range;
+
+use super::groups::each;
+use super::{Reason, check_present};
+use crate::blocks;
+use crate::error::{Error, Result, check_finite, check_length, check_not_negative};
+use crate::ragged::Offsets;
+use crate::real::Real;
+
+/// Terms that are added side by side, so that a sum is not one long chain of additions.
+const LANES: usize = 8;
+
+/// The tokens of rollouts under the policy and under the one that produced them.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens<'a, L, O> {
+    logp: &'a [L],
+    logp_old: &'a [O],
+    offsets: Offsets<'a>,
+    mask: Option<&'a [bool]>,
+}
+
+impl<'a, L: Real, O: Real> Tokens<'a, L, O> {
+    /// Takes log-probabilities `[T]` in nats, where each rollout begins `[B + 1]`, and which tokens are the policy's
+    /// own `[T]`; the others are not read.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for columns that differ in tokens; [`Error::NotFinite`] for a log-probability that is not
+    /// finite.
+    pub fn new(
+        logp: &'a [L],
+        logp_old: &'a [O],
+        offsets: Offsets<'a>,
+        mask: Option<&'a [bool]>,
+    ) -> Result<Self> {
+        check_length("logp", logp.len(), offsets.values())?;
+        check_length("logp_old", logp_old.len(), offsets.values())?;
+        if let Some(mask) = mask {
+            check_length("mask", mask.len(), offsets.values())?;
+        }
+        check_logp("logp", logp, mask)?;
+        check_logp("logp_old", logp_old, mask)?;
+        Ok(Self { logp, logp_old, offsets, mask })
+    }
+
+    fn taken(&self, token: usize) -> bool {
+        self.mask.is_none_or(|mask| mask[token])
+    }
+
+    /// `mean_t(logp_old - logp)` over the tokens of a rollout; 0 where it has none.
+    fn mean_fall(&self, tokens: Range<usize>) -> f64 {
+        let (old, new) = (&self.logp_old[tokens.clone()], &self.logp[tokens.clone()]);
+        let (total, count) = match self.mask {
+            None => (falls(old, new), old.len()),
+            Some(mask) => masked_falls(old, new, &mask[tokens]),
+        };
+        if count == 0 { 0.0 } else { total / count as f64 }
+    }
+
+    /// The rollouts that hold the tokens from `first` on, as many as `count`: each with its part of them.
+    fn within(&self, tokens: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let mut row = first_after(&self.offsets, tokens.start);
+        std::iter::from_fn(move || {
+            let place = (row < self.offsets.len()).then(|| self.offsets.row(row))?;
+            row += 1;
+            (place.start < tokens.end)
+                .then(|| (row - 1, place.start.max(tokens.start)..place.end.min(tokens.end)))
+        })
+    }
+}
+
+/// Drops rollouts of negative advantage that the policy has fallen away from.
+///
+/// ```text
+/// keep_i = A_i >= 0  or  mean_t(logp_old - logp) <= delta
+/// ```
+///
+/// The second is the geometric mean of the ratio, at least `exp(-delta)`: 0.223 = ln 1.25 stands for 0.8. The mean is
+/// over the tokens of the rollout that the mask takes; a rollout without any is kept. A missing advantage drops.
+/// Shapes: advantages `[B]`. Cost: one pass over the tokens.
+/// Reference: SAMPO (arXiv:2602.21534), section on clipping; the off-policy sequence mask of DeepSeek-V3.2 is the same.
+///
+/// # Errors
+/// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage or a `delta` that
+/// is not finite.
+pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
+    tokens: &Tokens<'_, L, O>,
+    advantages: &[A],
+    delta: f64,
+    threads: usize,
+) -> Result<Vec<Reason>> {
+    check_advantages(advantages, &tokens.offsets)?;
+    check_finite("delta", &[delta])?;
+    let reason = |row: usize| match advantages[row].widen() {
+        advantage if advantage.is_nan() => Reason::MissingAdvantage,
+        advantage if advantage >= 0.0 => Reason::Kept,
+        _ if tokens.mean_fall(tokens.offsets.row(row)) <= delta => Reason::Kept,
+        _ => Reason::LowRatio,
+    };
+    Ok(each(advantages.len(), threads, reason))
+}
+
+/// Drops tokens whose probability has moved far enough in the direction of their advantage.
+///
+/// ```text
+/// d_t = exp(logp_t) - exp(logp_old_t)
+/// A > 0:  drop where d_t > high          A < 0:  drop where d_t < -low          A = 0:  keep
+/// ```
+///
+/// A difference and not a ratio: a rare token may double without being far, by total variation. Tokens outside the mask
+/// are kept. A missing advantage drops all tokens of its rollout. Shapes: advantages `[B]`, result `[T]`. Cost: two
+/// `exp` for a token whose log has moved by more than the bound. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
+///
+/// # Errors
+/// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage;
+/// [`Error::Negative`] for a negative bound.
+pub fn probability_difference<L: Real, O: Real, A: Real>(
+    tokens: &Tokens<'_, L, O>,
+    advantages: &[A],
+    (low, high): (f64, f64),
+    threads: usize,
+) -> Result<Vec<Reason>> {
+    check_advantages(advantages, &tokens.offsets)?;
+    check_not_negative("low", low)?;
+    check_not_negative("high", high)?;
+    let judge = |advantage: f64, token: usize| {
+        if !tokens.taken(token) || advantage == 0.0 {
+            return Reason::Kept;
+        }
+        let (new, old) = (tokens.logp[token].widen(), tokens.logp_old[token].widen());
+        match advantage {
+            advantage if advantage > 0.0 && exceeds(new, old, high) => Reason::AboveHigh,
+            advantage if advantage < 0.0 && exceeds(old, new, low) => Reason::BelowLow,
+            advantage if advantage.is_nan() => Reason::MissingAdvantage,
+            _ => Reason::Kept,
+        }
+    };
+    let mut reasons = vec![Reason::Kept; tokens.logp.len()];
+    blocks::fill(&mut reasons, threads, |first, block| {
+        for (row, part) in tokens.within(first..first + block.len()) {
+            let advantage = advantages[row].widen();
+            for token in part {
+                block[token - first] = judge(advantage, token);
+            }
+        }
+    });
+    Ok(reasons)
+}
+
+/// Whether `exp(to) - exp(from) > bound`.
+///
+/// `exp` is only asked where nothing cheaper decides: for logs of probabilities the difference is at most `to - from`.
+fn exceeds(to: f64, from: f64, bound: f64) -> bool {
+    let gap = to - from;
+    gap > 0.0 && (gap > bound || to > 0.0) && libm::exp(to) - libm::exp(from) > bound
+}
+
+/// The sum of `old - new`, token t in lane t mod 8.
+fn falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
+    let mut sums = [0.0; LANES];
+    for (old, new) in old.chunks(LANES).zip(new.chunks(LANES)) {
+        for ((sum, old), new) in sums.iter_mut().zip(old).zip(new) {
+            *sum += old.widen() - new.widen();
+        }
+    }
+    tree(sums)
+}
+
+/// The same over the tokens that a mask takes, and how many they are.
+fn masked_falls<L: Real, O: Real>(old: &[O], new: &[L], mask: &[bool]) -> (f64, usize) {
+    let (mut sums, mut count) = ([0.0; LANES], 0);
+    for (token, _) in mask.iter().enumerate().filter(|&(_, &taken)| taken) {
+        sums[token % LANES] += old[token].widen() - new[token].widen();
+        count += 1;
+    }
+    (tree(sums), count)
+}
+
+/// Lanes to one number, in pairs: a fixed order, whatever the machine.
+fn tree(sums: [f64; LANES]) -> f64 {
+    let pairs: [f64; 4] = std::array::from_fn(|at| sums[2 * at] + sums[2 * at + 1]);
+    (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
+}
+
+/// The first rollout that ends after a token.
+fn first_after(offsets: &Offsets<'_>, token: usize) -> usize {
+    let (mut low, mut high) = (0, offsets.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if offsets.row(middle).end <= token { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+fn check_advantages<A: Real>(advantages: &[A], offsets: &Offsets<'_>) -> Result<()> {
+    check_length("advantages", advantages.len(), offsets.len())?;
+    check_present("advantage", advantages)
+}
+
+fn check_logp<R: Real>(what: &'static str, values: &[R], mask: Option<&[bool]>) -> Result<()> {
+    let wrong = |index: &usize| !values[*index].widen().is_finite() && mask.is_none_or(|mask| mask[*index]);
+    match (0..values.len()).find(wrong) {
+        Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Priorities: what makes a rollout worth another look, the draw by it, and what corrects for the draw.
+
+use crate::blocks;
+use crate::error::{Error, Result, check_finite, check_length, check_logs, check_not_infinite};
+use crate::error::{check_not_negative, check_positive, check_range};
+use crate::group::Groups;
+use crate::numeric;
+use crate::partition;
+use crate::ragged::Offsets;
+use crate::real::Real;
+use crate::sample::Ranking;
+
+/// The surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without tokens.
+///
+/// Shapes: logp `[T]`, offsets `[B + 1]`, result `[B]`. Cost: one pass.
+///
+/// # Errors
+/// [`Error::Length`] where the offsets are those of other tokens; [`Error::NotFinite`] for a token that is not finite.
+pub fn surprisal<R: Real>(logp: &[R], offsets: &Offsets<'_>, threads: usize) -> Result<Vec<f64>> {
+    check_length("logp", logp.len(), offsets.values())?;
+    if let Some(index) = logp.iter().position(|token| !token.widen().is_finite()) {
+        return Err(Error::NotFinite { what: "logp", index, value: logp[index].widen() });
+    }
+    let mut surprisals = vec![0.0; offsets.len()];
+    blocks::fill(&mut surprisals, threads, |first, block| {
+        for (surprisal, row) in block.iter_mut().zip(first..) {
+            let tokens = &logp[offsets.row(row)];
+            *surprisal = -numeric::sum(tokens.iter().map(|token| token.widen())) / tokens.len() as f64;
+        }
+    });
+    Ok(surprisals)
+}
+
+/// Advantage times surprise: `chi_i = A_i * s_i`, `s_i = -log p_i`. A rare success delights, a rare failure does not.
+///
+/// Shapes: all `[B]`. Cost: one pass. Reference: Osband 2026, delightful policy gradient (arXiv:2603.14608).
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for an infinite number.
+pub fn delight(advantages: &[f64], surprisals: &[f64]) -> Result<Vec<f64>> {
+    check_length("surprisals", surprisals.len(), advantages.len())?;
+    check_not_infinite("advantage", advantages)?;
+    check_not_infinite("surprisal", surprisals)?;
+    Ok(advantages.iter().zip(surprisals).map(|(advantage, surprisal)| advantage * surprisal).collect())
+}
+
+/// The gate that delight opens: `g_i = sigma((chi_i - price) / eta)`, between 0 and 1.
+///
+/// Shapes: `[B]`. Cost: one `exp` a row.
+/// Reference: Osband 2026 (arXiv:2603.14608), with a price of 0; the Kondo gate (arXiv:2603.20526) has one.
+///
+/// # Errors
+/// [`Error::NotFinite`] for an infinite delight or price; [`Error::Positive`] for an `eta` that is not above 0.
+pub fn delight_gate(delights: &[f64], eta: f64, price: f64, threads: usize) -> Result<Vec<f64>> {
+    check_not_infinite("delight", delights)?;
+    check_positive("eta", eta)?;
+    check_finite("price", &[price])?;
+    let mut gates = vec![0.0; delights.len()];
+    blocks::fill(&mut gates, threads, |first, block| {
+        block.iter_mut().zip(&delights[first..]).for_each(|(gate, x)| *gate = sigmoid((x - price) / eta));
+    });
+    Ok(gates)
+}
+
+/// The price at which the gates are open by a given share on average.
+///
+/// ```text
+/// price:  mean_i sigma((chi_i - price) / eta) = keep
+/// ```
+///
+/// The mean falls as the price rises; it is above `keep` at `min chi - eta logit(keep)` and below it at
+/// `max chi - eta logit(keep)`, and is halved between them to the last bit. Missing delights are left out.
+/// Shapes: `[B]`. Cost: about sixty passes with one `exp` a row. Reference: the Kondo gate (arXiv:2603.20526).
+///
+/// # Errors
+/// As [`delight_gate`]; [`Error::Range`] for `keep` outside [1e-12, 1 - 1e-12]; [`Error::Length`] for no delight at all.
+pub fn kondo_price(delights: &[f64], keep: f64, eta: f64) -> Result<f64> {
+    check_not_infinite("delight", delights)?;
+    check_positive("eta", eta)?;
+    check_range("keep", keep, 1e-12, 1.0 - 1e-12)?;
+    let present: Vec<f64> = delights.iter().copied().filter(|x| !x.is_nan()).collect();
+    if present.is_empty() {
+        return Err(Error::Length { what: "delights that are present", got: 0, wanted: 1 });
+    }
+    let shift = eta * libm::log(keep / (1.0 - keep));
+    let mut low = present.iter().copied().fold(f64::INFINITY, f64::min) - shift;
+    let mut high = present.iter().copied().fold(f64::NEG_INFINITY, f64::max) - shift;
+    let share =
+        |price: f64| numeric::sum(present.iter().map(|x| sigmoid((x - price) / eta))) / present.len() as f64;
+    loop {
+        let middle = low.midpoint(high);
+        if middle <= low || middle >= high {
+            return Ok(middle);
+        }
+        if share(middle) > keep { low = middle } else { high = middle }
+    }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-x))
+}
+
+/// How wrong the predicted success rate of a rollout's group was: `|#right_g / G_g - predicted_i|`.
+///
+/// With `successes_only`, rollouts that failed have no priority (NaN); a rollout without a group, or without a
+/// prediction, never has one. Shapes: all `[B]`. Cost: two passes.
+/// Reference: PACED-RL (arXiv:2602.12642), which replays the successes of largest error.
+///
+/// # Errors
+/// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for an infinite prediction.
+pub fn accuracy_error(
+    right: &[bool],
+    predicted: &[f64],
+    groups: &Groups<'_>,
+    successes_only: bool,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    check_length("right", right.len(), groups.rows())?;
+    check_length("predicted", predicted.len(), groups.rows())?;
+    check_not_infinite("predicted", predicted)?;
+    let counts = groups.fold(threads, (0_u32, 0_u32), |(rights, size), _, row| {
+        *rights += u32::from(right[row]);
+        *size += 1;
+    });
+    let error = |row: usize| match groups.code(row).map(|group| counts[group]) {
+        Some((rights, size)) if right[row] || !successes_only => {
+            (f64::from(rights) / f64::from(size) - predicted[row]).abs()
+        }
+        _ => f64::NAN,
+    };
+    Ok((0..right.len()).map(error).collect())
+}
+
+/// Log-probabilities by priority.
+///
+/// ```text
+/// log P(i) = alpha log(p_i + eps) - log sum_j (p_j + eps)^alpha
+/// ```
+///
+/// `alpha = 0` is uniform over the rows that have a priority. A missing one (NaN) is never drawn: minus infinity.
+/// Shapes: `[B]`. Cost: one `log` and one `exp` a row.
+/// Reference: Schaul et al. 2016, prioritized experience replay (arXiv:1511.05952), eq. 1.
+///
+/// # Errors
+/// [`Error::Negative`] for a negative priority, `alpha` or `eps`; [`Error::NotFinite`] for an infinite priority or
+/// `alpha`; [`Error::Positive`] where no row can be drawn.
+pub fn prioritised(priorities: &[f64], alpha: f64, eps: f64, threads: usize) -> Result<Vec<f64>> {
+    check_not_infinite("priority", priorities)?;
+    check_not_negative("priority", priorities.iter().copied().fold(0.0, f64::min))?;
+    check_not_negative("alpha", alpha)?;
+    check_not_negative("eps", eps)?;
+    check_finite("alpha", &[alpha])?;
+    let log_weight = |priority: f64| match priority {
+        priority if priority.is_nan() => f64::NEG_INFINITY,
+        _ if alpha == 0.0 => 0.0, // 0 * log 0 would be NaN
+        priority => alpha * libm::log(priority + eps),
+    };
+    let mut logs = vec![0.0; priorities.len()];
+    blocks::fill(&mut logs, threads, |first, block| {
+        block.iter_mut().zip(&priorities[first..]).for_each(|(log, &priority)| *log = log_weight(priority));
+    });
+    let log_z = partition::log_sum_exp(&logs, threads)?;
+    if log_z == f64::NEG_INFINITY {
+        return Err(Error::Positive { what: "sum of priorities", value: 0.0 });
+    }
+    Ok(logs.into_iter().map(|log| log - log_z).collect())
+}
+
+/// The logs of the weights that undo a draw by priority, by a share `beta`.
+///
+/// ```text
+/// w_i = (1 / (N P(i)))^beta / max_j (1 / (N P(j)))^beta,   so   log w_i = beta (min_j log P(j) - log P(i))
+/// ```
+///
+/// N and any constant added to the log-weights cancel. `beta = 1` undoes the draw, 0 leaves it. A row that is never
+/// drawn has minus infinity, and no part in the minimum. Shapes: `[B]`. Cost: two passes.
+/// Reference: Schaul et al. 2016 (arXiv:1511.05952), section 3.4.
+///
+/// # Errors
+/// [`Error::NotFinite`] for a log-weight that is NaN or plus infinity; [`Error::Range`] for a `beta` outside [0, 1].
+pub fn importance_log_weights(log_weights: &[f64], beta: f64) -> Result<Vec<f64>> {
+    check_logs("log weight", log_weights)?;
+    check_range("beta", beta, 0.0, 1.0)?;
+    let drawn = log_weights.iter().copied().filter(|&log| log > f64::NEG_INFINITY);
+    let least = drawn.fold(f64::INFINITY, f64::min);
+    let corrected = |&log: &f64| if log == f64::NEG_INFINITY { log } else { beta * (least - log) };
+    Ok(log_weights.iter().map(corrected).collect())
+}
+
+/// The rows of the k largest priorities, largest first; of equal ones the earlier row. Missing ones never come.
+///
+/// Cost: linear, and a sort of what is taken.
+///
+/// # Errors
+/// [`Error::NotFinite`] for an infinite priority.
+pub fn largest(priorities: &[f64], k: usize, threads: usize) -> Result<Vec<u32>> {
+    check_not_infinite("priority", priorities)?;
+    let key = |&priority: &f64| if priority.is_nan() { f64::NEG_INFINITY } else { priority };
+    let keys: Vec<f64> = priorities.iter().map(key).collect();
+    Ok(Ranking::of(keys, threads)?.take(k))
+}

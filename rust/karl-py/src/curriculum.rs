@@ -1,0 +1,218 @@
+//! Bindings of `karl_core::curriculum`.
+
+#![allow(clippy::doc_markdown, reason = "docstrings are read in Python")]
+
+use karl_core::curriculum::{self, rates};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::array::{column, threads};
+use crate::enter::compute;
+use crate::error::to_python;
+
+type Column<'py> = Bound<'py, PyArray1<f64>>;
+type Counts<'py> = Bound<'py, PyArray1<u64>>;
+
+/// The probability that a group of K rollouts is not all right and not all wrong: `M = 1 - q^K - (1 - q)^K`.
+///
+/// To the last digits for rates near 0 and 1. M is symmetric in q, largest at 1/2, and 0 for a group of one.
+///
+/// Args:
+///     rates: success rates from 0 to 1; NaN is missing and stays so. `[P]`
+///     size: K, rollouts a group.
+///
+/// Raises:
+///     ArgumentError: a rate outside [0, 1], or a size of 0.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+#[pyo3(signature = (rates, *, size))]
+pub(crate) fn mixed_group_probability<'py>(
+    py: Python<'py>,
+    rates: &Bound<'py, PyAny>,
+    size: u32,
+) -> PyResult<Column<'py>> {
+    let rates = column::<f64>("rates", rates)?;
+    let values = rates.as_slice()?;
+    Ok(compute(py, || rates::mixed_group_probability(values, size, threads()))?.into_pyarray(py))
+}
+
+/// The variance of one outcome: `p (1 - p)`, a priority that is largest at a rate of 1/2.
+///
+/// Args:
+///     rates: success rates from 0 to 1; NaN is missing and stays so. `[P]`
+///
+/// Raises:
+///     ArgumentError: a rate outside [0, 1].
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+#[pyfunction]
+pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
+    let rates = column::<f64>("rates", rates)?;
+    let values = rates.as_slice()?;
+    Ok(compute(py, || rates::outcome_variance(values, threads()))?.into_pyarray(py))
+}
+
+/// The prompts whose success rates lie nearest to a target, nearest first.
+///
+/// Args:
+///     rates: success rates from 0 to 1; NaN is never chosen. `[P]`
+///     k: how many; all that have a rate where there are fewer.
+///     target: from 0 to 1.
+///     ids: of equally near prompts the one of the smaller id comes first; without ids, the earlier row. `[P]`
+///
+/// Returns:
+///     Row numbers, int64. `[k]`
+///
+/// Raises:
+///     ArgumentError: a rate or a target outside [0, 1], or columns of two lengths.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: PACED-RL (arXiv:2602.12642), which asks the prompts nearest to 1/2.
+#[pyfunction]
+#[pyo3(signature = (rates, k, *, target=0.5, ids=None))]
+pub(crate) fn nearest_rate<'py>(
+    py: Python<'py>,
+    rates: &Bound<'py, PyAny>,
+    k: usize,
+    target: f64,
+    ids: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let rates = column::<f64>("rates", rates)?;
+    let ids = ids.map(|ids| column::<i64>("ids", ids)).transpose()?;
+    let ids = ids.as_ref().map(|ids| ids.as_slice()).transpose()?;
+    let values = rates.as_slice()?;
+    let rows = compute(py, || rates::nearest(values, ids, target, k))?;
+    Ok(rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py))
+}
+
+/// What is known of the success rates of tasks: a Beta distribution each, from counts.
+///
+/// `rate ~ Beta(a + successes, b + failures)`; a prior of (1, 1) is uniform, (0.5, 0.5) is Jeffreys'. Tasks stand by
+/// ascending id in every array. Counts are integers, so merging the posteriors of two halves is the posterior of the
+/// whole, to the bit. Immutable: `update` and `merge` give a new one.
+///
+/// Raises:
+///     ArgumentError: a prior outside [1e-6, 1e9].
+#[pyclass(frozen, eq, module = "karl_fast._core")]
+#[derive(PartialEq)]
+pub(crate) struct BetaPosterior(curriculum::BetaPosterior);
+
+fn of(found: karl_core::Result<curriculum::BetaPosterior>) -> PyResult<BetaPosterior> {
+    found.map(BetaPosterior).map_err(|error| to_python(error.into()))
+}
+
+#[pymethods]
+impl BetaPosterior {
+    #[new]
+    #[pyo3(signature = (a=1.0, b=1.0))]
+    fn new(a: f64, b: f64) -> PyResult<Self> {
+        of(curriculum::BetaPosterior::new(a, b))
+    }
+
+    /// The posterior that has seen these trials too.
+    ///
+    /// Args:
+    ///     ids: of the tasks, in any order, each as often as it comes. `[N]`
+    ///     successes: int64. `[N]`
+    ///     trials: int64; 0 makes a task known that was not tried. `[N]`
+    ///
+    /// Raises:
+    ///     ArgumentError: a negative count, more successes than trials, or columns of two lengths.
+    ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+    fn update(
+        &self,
+        py: Python<'_>,
+        ids: &Bound<'_, PyAny>,
+        successes: &Bound<'_, PyAny>,
+        trials: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let (ids, successes) = (column::<i64>("ids", ids)?, column::<i64>("successes", successes)?);
+        let trials = column::<i64>("trials", trials)?;
+        let (ids, successes, trials) = (ids.as_slice()?, successes.as_slice()?, trials.as_slice()?);
+        compute(py, || self.0.update(ids, successes, trials)).map(Self)
+    }
+
+    /// The posterior that has seen what both have.
+    ///
+    /// Raises:
+    ///     ArgumentError: another prior.
+    fn merge(&self, other: &Self) -> PyResult<Self> {
+        of(self.0.merge(&other.0))
+    }
+
+    /// The parameters of a task that was not tried.
+    #[getter]
+    fn prior(&self) -> (f64, f64) {
+        self.0.prior()
+    }
+
+    /// The ids of the tasks, ascending. `[P]`
+    #[getter]
+    fn ids<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        self.0.ids().collect::<Vec<i64>>().into_pyarray(py)
+    }
+
+    /// Successes of each task. `[P]`
+    #[getter]
+    fn successes<'py>(&self, py: Python<'py>) -> Counts<'py> {
+        self.0.counts().map(|(right, _)| right).collect::<Vec<u64>>().into_pyarray(py)
+    }
+
+    /// Failures of each task. `[P]`
+    #[getter]
+    fn failures<'py>(&self, py: Python<'py>) -> Counts<'py> {
+        self.0.counts().map(|(_, wrong)| wrong).collect::<Vec<u64>>().into_pyarray(py)
+    }
+
+    /// The mean rate of each task: `a' / (a' + b')`. `[P]`
+    fn mean<'py>(&self, py: Python<'py>) -> Column<'py> {
+        self.0.mean().into_pyarray(py)
+    }
+
+    /// The variance of the rate of each task: `a' b' / ((a' + b')^2 (a' + b' + 1))`. `[P]`
+    fn variance<'py>(&self, py: Python<'py>) -> Column<'py> {
+        self.0.variance().into_pyarray(py)
+    }
+
+    /// The rate below which each task's lies with this probability. `[P]`
+    ///
+    /// Raises:
+    ///     ArgumentError: a probability outside [0, 1], or more than 1e9 trials of one task.
+    fn quantile<'py>(&self, py: Python<'py>, probability: f64) -> PyResult<Column<'py>> {
+        Ok(compute(py, || self.0.quantile(probability))?.into_pyarray(py))
+    }
+
+    /// One rate drawn for each task (Thompson sampling): a pure function of the seed and the task's id. `[P]`
+    #[pyo3(signature = (*, seed))]
+    fn thompson<'py>(&self, py: Python<'py>, seed: u64) -> PyResult<Column<'py>> {
+        Ok(compute(py, || Ok(self.0.thompson(seed)))?.into_pyarray(py))
+    }
+
+    /// The posterior as bytes, the same on every machine.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    /// The posterior that was written as these bytes.
+    ///
+    /// Raises:
+    ///     ArgumentError: anything else.
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        of(curriculum::BetaPosterior::from_bytes(data))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.ids().len()
+    }
+
+    fn __repr__(&self) -> String {
+        let (a, b) = self.0.prior();
+        format!("BetaPosterior(a={a}, b={b}) of {} tasks", self.__len__())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let read = slf.get_type().getattr("from_bytes")?;
+        Ok((read, (slf.get().to_bytes(slf.py()),)))
+    }
+}

@@ -1,0 +1,259 @@
+//! Bindings of `karl_core::filter`.
+
+use karl_core::filter::length::Form;
+use karl_core::filter::tokens::{self, Tokens};
+use karl_core::filter::variance::{self, Top};
+use karl_core::filter::{self, Reason, age, length};
+use karl_core::{Groups, Offsets};
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+use crate::array::{column, flags, groups, reals, threads, with_reals};
+use crate::enter::compute;
+use crate::error::{UsageError, to_python};
+
+/// Which rows or tokens stay, why the others do not, and how many of each, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct Filtered<'py> {
+    keep: Bound<'py, PyArray1<bool>>,
+    reasons: Bound<'py, PyArray1<u8>>,
+    counts: Vec<(&'static str, usize)>,
+}
+
+impl<'py> Filtered<'py> {
+    fn new(py: Python<'py>, reasons: Vec<Reason>) -> Self {
+        let counts = Reason::ALL.into_iter().zip(filter::counts(&reasons));
+        let told = counts.filter(|&(reason, count)| reason == Reason::Kept || count > 0);
+        let keep: Vec<bool> = reasons.iter().map(|&reason| reason == Reason::Kept).collect();
+        Self {
+            counts: told.map(|(reason, count)| (reason.name(), count)).collect(),
+            keep: keep.into_pyarray(py),
+            reasons: reasons.into_iter().map(|reason| reason as u8).collect::<Vec<u8>>().into_pyarray(py),
+        }
+    }
+}
+
+/// The name of each reason code, by its number.
+#[pyfunction]
+pub(crate) fn reasons() -> Vec<&'static str> {
+    Reason::ALL.into_iter().map(Reason::name).collect()
+}
+
+/// Groups by ids or by offsets: one of the two is given.
+pub(crate) fn grouped(
+    ids: Option<&Bound<'_, PyAny>>,
+    offsets: Option<&Bound<'_, PyAny>>,
+    rows: usize,
+) -> PyResult<Groups<'static>> {
+    match (ids, offsets) {
+        (Some(ids), None) => groups("groups", ids),
+        (None, Some(offsets)) => {
+            let column = column::<i64>("offsets", offsets)?;
+            let offsets = Offsets::new("offsets", column.as_slice()?, rows);
+            offsets
+                .and_then(|offsets| Groups::from_offsets(&offsets))
+                .map_err(|error| to_python(error.into()))
+        }
+        _ => Err(UsageError::new_err("give either groups or offsets")),
+    }
+}
+
+/// Drops groups whose outcomes are all equal.
+#[pyfunction]
+#[pyo3(signature = (outcomes, groups=None, *, offsets=None, rewards=None))]
+pub(crate) fn constant_groups<'py>(
+    py: Python<'py>,
+    outcomes: &Bound<'py, PyAny>,
+    groups: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
+    rewards: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Filtered<'py>> {
+    let outcomes = reals("outcomes", outcomes)?;
+    let shaped = rewards.map(|rewards| reals("rewards", rewards)).transpose()?;
+    let kept = with_reals!(&outcomes, |values| {
+        let groups = grouped(groups, offsets, values.len())?;
+        match &shaped {
+            None => compute(py, || filter::groups::constant::<_, f64>(values, None, &groups, threads())),
+            Some(shaped) => with_reals!(shaped, |shaped| compute(py, || {
+                filter::groups::constant(values, Some(shaped), &groups, threads())
+            })),
+        }
+    })?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// Keeps groups of which some rollouts are right and some are not.
+#[pyfunction]
+#[pyo3(signature = (right, groups=None, *, offsets=None))]
+pub(crate) fn mixed_groups<'py>(
+    py: Python<'py>,
+    right: &Bound<'py, PyAny>,
+    groups: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Filtered<'py>> {
+    let right = flags("right", right)?;
+    let values = right.as_slice()?;
+    let groups = grouped(groups, offsets, values.len())?;
+    let kept = compute(py, || filter::groups::mixed(values, &groups, threads()))?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// What a mask leaves of the groups that could teach: how many there were, are short, and are constant.
+#[pyfunction]
+#[pyo3(signature = (keep, rewards, groups=None, *, offsets=None, min_group=2))]
+pub(crate) fn starved<'py>(
+    py: Python<'py>,
+    keep: &Bound<'py, PyAny>,
+    rewards: &Bound<'py, PyAny>,
+    groups: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
+    min_group: usize,
+) -> PyResult<(usize, usize, usize)> {
+    let (keep, rewards) = (flags("keep", keep)?, reals("rewards", rewards)?);
+    let mask = keep.as_slice()?;
+    let groups = grouped(groups, offsets, mask.len())?;
+    let found = with_reals!(&rewards, |values| {
+        compute(py, || filter::groups::starved(mask, values, &groups, min_group, threads()))
+    })?;
+    Ok((found.groups, found.short, found.constant))
+}
+
+/// Keeps the groups whose rewards vary most: a share `p` of the sum of the variances, or `k` groups.
+#[pyfunction]
+#[pyo3(signature = (rewards, groups=None, *, offsets=None, p=None, k=None, ddof=0))]
+pub(crate) fn variance_top<'py>(
+    rewards: &Bound<'py, PyAny>,
+    groups: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
+    p: Option<f64>,
+    k: Option<usize>,
+    ddof: u8,
+) -> PyResult<Filtered<'py>> {
+    let (py, rewards) = (rewards.py(), reals("rewards", rewards)?);
+    let top = match (p, k) {
+        (Some(share), None) => Top::Share(share),
+        (None, Some(count)) => Top::Count(count),
+        _ => return Err(UsageError::new_err("give either p or k")),
+    };
+    let kept = with_reals!(&rewards, |values| {
+        let groups = grouped(groups, offsets, values.len())?;
+        compute(py, || variance::top(values, &groups, top, ddof, threads()))
+    })?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// Drops rollouts that were cut at the limit of tokens.
+#[pyfunction]
+#[pyo3(signature = (lengths, *, max_tokens, truncated=None))]
+pub(crate) fn overlong<'py>(
+    py: Python<'py>,
+    lengths: &Bound<'py, PyAny>,
+    max_tokens: u32,
+    truncated: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Filtered<'py>> {
+    let lengths = column::<i64>("lengths", lengths)?;
+    let cut = truncated.map(|cut| flags("truncated", cut)).transpose()?;
+    let cut = cut.as_ref().map(|cut| cut.as_slice()).transpose()?;
+    let values = lengths.as_slice()?;
+    let kept = compute(py, || length::overlong(values, max_tokens, cut, threads()))?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// What is added to the reward of a rollout that comes near the limit of tokens.
+#[pyfunction]
+#[pyo3(signature = (lengths, *, max_tokens, cache_tokens, form="dapo", factor=None))]
+pub(crate) fn soft_overlong_penalty<'py>(
+    py: Python<'py>,
+    lengths: &Bound<'py, PyAny>,
+    max_tokens: u32,
+    cache_tokens: u32,
+    form: &str,
+    factor: Option<f64>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let lengths = column::<i64>("lengths", lengths)?;
+    let form = match (form, factor) {
+        ("dapo", None) => Form::Dapo,
+        ("dapo", Some(_)) => return Err(UsageError::new_err("the form dapo takes no factor")),
+        ("verl", factor) => Form::Verl(factor.unwrap_or(1.0)),
+        ("openrlhf", factor) => Form::OpenRlhf(factor.unwrap_or(1.0)),
+        _ => {
+            let message = format!("form is {form:?}, wanted one of dapo, verl, openrlhf");
+            return Err(UsageError::new_err(message));
+        }
+    };
+    let values = lengths.as_slice()?;
+    let work = || length::soft_overlong_penalty(values, max_tokens, cache_tokens, form, threads());
+    Ok(compute(py, work)?.into_pyarray(py))
+}
+
+/// Drops rollouts whose policy is more than `max_age` versions behind.
+#[pyfunction]
+#[pyo3(signature = (versions, *, now, max_age))]
+pub(crate) fn stale<'py>(
+    py: Python<'py>,
+    versions: &Bound<'py, PyAny>,
+    now: i64,
+    max_age: i64,
+) -> PyResult<Filtered<'py>> {
+    let versions = column::<i64>("versions", versions)?;
+    let values = versions.as_slice()?;
+    let kept = compute(py, || age::stale(values, now, max_age, threads()))?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// The tokens of rollouts under two policies, as Python hands them over.
+#[derive(FromPyObject)]
+pub(crate) struct Given<'py>(
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+);
+
+/// Calls a kernel on `Tokens` and advantages, whatever the three columns of numbers hold.
+macro_rules! with_tokens {
+    ($py:expr, $given:expr, $advantages:expr, |$tokens:ident, $values:ident| $work:expr) => {{
+        let Given(logp, logp_old, offsets, mask) = $given;
+        let (logp, logp_old) = (reals("logp", logp)?, reals("logp_old", logp_old)?);
+        let (offsets, advantages) = (column::<i64>("offsets", offsets)?, reals("advantages", $advantages)?);
+        let mask = mask.as_ref().map(|mask| flags("mask", mask)).transpose()?;
+        let mask = mask.as_ref().map(|mask| mask.as_slice()).transpose()?;
+        let places = offsets.as_slice()?;
+        with_reals!(&logp, |new| with_reals!(&logp_old, |old| with_reals!(&advantages, |$values| {
+            compute($py, || {
+                let offsets = Offsets::new("offsets", places, new.len())?;
+                let $tokens = Tokens::new(new, old, offsets, mask)?;
+                $work
+            })
+        })))
+    }};
+}
+
+/// Drops rollouts of negative advantage that the policy has fallen away from.
+#[pyfunction]
+pub(crate) fn low_ratio_negatives<'py>(
+    py: Python<'py>,
+    tokens: Given<'py>,
+    advantages: &Bound<'py, PyAny>,
+    delta: f64,
+) -> PyResult<Filtered<'py>> {
+    let kept = with_tokens!(py, &tokens, advantages, |tokens, values| {
+        tokens::low_ratio_negatives(&tokens, values, delta, threads())
+    })?;
+    Ok(Filtered::new(py, kept))
+}
+
+/// Drops tokens whose probability has moved far enough in the direction of their advantage.
+#[pyfunction]
+pub(crate) fn probability_difference<'py>(
+    py: Python<'py>,
+    tokens: Given<'py>,
+    advantages: &Bound<'py, PyAny>,
+    low: f64,
+    high: f64,
+) -> PyResult<Filtered<'py>> {
+    let kept = with_tokens!(py, &tokens, advantages, |tokens, values| {
+        tokens::probability_difference(&tokens, values, (low, high), threads())
+    })?;
+    Ok(Filtered::new(py, kept))
+}
