@@ -9,15 +9,67 @@
 /// Numbers that a kernel holds side by side: one register of 512 bits, or several that are narrower.
 pub const LANES: usize = 8;
 
-/// Runs `work`, whose loops are inlined, with the widest vectors of this machine.
-pub fn wide<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
+/// A loop and what it works on.
+///
+/// `run` has to be marked `#[inline(always)]`, and so has every function that it calls; a closure cannot be, so that one
+/// which is more than a few operations is compiled apart, for the narrowest vectors.
+pub trait Kernel {
+    /// What the loop gives.
+    type Output;
+
+    /// Runs the loop, at the vector width of the caller.
+    fn run(self) -> Self::Output;
+}
+
+impl<R, F: FnOnce() -> R> Kernel for F {
+    type Output = R;
+
+    #[inline(always)]
+    fn run(self) -> R {
+        self()
+    }
+}
+
+/// Runs a kernel with the widest vectors of this machine. Cost besides: a look at what the machine has, once found.
+pub fn wide<K: Kernel>(kernel: K) -> K::Output {
+    pulp::Arch::new().dispatch(Wide(kernel))
+}
+
+struct Wide<K>(K);
+
+impl<K: Kernel> pulp::WithSimd for Wide<K> {
+    type Output = K::Output;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> K::Output {
+        self.0.run()
+    }
 }
 
 /// The sum of the lanes, halved three times: the one order in which lanes are added.
 #[inline(always)]
 #[must_use]
 pub fn fold(lanes: [f64; LANES]) -> f64 {
-    let four: [f64; LANES / 2] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + LANES / 2]);
+    let mut four = [0.0; LANES / 2];
+    for lane in 0..LANES / 2 {
+        four[lane] = lanes[lane] + lanes[lane + LANES / 2];
+    }
     (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// The sum of some numbers, each in the lane of its place.
+#[inline(always)]
+#[must_use]
+pub fn sum(values: &[f64]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] += chunk[lane];
+        }
+    }
+    for (lane, value) in rest.iter().enumerate() {
+        lanes[lane] += value;
+    }
+    fold(lanes)
 }
