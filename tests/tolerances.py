@@ -19,3 +19,14 @@ LOGGED = 2e-7
 SIGMAS = 4.0
 """Standard errors: of about a hundred frequencies in the suite, one is beyond it by chance once in 160 suites; seeds
 are fixed, so a pass stays a pass."""
+
+VERL_LENGTHS = 3e-8
+"""Relative: verl adds 1e-8 to the length of a sequence before it divides by it."""
+
+F32_TOKENS = 1e-6
+"""Relative: a ratio in f32 is the exp, within 1 ulp (1.2e-7), of a difference that is off by half a step of its terms,
+and is multiplied twice."""
+
+SLOPE = 1e-6
+"""Of a central difference over 2e-6 of a loss near 1: its last bit is 1e-16, so that the quotient has ten digits, and
+the third derivative adds 1e-12."""

@@ -1,11 +1,14 @@
 //! Over what a ratio is taken.
 
+use std::ops::Range;
+
 use super::blocks;
 use super::lane::Lane;
 use super::row::{Row, Tokens, check_columns, kept};
+use super::total::{sum_of_differences, sum_of_kept_differences};
 use crate::error::{Error, Result};
 use crate::ragged::Offsets;
-use crate::simd::{LANES, fold, wide};
+use crate::simd::{Kernel, wide};
 
 /// The axis: the ratio that a token counts with.
 ///
@@ -81,61 +84,42 @@ pub fn token_log_ratio<T: Lane>(logp: &[T], logp_old: &[T], mask: Option<&[bool]
 /// [`Error::NotFinite`] for an unmasked token without a finite log ratio.
 pub fn row_log_ratio<T: Lane>(tokens: &Tokens<'_, T>, power: Power, threads: usize) -> Result<Vec<f64>> {
     let mut out = vec![0.0; tokens.offsets.len()];
-    let one = |rows: std::ops::Range<usize>, out: &mut [f64]| {
-        wide(|| {
-            out.iter_mut().zip(rows).try_for_each(|(out, row)| {
-                let (total, count) = sum_log_ratio(&tokens.row(tokens.offsets.row(row)))?;
-                *out = if count == 0 { f64::NAN } else { power.of(total, count) };
-                Ok(())
-            })
-        })
-    };
+    let one = |rows: Range<usize>, out: &mut [f64]| wide(Rows { tokens, power, rows, out });
     let results = blocks::map(&tokens.offsets, &mut out, threads, ExactSizeIterator::len, one);
     results.into_iter().collect::<Result<()>>().map(|()| out)
+}
+
+/// The log ratios of some rows.
+struct Rows<'a, T> {
+    tokens: &'a Tokens<'a, T>,
+    power: Power,
+    rows: Range<usize>,
+    out: &'a mut [f64],
+}
+
+impl<T: Lane> Kernel for Rows<'_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        for (out, row) in self.out.iter_mut().zip(self.rows) {
+            let (total, count) = sum_log_ratio(&self.tokens.row(self.tokens.offsets.row(row)))?;
+            *out = if count == 0 { f64::NAN } else { self.power.of(total, count) };
+        }
+        Ok(())
+    }
 }
 
 /// The sum of the log ratios of the unmasked tokens of a row, and how many there are.
 #[inline(always)]
 pub(super) fn sum_log_ratio<T: Lane>(row: &Row<'_, T>) -> Result<(f64, usize)> {
     let (total, count) = match row.mask {
-        None => (sum_all(row.logp, row.old), row.logp.len()),
-        Some(mask) => (sum_kept(row.logp, row.old, mask), kept(mask)),
+        None => (sum_of_differences(row.logp, row.old), row.logp.len()),
+        Some(mask) => (sum_of_kept_differences(row.logp, row.old, mask), kept(mask)),
     };
     if total.is_finite() {
         return Ok((total, count));
     }
     let beyond = Error::NotFinite { what: "log_ratio", index: row.first, value: total };
     Err(row.fault().unwrap_or(beyond))
-}
-
-#[inline(always)]
-fn sum_all<T: Lane>(logp: &[T], old: &[T]) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let ((logp, rest), (old, old_rest)) = (logp.as_chunks::<LANES>(), old.as_chunks::<LANES>());
-    for (logp, old) in logp.iter().zip(old) {
-        for lane in 0..LANES {
-            lanes[lane] += logp[lane].widen() - old[lane].widen();
-        }
-    }
-    for ((lane, logp), old) in lanes.iter_mut().zip(rest).zip(old_rest) {
-        *lane += logp.widen() - old.widen();
-    }
-    fold(lanes)
-}
-
-#[inline(always)]
-fn sum_kept<T: Lane>(logp: &[T], old: &[T], mask: &[bool]) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let ((logp, rest), (old, old_rest)) = (logp.as_chunks::<LANES>(), old.as_chunks::<LANES>());
-    let (mask, mask_rest) = mask.as_chunks::<LANES>();
-    for ((logp, old), keep) in logp.iter().zip(old).zip(mask) {
-        for lane in 0..LANES {
-            let log_ratio = logp[lane].widen() - old[lane].widen();
-            lanes[lane] += if keep[lane] { log_ratio } else { 0.0 };
-        }
-    }
-    for (((lane, logp), old), &keep) in lanes.iter_mut().zip(rest).zip(old_rest).zip(mask_rest) {
-        *lane += if keep { logp.widen() - old.widen() } else { 0.0 };
-    }
-    fold(lanes)
 }

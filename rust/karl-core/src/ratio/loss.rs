@@ -9,13 +9,13 @@ use super::credit::Advantages;
 use super::lane::Lane;
 use super::level::{Level, Power, sum_log_ratio};
 use super::row::{Tokens, kept};
-use super::token::{Ratio, Rule, Span, span};
+use super::token::{Ratio, Rule, Span, Work, span};
 use super::total::Total;
 use super::unit::{Gradient, Unit};
 use crate::error::{Error, Result};
 use crate::exp::exp;
 use crate::ragged::Offsets;
-use crate::simd::wide;
+use crate::simd::{Kernel, wide};
 
 /// A point in the three axes.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub fn policy_loss<T: Lane>(
     let batch = Batch::new(tokens, advantages, objective, threads)?;
     let mut coefficient = vec![T::default(); tokens.logp.len()];
     let size = |rows: &Range<usize>| batch.places(rows).len();
-    let one = |rows: Range<usize>, out: &mut [T]| wide(|| batch.block(rows, out));
+    let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
     let totals = blocks::map(&tokens.offsets, &mut coefficient, threads, size, one);
     let mut total = Total::NOTHING;
     for block in totals {
@@ -88,6 +88,29 @@ pub fn policy_loss<T: Lane>(
         Ok(total.into_loss(coefficient))
     } else {
         Err(Error::NotFinite { what: "loss", index: 0, value: total.loss })
+    }
+}
+
+/// The loss of some sequences, and their coefficients.
+struct Block<'a, 'b, T> {
+    batch: &'b Batch<'a, T>,
+    rows: Range<usize>,
+    out: &'b mut [T],
+}
+
+impl<T: Lane> Kernel for Block<'_, '_, T> {
+    type Output = Result<Total>;
+
+    #[inline(always)]
+    fn run(self) -> Result<Total> {
+        let (mut work, mut out) = (Work::new(), self.out);
+        for row in self.rows {
+            let tokens = self.batch.tokens.offsets.row(row);
+            let (own, rest) = out.split_at_mut(tokens.len());
+            self.batch.sequence(row, tokens, &mut work, own)?;
+            out = rest;
+        }
+        Ok(work.total)
     }
 }
 
@@ -132,23 +155,11 @@ impl<'a, T: Lane> Batch<'a, T> {
     }
 
     #[inline(always)]
-    fn block(&self, rows: Range<usize>, mut out: &mut [T]) -> Result<Total> {
-        let mut total = Total::NOTHING;
-        for row in rows {
-            let tokens = self.tokens.offsets.row(row);
-            let (own, rest) = out.split_at_mut(tokens.len());
-            self.sequence(row, tokens, &mut total, own)?;
-            out = rest;
-        }
-        Ok(total)
-    }
-
-    #[inline(always)]
     fn sequence(
         &self,
         sequence: usize,
         tokens: Range<usize>,
-        total: &mut Total,
+        work: &mut Work<T>,
         out: &mut [T],
     ) -> Result<()> {
         let row = self.tokens.row(tokens.clone());
@@ -156,22 +167,26 @@ impl<'a, T: Lane> Batch<'a, T> {
         if count == 0 {
             return Ok(());
         }
-        total.tokens += count as u64;
-        total.sequences += 1;
+        work.total.tokens += count as u64;
+        work.total.sequences += 1;
         let weight = self.weight.of(count);
         match self.level {
-            Level::Token => self.advantages.spans(sequence, tokens.clone()).try_for_each(|(part, credit)| {
-                let place = part.start - tokens.start..part.end - tokens.start;
-                let part = Span { row: row.cut(place.clone()), credit, weight };
-                span(&part, Ratio::Own, &self.rule, total, &mut out[place])
-            }),
-            Level::Turn(turns) => turns.meeting(&tokens).try_for_each(|turn| {
-                let part = turns.row(turn);
-                let out = &mut out[part.start - tokens.start..part.end - tokens.start];
-                self.unit(sequence, part, weight, total, out)
-            }),
-            _ => self.unit(sequence, tokens, weight, total, out),
+            Level::Token => {
+                for (part, credit) in self.advantages.spans(sequence, tokens.clone()) {
+                    let place = part.start - tokens.start..part.end - tokens.start;
+                    let part = Span { row: row.cut(place.clone()), credit, weight };
+                    span(&part, Ratio::Own, &self.rule, work, &mut out[place])?;
+                }
+            }
+            Level::Turn(turns) => {
+                for part in turns.meeting(&tokens).map(|turn| turns.row(turn)) {
+                    let out = &mut out[part.start - tokens.start..part.end - tokens.start];
+                    self.unit(sequence, part, weight, work, out)?;
+                }
+            }
+            _ => self.unit(sequence, tokens, weight, work, out)?,
         }
+        Ok(())
     }
 
     /// The loss of a turn or of a sequence.
@@ -181,7 +196,7 @@ impl<'a, T: Lane> Batch<'a, T> {
         sequence: usize,
         tokens: Range<usize>,
         weight: f64,
-        total: &mut Total,
+        work: &mut Work<T>,
         out: &mut [T],
     ) -> Result<()> {
         let row = self.tokens.row(tokens.clone());
@@ -196,7 +211,7 @@ impl<'a, T: Lane> Batch<'a, T> {
         };
         let gradient = if self.clip.detached { Gradient::Own } else { gradient };
         let unit = Unit { row, tokens: count, ratio: exp(power.of(sum, count)), weight, gradient };
-        unit.add(self.advantages.spans(sequence, tokens), &self.clip, total, out)
+        unit.add(self.advantages.spans(sequence, tokens), &self.clip, work, out)
     }
 }
 

@@ -72,6 +72,7 @@ impl<T: Lane> Row<'_, T> {
 
     /// The first token whose numbers, or whose log ratio, are not finite.
     #[cold]
+    #[inline(never)]
     pub(super) fn fault(&self) -> Option<Error> {
         (0..self.logp.len()).filter(|&at| self.keeps(at)).find_map(|at| {
             let (index, log_ratio) = (self.first + at, self.logp[at] - self.old[at]);
@@ -90,7 +91,14 @@ pub(super) fn not_finite<T: Lane>(what: &'static str, index: usize, value: T) ->
 /// How many tokens count.
 #[inline(always)]
 pub(super) fn kept(mask: &[bool]) -> usize {
+    let mut count = 0;
     // In bytes, for as many as a byte counts: a register of them in one addition.
-    let count = |some: &[bool]| some.iter().fold(0_u8, |count, &keep| count + u8::from(keep));
-    mask.chunks(usize::from(u8::MAX)).map(|some| usize::from(count(some))).sum()
+    for some in mask.chunks(usize::from(u8::MAX)) {
+        let mut bytes = 0_u8;
+        for &keep in some {
+            bytes += u8::from(keep);
+        }
+        count += usize::from(bytes);
+    }
+    count
 }

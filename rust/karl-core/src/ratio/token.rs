@@ -8,7 +8,7 @@ use super::total::{Clipped, Total, sum};
 use crate::error::Result;
 
 /// Tokens of a piece.
-pub(super) const PIECE: usize = 512;
+pub(super) const PIECE: usize = 1024;
 
 const ALL: [bool; PIECE] = [true; PIECE];
 
@@ -24,6 +24,21 @@ impl<T: Lane> Rule<T> {
     pub(super) fn of(clip: &Clip) -> Self {
         let narrow = |Bounds { floor, ceiling }| (T::narrow(floor), T::narrow(ceiling));
         Self { positive: narrow(clip.positive), negative: narrow(clip.negative), detached: clip.detached }
+    }
+}
+
+/// What a block has summed so far, and room for a piece.
+pub(super) struct Work<T> {
+    pub(super) total: Total,
+    ratios: [T; PIECE],
+    advantages: [T; PIECE],
+    terms: [T; PIECE],
+}
+
+impl<T: Lane> Work<T> {
+    pub(super) fn new() -> Self {
+        let room = [T::default(); PIECE];
+        Self { total: Total::NOTHING, ratios: room, advantages: room, terms: room }
     }
 }
 
@@ -50,18 +65,16 @@ pub(super) fn span<T: Lane>(
     span: &Span<'_, T>,
     ratio: Ratio,
     rule: &Rule<T>,
-    total: &mut Total,
+    work: &mut Work<T>,
     out: &mut [T],
 ) -> Result<()> {
     for (number, out) in out.chunks_mut(PIECE).enumerate() {
         let piece = Piece::of(span, number * PIECE, out.len());
-        let mut ratios = [T::default(); PIECE];
-        let ratios = &mut ratios[..out.len()];
         match ratio {
-            Ratio::Own => piece.own_ratios(ratios, total)?,
-            Ratio::Shared(ratio) => ratios.fill(T::narrow(ratio)),
+            Ratio::Own => piece.own_ratios(work)?,
+            Ratio::Shared(ratio) => work.ratios[..out.len()].fill(T::narrow(ratio)),
         }
-        piece.bounded(ratios, rule, total, out)?;
+        piece.bounded(rule, work, out)?;
     }
     Ok(())
 }
@@ -91,7 +104,8 @@ impl<'a, T: Lane> Piece<'a, T> {
 
     /// The ratio of each token, 1 where it is masked.
     #[inline(always)]
-    fn own_ratios(&self, ratios: &mut [T], total: &mut Total) -> Result<()> {
+    fn own_ratios(&self, work: &mut Work<T>) -> Result<()> {
+        let ratios = &mut work.ratios[..self.keep.len()];
         let mut odd = false;
         let columns = self.row.logp.iter().zip(self.row.old).zip(self.keep);
         for (ratio, ((&logp, &old), &keep)) in ratios.iter_mut().zip(columns) {
@@ -102,22 +116,23 @@ impl<'a, T: Lane> Piece<'a, T> {
         if let Some(error) = odd.then(|| self.row.fault()).flatten() {
             return Err(error);
         }
-        total.ratios.extend(ratios, self.keep, self.row.mask.map_or(ratios.len(), kept));
+        work.total.ratios.extend(ratios, self.keep, self.row.mask.map_or(ratios.len(), kept));
         Ok(())
     }
 
     /// Adds the loss, and writes the coefficients.
     #[inline(always)]
-    fn bounded(&self, ratios: &[T], rule: &Rule<T>, total: &mut Total, out: &mut [T]) -> Result<()> {
-        let (mut advantages, mut terms) = ([T::default(); PIECE], [T::default(); PIECE]);
-        let (advantages, terms) = (&mut advantages[..out.len()], &mut terms[..out.len()]);
+    fn bounded(&self, rule: &Rule<T>, work: &mut Work<T>, out: &mut [T]) -> Result<()> {
+        let length = out.len();
+        let (advantages, terms) = (&mut work.advantages[..length], &mut work.terms[..length]);
         self.credit.fill(self.first, advantages);
+        let (ratios, clipped) = (&work.ratios[..length], &mut work.total.clipped);
         let odd = if rule.detached {
-            self.apply::<true>(rule, ratios, advantages, terms, out, &mut total.clipped)
+            self.apply::<true>(rule, ratios, advantages, terms, out, clipped)
         } else {
-            self.apply::<false>(rule, ratios, advantages, terms, out, &mut total.clipped)
+            self.apply::<false>(rule, ratios, advantages, terms, out, clipped)
         };
-        total.loss += self.weight * sum(terms, |term| term);
+        work.total.loss += self.weight * sum(terms, |term| term);
         if odd { self.check(advantages, terms, out) } else { Ok(()) }
     }
 
@@ -133,11 +148,15 @@ impl<'a, T: Lane> Piece<'a, T> {
         clipped: &mut Clipped,
     ) -> bool {
         let (zero, weight) = (T::default(), T::narrow(self.weight));
+        // Numbers on their own: a choice between two pairs of them would be a choice of a place to load from.
+        let Rule { positive, negative, .. } = *rule;
+        let (floors, ceilings) = ((positive.0, negative.0), (positive.1, negative.1));
         let (mut low, mut high, mut bound, mut odd) = (0_u32, 0_u32, 0_u32, false);
         let given = ratios.iter().zip(advantages).zip(self.row.logp).zip(self.keep);
         for ((term, out), (((&ratio, &advantage), &logp), &keep)) in terms.iter_mut().zip(out).zip(given) {
             let negative = advantage < zero;
-            let (floor, ceiling) = if negative { rule.negative } else { rule.positive };
+            let floor = if negative { floors.1 } else { floors.0 };
+            let ceiling = if negative { ceilings.1 } else { ceilings.0 };
             let (below, above) = (ratio < floor, ratio > ceiling);
             let at_most = if above { ceiling } else { ratio };
             let counted = if below { floor } else { at_most };
@@ -161,6 +180,7 @@ impl<'a, T: Lane> Piece<'a, T> {
 
     /// Names the first number that is not finite.
     #[cold]
+    #[inline(never)]
     fn check(&self, advantages: &[T], terms: &[T], out: &[T]) -> Result<()> {
         let one = |at: usize| {
             let token = self.row.first + at;

@@ -112,32 +112,75 @@ impl Total {
     }
 }
 
-/// The sum of what `term` makes of each number, each in the lane of its place.
+/// Numbers that are summed side by side: so many that a loop over them is not unrolled, and becomes vector code.
+const SIDE: usize = 64;
+
+/// The sum of what `term` makes of each number.
 #[inline(always)]
 pub(super) fn sum<T: Real>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    for chunk in chunks {
-        for lane in 0..LANES {
-            lanes[lane] += term(chunk[lane].widen());
+    let mut lanes = [0.0; SIDE];
+    for chunk in values.chunks(SIDE) {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += term(value.widen());
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane += term(value.widen());
-    }
-    fold(lanes)
+    fold_all(&lanes)
 }
 
-/// The least and the largest of the numbers that count.
+/// The sum of the differences of two columns, each widened first.
 #[inline(always)]
-fn extremes<T: Lane>(values: &[T], keep: &[bool]) -> (T, T) {
-    let (mut min, mut max) = ([T::INFINITY; LANES], [-T::INFINITY; LANES]);
-    for (values, keep) in values.chunks(LANES).zip(keep.chunks(LANES)) {
-        for (lane, (&value, &keep)) in values.iter().zip(keep).enumerate() {
-            min[lane] = if keep && value < min[lane] { value } else { min[lane] };
-            max[lane] = if keep && value > max[lane] { value } else { max[lane] };
+pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
+    let mut lanes = [0.0; SIDE];
+    for (a, b) in a.chunks(SIDE).zip(b.chunks(SIDE)) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a.widen() - b.widen();
         }
     }
-    let least = min.into_iter().fold(T::INFINITY, |a, b| if b < a { b } else { a });
-    (least, max.into_iter().fold(-T::INFINITY, |a, b| if b > a { b } else { a }))
+    fold_all(&lanes)
+}
+
+/// The same over the places that are kept.
+#[inline(always)]
+pub(super) fn sum_of_kept_differences<T: Real>(a: &[T], b: &[T], keep: &[bool]) -> f64 {
+    let mut lanes = [0.0; SIDE];
+    for ((a, b), keep) in a.chunks(SIDE).zip(b.chunks(SIDE)).zip(keep.chunks(SIDE)) {
+        for (((lane, a), b), &keep) in lanes.iter_mut().zip(a).zip(b).zip(keep) {
+            let difference = a.widen() - b.widen();
+            *lane += if keep { difference } else { 0.0 };
+        }
+    }
+    fold_all(&lanes)
+}
+
+#[inline(always)]
+fn fold_all(lanes: &[f64; SIDE]) -> f64 {
+    let mut few = [0.0; LANES];
+    for lanes in lanes.as_chunks::<LANES>().0 {
+        for (few, lane) in few.iter_mut().zip(lanes) {
+            *few += lane;
+        }
+    }
+    fold(few)
+}
+
+/// The least and the largest of the numbers that are kept.
+#[inline(always)]
+fn extremes<T: Lane>(values: &[T], keep: &[bool]) -> (T, T) {
+    let (mut min, mut max) = ([T::INFINITY; SIDE], [-T::INFINITY; SIDE]);
+    for (values, keep) in values.chunks(SIDE).zip(keep.chunks(SIDE)) {
+        for (((min, max), &value), &keep) in min.iter_mut().zip(&mut max).zip(values).zip(keep) {
+            *min = if keep & (value < *min) { value } else { *min };
+            *max = if keep & (value > *max) { value } else { *max };
+        }
+    }
+    let (mut least, mut most) = ([T::INFINITY; LANES], [-T::INFINITY; LANES]);
+    for (min, max) in min.as_chunks::<LANES>().0.iter().zip(max.as_chunks::<LANES>().0) {
+        for lane in 0..LANES {
+            least[lane] = if min[lane] < least[lane] { min[lane] } else { least[lane] };
+            most[lane] = if max[lane] > most[lane] { max[lane] } else { most[lane] };
+        }
+    }
+    let least = least.into_iter().reduce(|a, b| if b < a { b } else { a });
+    let most = most.into_iter().reduce(|a, b| if b > a { b } else { a });
+    (least.unwrap_or(T::INFINITY), most.unwrap_or(-T::INFINITY))
 }

@@ -6,7 +6,7 @@ use super::clip::Clip;
 use super::credit::Credit;
 use super::lane::Lane;
 use super::row::{Row, kept, not_finite};
-use super::token::{Ratio, Rule, Span, span};
+use super::token::{Ratio, Rule, Span, Work, span};
 use super::total::{Total, sum};
 use crate::error::Result;
 
@@ -39,21 +39,23 @@ impl<'a, T: Lane> Unit<'a, T> {
         &self,
         spans: impl Iterator<Item = (Range<usize>, Credit<'a>)>,
         clip: &Clip,
-        total: &mut Total,
+        work: &mut Work<T>,
         out: &mut [T],
     ) -> Result<()> {
-        total.ratios.push(self.ratio);
+        work.total.ratios.push(self.ratio);
         let rule = Rule::of(clip);
         let mut slope = 0.0;
         for (tokens, credit) in spans {
             let place = tokens.start - self.row.first..tokens.end - self.row.first;
             let part = Span { row: self.row.cut(place.clone()), credit, weight: self.weight };
             if let (Credit::One { value, index }, Gradient::Mean | Gradient::Sum) = (credit, self.gradient) {
-                slope += self.constant(&part.row, value, index, clip, total)?;
+                slope += self.constant(&part.row, value, index, clip, &mut work.total)?;
             } else {
                 let out = &mut out[place];
-                span(&part, Ratio::Shared(self.ratio), &rule, total, out)?;
-                slope += sum(out, |coefficient| coefficient);
+                span(&part, Ratio::Shared(self.ratio), &rule, work, out)?;
+                if self.gradient != Gradient::Own {
+                    slope += sum(out, |coefficient| coefficient);
+                }
             }
         }
         match self.gradient {
