@@ -79,6 +79,7 @@ impl<'a> Offsets<'a> {
         clippy::cast_sign_loss,
         reason = "checked to lie within a column"
     )]
+    #[inline]
     pub(crate) fn begin(&self, row: usize) -> usize {
         self.0[row] as usize
     }

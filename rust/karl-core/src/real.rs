@@ -9,6 +9,7 @@ pub trait Real: Copy + Default + PartialOrd + Send + Sync + 'static {
 }
 
 impl Real for f64 {
+    #[inline]
     fn widen(self) -> f64 {
         self
     }
@@ -19,6 +20,7 @@ impl Real for f64 {
 }
 
 impl Real for f32 {
+    #[inline]
     fn widen(self) -> f64 {
         f64::from(self)
     }
