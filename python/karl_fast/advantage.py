@@ -15,8 +15,8 @@
 | `by_convention` | what another trainer does, defects included |
 
 Groups come as ``group_ids`` in any order, or as ``offsets`` of groups end to end; rewards are float64 or float32,
-results float64. A group whose rewards are all equal has advantage exactly 0, and so has a group of one; a missing reward stays
-missing. Where a function departs from that, it says so.
+results float64. A group whose rewards are all equal has advantage exactly 0, and so has a group of one; a missing
+reward stays missing. Where a function departs from that, it says so.
 """
 
 from __future__ import annotations

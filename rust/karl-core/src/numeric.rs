@@ -18,11 +18,13 @@ impl Compensated {
     pub const ZERO: Self = Self { total: 0.0, lost: 0.0 };
 
     /// The state of a sum that was added up elsewhere.
+    #[inline]
     pub(crate) const fn of(total: f64, lost: f64) -> Self {
         Self { total, lost }
     }
 
     /// Adds one term.
+    #[inline]
     pub fn add(&mut self, term: f64) {
         let next = self.total + term;
         // What the addition lost sits in the smaller of its two terms.
@@ -42,6 +44,7 @@ impl Compensated {
 
     /// The sum of the terms added so far; 0 when there were none.
     #[must_use]
+    #[inline]
     pub fn value(self) -> f64 {
         self.total + self.lost
     }

@@ -23,6 +23,7 @@ impl Spread {
     pub(super) const EMPTY: Self =
         Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::ZERO };
 
+    #[inline]
     pub(crate) fn push(&mut self, reward: f64) {
         if !reward.is_nan() {
             self.count += 1;
@@ -33,22 +34,26 @@ impl Spread {
     }
 
     /// Whether all are equal; true for one and for none.
+    #[inline]
     pub(crate) fn is_constant(&self) -> bool {
         self.min >= self.max || self.count == 0
     }
 
     /// Their mean. A group of 1e308s overflows to infinity, which [`checked`] then reports.
+    #[inline]
     pub(super) fn mean(&self) -> f64 {
         self.total.value() / f64::from(self.count)
     }
 
     /// How many, as a float.
+    #[inline]
     pub(super) fn size(&self) -> f64 {
         f64::from(self.count)
     }
 
     /// The square root of `squares / (count - ddof)`; NaN where there is none, or where it overflows: that would divide
     /// every advantage down to a false 0.
+    #[inline]
     pub(super) fn deviation(&self, squares: f64, ddof: u8) -> f64 {
         let freedom = self.size() - f64::from(ddof);
         let variance = if freedom > 0.0 { squares / freedom } else { f64::NAN };
@@ -66,11 +71,13 @@ pub(super) struct Line {
 
 impl Line {
     /// The line of a group whose rewards are all equal: exactly 0.
+    #[inline]
     pub(super) const fn zero(group: &Spread) -> Self {
         Self::less(group.min)
     }
 
     /// The reward less a baseline.
+    #[inline]
     pub(super) const fn less(baseline: f64) -> Self {
         Self { baseline, factor: 1.0, divisor: 1.0 }
     }
@@ -81,6 +88,7 @@ impl Line {
     }
 
     /// Whether every member has a finite advantage: so have those between, where the two ends have.
+    #[inline]
     pub(super) fn fits(self, group: &Spread) -> bool {
         group.count == 0 || (self.at(group.min).is_finite() && self.at(group.max).is_finite())
     }

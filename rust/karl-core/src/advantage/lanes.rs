@@ -14,7 +14,8 @@ use crate::real::Real;
 pub(super) const WIDTH: usize = 8;
 
 /// Sizes of groups that are worth it: eight larger groups do not stay in the first-level cache between two passes.
-pub(super) const SIZES: RangeInclusive<usize> = 2..=128;
+pub(super) const SIZES: RangeInclusive<usize> = 2..=LARGEST;
+const LARGEST: usize = 64;
 
 type Lane = [f64; WIDTH];
 
@@ -25,33 +26,33 @@ pub(super) fn score<R: Real, F: Formula>(
     size: usize,
     formula: &F,
 ) -> bool {
-    let spreads = spreads(rewards, size);
+    let mut room = [[0.0; WIDTH]; LARGEST];
+    let places = &mut room[..size];
+    for (lane, rewards) in rewards.chunks_exact(size).enumerate().take(WIDTH) {
+        for (place, reward) in places.iter_mut().zip(rewards) {
+            place[lane] = reward.widen();
+        }
+    }
+    let spreads = spreads(places);
     let abouts: Lane = std::array::from_fn(|lane| formula.about(&spreads[lane]));
-    let terms = if F::TERMS { terms(rewards, size, &abouts, formula) } else { [0.0; WIDTH] };
+    let terms = if F::TERMS { terms(places, &abouts, formula) } else { [0.0; WIDTH] };
     let lines: [Line; WIDTH] =
         std::array::from_fn(|lane| formula.line(&spreads[lane], abouts[lane], terms[lane]));
-    for ((rewards, advantages), line) in
-        rewards.chunks_exact(size).zip(advantages.chunks_exact_mut(size)).zip(lines)
-    {
-        for (advantage, reward) in advantages.iter_mut().zip(rewards) {
+    for (lane, advantages) in advantages.chunks_exact_mut(size).enumerate().take(WIDTH) {
+        let line = lines[lane];
+        for (advantage, reward) in advantages.iter_mut().zip(&rewards[lane * size..]) {
             *advantage = line.at(reward.widen());
         }
     }
     spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
 }
 
-/// The reward of one place in each of the eight groups.
+/// What is known of each group from its rewards, a place in all eight after the other.
 #[inline]
-fn place<R: Real>(rewards: &[R], size: usize, at: usize) -> Lane {
-    std::array::from_fn(|lane| rewards[lane * size + at].widen())
-}
-
-#[inline]
-fn spreads<R: Real>(rewards: &[R], size: usize) -> [Spread; WIDTH] {
+fn spreads(places: &[Lane]) -> [Spread; WIDTH] {
     let (mut counts, mut min, mut max) = ([0.0; WIDTH], [f64::INFINITY; WIDTH], [f64::NEG_INFINITY; WIDTH]);
     let mut sums = Sums::default();
-    for at in 0..size {
-        let rewards = place(rewards, size, at);
+    for rewards in places {
         for lane in 0..WIDTH {
             let reward = rewards[lane];
             // A comparison with a NaN is false.
@@ -59,7 +60,7 @@ fn spreads<R: Real>(rewards: &[R], size: usize) -> [Spread; WIDTH] {
             min[lane] = if reward < min[lane] { reward } else { min[lane] };
             max[lane] = if reward > max[lane] { reward } else { max[lane] };
         }
-        sums.add(&rewards);
+        sums.add(rewards);
     }
     std::array::from_fn(|lane| Spread {
         count: counted(counts[lane]),
@@ -70,10 +71,9 @@ fn spreads<R: Real>(rewards: &[R], size: usize) -> [Spread; WIDTH] {
 }
 
 #[inline]
-fn terms<R: Real, F: Formula>(rewards: &[R], size: usize, abouts: &Lane, formula: &F) -> Lane {
+fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> Lane {
     let mut sums = Sums::default();
-    for at in 0..size {
-        let rewards = place(rewards, size, at);
+    for rewards in places {
         // The term of a NaN is NaN, which adds nothing.
         sums.add(&std::array::from_fn(|lane| formula.term(rewards[lane], abouts[lane])));
     }
@@ -108,6 +108,7 @@ impl Sums {
 
 /// A count of at most [`SIZES`] that was added up as a float.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+#[inline]
 fn counted(count: f64) -> u32 {
     count as u32
 }

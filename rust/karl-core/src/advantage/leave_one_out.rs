@@ -31,6 +31,7 @@ pub fn leave_one_out<'a, R: Real>(
 pub(super) struct LeaveOneOut;
 
 impl Formula for LeaveOneOut {
+    #[inline]
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);
