@@ -13,8 +13,6 @@
 //!
 //! Draws stay with `libm`, whose bits are pinned.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 use crate::simd::{Kernel, wide};
 
 /// ln 2 in two parts: products of the first with integers below 2^20 are exact.

@@ -1,7 +1,5 @@
 //! The keys of all rows of a log, in as few bytes as their ids take.
 
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 use std::ops::Range;
 
 use crate::numbers::Numbers;

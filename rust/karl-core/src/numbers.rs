@@ -9,8 +9,6 @@
 //! That is XXH3-64 of 32 bytes, with the words s0 to s3 of its secret. The crate that hashes texts takes one input at a
 //! time, and so leaves the lanes empty. Reference: XXH3 (xxHash 0.8), inputs of 17 to 32 bytes.
 
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 use crate::rng::{Key, Purpose};
 
 /// The first 32 bytes of XXH3's secret.

@@ -86,7 +86,6 @@ pub fn uniform(seed: u64, key: Key, purpose: Purpose) -> f64 {
 
 /// The uniform number of a hash: its top 52 bits and a half.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
 pub(crate) fn open(hash: u64) -> f64 {
     // Below 2^53 the cast and the sum are exact.
     ((hash >> 12) as f64 + 0.5) * STEP

@@ -4,8 +4,6 @@
 //! Nothing is contracted to a fused multiply-add, and lanes and their order are part of each formula: a machine with
 //! narrow vectors takes more steps to the same numbers.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 /// Numbers that a kernel holds side by side: one register of 512 bits, or several that are narrower.
 pub const LANES: usize = 8;
 

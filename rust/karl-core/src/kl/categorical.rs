@@ -1,7 +1,5 @@
 //! The divergence between two distributions over a vocabulary, summed and not estimated.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 use crate::blocks;
 use crate::error::{Error, Result, check_finite, check_length, check_logs};
 use crate::exp::exp;

@@ -15,8 +15,6 @@
 //! `r K3` is `r d`: the reverse KL exactly, in value and in gradient.
 //! Reference: Schulman 2020, "Approximating KL divergence"; the table is proved by enumeration in the tests.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 mod categorical;
 
 pub use categorical::{Direction, categorical, categorical_gradient};

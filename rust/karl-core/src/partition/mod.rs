@@ -10,8 +10,6 @@
 //! A column is read once. Each block of it is summed relative to its own largest value, in eight lanes, while it is in
 //! cache, and blocks are added in their order, so that the bits depend neither on threads nor on the machine.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 mod by;
 mod rows;
 mod state;

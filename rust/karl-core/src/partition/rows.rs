@@ -1,8 +1,6 @@
 //! Log-sum-exp of each row of a ragged column. Rows are short as a rule, a group of eight rollouts, so that a loop a row
 //! would leave most of a vector idle: rows are put side by side in a buffer, and its exponentials are taken together.
 
-#![allow(clippy::inline_always, reason = "a call within a loop would keep it from becoming vector code")]
-
 use std::ops::Range;
 
 use super::{Block, ROOM, Sums, anchor, top};

@@ -14,8 +14,6 @@
 //! Not the equal keys `u^(1/w)` of Efraimidis and Spirakis: they underflow to 0 for w below 1e-3 and round to
 //! 1 for w above 1e15, where log weights have no such range.
 
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 use std::ops::Range;
 
 use super::race::{Race, reach};

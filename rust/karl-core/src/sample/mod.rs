@@ -17,8 +17,6 @@
 //! by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with its [`threshold`].
 //! [`inclusion`] has the probabilities of a draw without replacement.
 
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 pub mod algorithm_l;
 mod alias;
 mod copies;

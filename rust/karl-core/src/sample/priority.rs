@@ -7,8 +7,6 @@
 //! Each estimate is unbiased and estimates of two rows are uncorrelated, though k is fixed; the variance of their sum is at
 //! most that of the best scheme for k - 1 rows. Every row's priority follows from its own weight and number, so the k + 1
 //! largest of two shards together are those of the whole. References: Duffield, Lund and Thorup 2007; Szegedy 2006.
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 use std::ops::Range;
 
 use super::race::Race;

@@ -5,8 +5,6 @@
 //!
 //! The rejected alternative jumps over runs of rows by exponential waiting times (A-ExpJ): it needs fewer numbers, but they
 //! belong to the order of the rows, and a draw has to follow the records alone.
-#![allow(clippy::inline_always, reason = "what is dispatched to a wider machine has to be inlined into it")]
-
 use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};

@@ -12,8 +12,6 @@
 //! seed and keys the rows, of [`gumbel`](super::gumbel). Not the classic reservoirs, which replace a random place of the buffer: those
 //! follow the order of the stream, and a draw here follows the records alone.
 
-#![allow(clippy::inline_always, reason = "a pass over rows is dispatched whole")]
-
 use std::ops::Range;
 
 use super::race::Race;

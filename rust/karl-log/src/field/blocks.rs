@@ -3,8 +3,6 @@
 //! One bit a byte tells quotes, backslashes and brackets ([`super::lanes`]), one addition the bytes that are escaped, a
 //! running parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1). Only a block that may
 //! hold the end is walked.
-#![expect(clippy::inline_always, reason = "work with vectors has to be inlined")]
-
 use super::lanes::{self, BLOCK, Block, Lanes, Work};
 
 /// The position after the container whose opening bracket is the first byte.

@@ -1,8 +1,6 @@
 //! One bit for each of 64 bytes, by the widest vectors that the machine has.
 //!
 //! Which those are is asked once for a whole piece of [`Work`], which is compiled for each kind of vectors.
-#![expect(clippy::inline_always, reason = "work with vectors has to be inlined")]
-
 use wide::u8x16;
 
 /// How many bytes are looked at at once.
