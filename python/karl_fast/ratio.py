@@ -129,7 +129,7 @@ class SequenceMean(_AggregatePoint):
 
 @dataclass(frozen=True)
 class TokenMean(_AggregatePoint):
-    """The mean over all tokens that count (DAPO, SAMPO); ``tokens`` is their number in the batch, given a part of it."""
+    """The mean over all tokens that count (DAPO, SAMPO); ``tokens`` is their number where these are a part."""
 
     kind: ClassVar[str] = "token-mean"
     tokens: float | None = None
@@ -212,11 +212,11 @@ def policy_loss(
         token             exp(d_t)
         turn, sequence    exp(mean of d over it)      the geometric mean (GSPO, SAMPO)
         sequence-product  exp(sum of d over it)
-        sequence-token    sg(s_i) exp(d_t - sg(d_t))  the value s_i of "sequence", each token's own gradient (GSPO-token)
+        sequence-token    sg(s_i) exp(d_t - sg(d_t))  the value s_i, each token's own gradient (GSPO-token)
 
     A shared ratio passes the gradients of all its terms to its tokens, also where their advantages differ. On a bound
-    the ratio is within: its gradient flows. A token with advantage 0 adds nothing and is not counted as clipped. float32
-    tokens have float32 ratios; those of turns and sequences, and every sum, are float64. Cost: one read, one write.
+    the ratio is within: its gradient flows. A token with advantage 0 adds nothing and is not counted as clipped. Ratios
+    of float32 tokens are float32; those of turns and sequences, and every sum, are float64. Cost: one read, one write.
 
     Args:
         logp: log-probabilities under the policy, float32 or float64. [N]
@@ -233,8 +233,8 @@ def policy_loss(
             verl clamps to 20.
 
     Raises:
-        ArgumentError: a token that counts whose log-probabilities, advantage, term or coefficient is not finite; lengths
-            that do not match.
+        ArgumentError: a token that counts whose log-probabilities, advantage, term or coefficient is not finite;
+            lengths that do not match.
         UsageError: ``turn_offsets`` missing, or given where nothing wants them; an unknown level or per.
         DTypeError, LayoutError: an array that would have to be cast or copied; offsets that are out of place.
 

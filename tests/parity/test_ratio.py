@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -60,7 +61,9 @@ def made(seed: int, lengths: list[int], *, spread: float = 0.3, drop: float = 0.
     )
 
 
-def found(batch: Any, level: str, clip: Any, aggregate: Any, clamp: float | None = None, dtype: Any = np.float64) -> Any:
+def found(
+    batch: Any, level: str, clip: Any, aggregate: Any, clamp: float | None = None, dtype: Any = np.float64
+) -> Any:
     turns = batch.turn_offsets if "turn" in (level, batch.per) else None
     return policy_loss(
         batch.logp.astype(dtype),
@@ -102,7 +105,8 @@ def test_policy_loss_equals_its_twin(
     batch = made(seed, lengths, spread=spread, drop=drop, per=per)
     got, wanted = found(batch, level, clip, aggregate, clamp), naive.policy_loss(batch, level, clip, aggregate, clamp)
     size = float(np.abs(wanted["coefficient"]).max(initial=1.0))
-    assert math.isclose(got.loss, wanted["loss"], rel_tol=100 * TWIN, abs_tol=100 * TWIN * size * max(1, len(batch.logp)))
+    room = 100 * TWIN * size * max(1, len(batch.logp))
+    assert math.isclose(got.loss, wanted["loss"], rel_tol=100 * TWIN, abs_tol=room)
     # The derivative of a ratio of exp(80) has the rounding of 80, 1e-14, in its exponent.
     np.testing.assert_allclose(got.coefficient, wanted["coefficient"], rtol=100 * TWIN, atol=TWIN * size)
     assert np.all(got.coefficient[~batch.mask] == 0.0)
@@ -120,10 +124,16 @@ def test_policy_loss_equals_its_twin(
 
 
 def naive_sequences(batch: Any) -> int:
-    return sum(batch.mask[a:b].any() for a, b in zip(batch.offsets, batch.offsets[1:], strict=False))
+    return sum(batch.mask[a:b].any() for a, b in pairwise(batch.offsets))
 
 
-@given(st.integers(0, 2**32), LENGTHS, st.sampled_from(LEVELS), st.sampled_from(CLIPS), st.sampled_from(["sequence", "token"]))
+@given(
+    st.integers(0, 2**32),
+    LENGTHS,
+    st.sampled_from(LEVELS),
+    st.sampled_from(CLIPS),
+    st.sampled_from(["sequence", "token"]),
+)
 def test_float32_tokens_have_the_loss_of_float64_to_seven_digits(
     seed: int, lengths: list[int], level: str, clip: Any, per: str
 ) -> None:
@@ -142,7 +152,7 @@ def test_log_ratios_equal_their_twins(seed: int, lengths: list[int], product: bo
     np.testing.assert_array_equal(tokens, np.where(batch.mask, batch.logp - batch.old, 0.0))
     for offsets in (batch.offsets, batch.turn_offsets):
         got = ratio.sequence_log_ratio(batch.logp, batch.old, offsets, mask=batch.mask, product=product)
-        rows = [np.flatnonzero(batch.mask[a:b]) + a for a, b in zip(offsets, offsets[1:], strict=False)]
+        rows = [np.flatnonzero(batch.mask[a:b]) + a for a, b in pairwise(offsets)]
         sums = [math.fsum(tokens[row]) / (1 if product else len(row)) if len(row) else math.nan for row in rows]
         np.testing.assert_allclose(got, sums, rtol=TWIN, atol=TWIN)
 
@@ -206,10 +216,11 @@ def autograd_term(torch: Any, clip: Any, r: Any, advantages: Any, logp: Any) -> 
 def test_on_policy_every_clip_has_the_gradient_of_reinforce(level: str, clip: Any, aggregate: Any) -> None:
     batch = made(3, [5, 1, 0, 8, 3], per="sequence")
     batch.logp = np.where(batch.mask, batch.old, np.nan)
-    lengths = [int(batch.mask[a:b].sum()) for a, b in zip(batch.offsets, batch.offsets[1:], strict=False)]
+    lengths = [int(batch.mask[a:b].sum()) for a, b in pairwise(batch.offsets)]
     weight = np.repeat(naive.weights(aggregate, lengths), np.diff(batch.offsets))
     # The product of a sequence's ratios has the gradient of all its terms in each token.
-    times = np.repeat(lengths, np.diff(batch.offsets)) if level == "sequence-product" and not isinstance(clip, Cap) else 1
+    summed = level == "sequence-product" and not isinstance(clip, Cap)
+    times = np.repeat(lengths, np.diff(batch.offsets)) if summed else 1
     wanted = np.where(batch.mask, -weight * batch.advantages * times, 0.0)
     got = found(batch, level, clip, aggregate)
     np.testing.assert_allclose(got.coefficient, wanted, rtol=1e-14)
@@ -256,7 +267,8 @@ def test_gspo_token_is_gspo_where_a_sequence_shares_its_advantage_and_only_there
 
 def test_a_two_sided_clip_is_the_dual_clip_at_its_delta() -> None:
     batch = made(4, [30, 20], spread=1.5)
-    two, dual = (found(batch, "token", clip, TokenMean()) for clip in (TwoSided(0.2, 0.2, 2.0), DualClip(0.2, 0.2, 2.0)))
+    clips = (TwoSided(0.2, 0.2, 2.0), DualClip(0.2, 0.2, 2.0))
+    two, dual = (found(batch, "token", clip, TokenMean()) for clip in clips)
     assert two.loss == dual.loss
     np.testing.assert_array_equal(two.coefficient, dual.coefficient)
     assert two.clip_fraction_bound > 0.0
@@ -297,9 +309,9 @@ def test_a_sequence_without_tokens_counts_in_no_mean_unless_it_is_said_to(level:
 
 
 def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
-    """Blocks are of 32768 tokens: this one has a dozen, and a sequence longer than one."""
+    """Blocks are of 32768 tokens: this one has three, and a sequence longer than one."""
     rng = np.random.default_rng(1)
-    lengths = [100_000, *rng.integers(0, 4000, 150).tolist()]
+    lengths = [40_000, *rng.integers(0, 4000, 15).tolist()]
     batch = made(1, lengths, drop=0.1, per="sequence")
     for level in ("token", "sequence"):
         got = found(batch, level, Clip(0.2, 0.2), TokenMean())

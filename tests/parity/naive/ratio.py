@@ -7,13 +7,14 @@ that the kernels turn every clip into.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 
 def term(clip: Any, ratio: float, advantage: float, logp: float) -> tuple[float, float]:
-    """The loss of a token, and its derivative by the logarithm of its ratio (by `logp` where the weight is detached)."""
+    """The loss of a token, and its derivative by the log of its ratio (by `logp` where the weight is detached)."""
     if clip.kind == "cap":
         weight = min(max(ratio, clip.low), clip.high)
         return -weight * advantage * logp, -weight * advantage
@@ -54,7 +55,7 @@ def exp(value: float) -> float:
 
 def policy_loss(batch: Any, level: str, clip: Any, aggregate: Any, clamp: float | None = None) -> dict[str, Any]:
     """`batch` has logp, old, per-token advantages, offsets, mask and turn_offsets; all in f64."""
-    kept = [[t for t in range(a, b) if batch.mask[t]] for a, b in zip(batch.offsets, batch.offsets[1:], strict=False)]
+    kept = [[t for t in range(a, b) if batch.mask[t]] for a, b in pairwise(batch.offsets)]
     weight = weights(aggregate, [len(row) for row in kept])
     coefficient, terms, ratios = np.zeros(len(batch.logp)), [], []
     for row, w in zip(kept, weight, strict=True):
@@ -83,6 +84,6 @@ def units(row: list[int], level: str, turn_offsets: Any) -> list[list[int]]:
     if level == "token":
         return [[t] for t in row]
     if level == "turn":
-        cut = [[t for t in row if a <= t < b] for a, b in zip(turn_offsets, turn_offsets[1:], strict=False)]
+        cut = [[t for t in row if a <= t < b] for a, b in pairwise(turn_offsets)]
         return [unit for unit in cut if unit]
     return [row] if row else []
