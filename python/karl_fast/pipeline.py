@@ -183,7 +183,7 @@ def select(log: Log) -> _core.Selection:
         raise _nowhere("partition_by is group, but no record has a group", "partition_by", "group")
     for field in settings.per or ():
         if len(log) and not log.core.distinct(field):
-            raise _nowhere(f"per is by {field}, but no record has a {field}", "per", field)
+            raise _nowhere(f"per is by {field}, but no record has one", "per", field)
     if settings.partition_field and len(log) and not log.core.distinct("partition"):
         raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field", "partition_by")
     return _core.Selection(
