@@ -84,20 +84,20 @@ pub fn token_log_ratio<T: Lane>(logp: &[T], logp_old: &[T], mask: Option<&[bool]
 /// [`Error::NotFinite`] for an unmasked token without a finite log ratio.
 pub fn row_log_ratio<T: Lane>(tokens: &Tokens<'_, T>, power: Power, threads: usize) -> Result<Vec<f64>> {
     let mut out = vec![0.0; tokens.offsets.len()];
-    let one = |rows: Range<usize>, out: &mut [f64]| wide(Rows { tokens, power, rows, out });
+    let one = |rows: Range<usize>, out: &mut [f64]| wide(RowRatios { tokens, power, rows, out });
     let results = blocks::map(&tokens.offsets, &mut out, threads, ExactSizeIterator::len, one);
     results.into_iter().collect::<Result<()>>().map(|()| out)
 }
 
 /// The log ratios of some rows.
-struct Rows<'a, T> {
+struct RowRatios<'a, T> {
     tokens: &'a Tokens<'a, T>,
     power: Power,
     rows: Range<usize>,
     out: &'a mut [f64],
 }
 
-impl<T: Lane> Kernel for Rows<'_, T> {
+impl<T: Lane> Kernel for RowRatios<'_, T> {
     type Output = Result<()>;
 
     #[inline(always)]
