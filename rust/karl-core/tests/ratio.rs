@@ -5,8 +5,11 @@ use karl_core::ratio::{
 };
 use karl_core::{Error, Offsets};
 
+/// logp, `logp_old`, mask, offsets and advantages.
+type Batch = (Vec<f32>, Vec<f32>, Vec<bool>, Vec<i64>, Vec<f64>);
+
 /// Sequences of 0 to 3000 tokens, of which every seventh is masked.
-fn batch() -> (Vec<f32>, Vec<f32>, Vec<bool>, Vec<i64>, Vec<f64>) {
+fn batch() -> Batch {
     let mut offsets = vec![0];
     for sequence in 0..200_i64 {
         offsets.push(offsets[offsets.len() - 1] + (sequence * 7919) % 3001);
