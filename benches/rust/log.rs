@@ -11,7 +11,7 @@ use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
 use karl_log::emit::redact::redacted;
 use karl_log::emit::{Draw, Facts, Settings, Shape, draft};
-use karl_log::field::{Path, Wanted, scan};
+use karl_log::field::{Path, Scan, Wanted};
 use karl_log::split::Lines;
 use karl_log::value::{Reward, reward};
 
@@ -38,7 +38,8 @@ fn scan_fields(bencher: Bencher, kind: Kind) {
     let lines = lines(kind, records(kind));
     let wanted = Wanted::new(&["id", "group", "reward", "domain"].map(|path| Path::parse(path).unwrap()));
     let mut values = vec![None; wanted.slots()];
-    let mut all = || lines.iter().filter(|line| scan(line.as_bytes(), &wanted, &mut values).is_ok()).count();
+    let mut scan = Scan::new(wanted);
+    let mut all = || lines.iter().filter(|line| scan.object(line.as_bytes(), &mut values).is_ok()).count();
     bencher.counter(bytes(&lines)).bench_local(|| counted(&mut all));
 }
 

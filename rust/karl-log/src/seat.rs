@@ -39,7 +39,6 @@ impl Seat {
     }
 
     /// The first choice that holds something, or else the last.
-    #[inline]
     fn choose<'r>(&self, found: Found<'r>) -> (Option<&'r [u8]>, Made) {
         let mut chosen = (None, Made::AsIs);
         for &(slot, made) in &self.0 {
@@ -56,11 +55,11 @@ impl Seat {
         self.choose(found).0
     }
 
-    /// The name that the value is, where that needs no second look.
+    /// The name that the value of the only choice is, where that needs no second look.
     #[inline]
     pub(crate) fn plain_name<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
-        let (raw, made) = self.choose(found);
-        raw.filter(|_| made == Made::AsIs).and_then(plain)
+        let [(slot, Made::AsIs)] = self.0[..] else { return None };
+        found.raw(slot).and_then(plain)
     }
 
     /// The name that the value makes.

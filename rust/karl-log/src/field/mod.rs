@@ -155,15 +155,13 @@ impl Cursor<'_, '_> {
     /// Moves over what stands between members, or over the end of the object; whether it was the end.
     fn ends(&mut self, first: bool) -> Step<bool> {
         match self.peek()? {
-            b'}' => self.at += 1,
-            b',' if !first => {
+            byte if first && byte != b'}' => Ok(false),
+            byte @ (b'}' | b',') => {
                 self.at += 1;
-                return Ok(false);
+                Ok(byte == b'}')
             }
-            _ if first => return Ok(false),
-            _ => return Err(Fault::Malformed(self.at)),
+            _ => Err(Fault::Malformed(self.at)),
         }
-        Ok(true)
     }
 
     fn wanted(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
