@@ -68,11 +68,11 @@ def policy_loss(batch: Any, level: str, clip: Any, aggregate: Any, clamp: float 
             pairs = [term(clip, exp(log_ratio), batch.advantages[t], batch.logp[t]) for t in unit]
             pairs = [pair if batch.advantages[t] else (0.0, 0.0) for t, pair in zip(unit, pairs, strict=True)]
             terms += [w * loss for loss, _ in pairs]
-            # every term has the slope of the shared log ratio, a mean or a sum over the unit
-            shared = w * flows * math.fsum(slope for _, slope in pairs) / (len(unit) if mean else 1)
-            for t, (_, slope) in zip(unit, pairs, strict=True):
-                own = {"cap": w * slope, "sequence-token": w * slope * flows}
-                coefficient[t] = own.get(clip.kind, own.get(level, shared))
+            slopes = [w * slope * (1.0 if clip.kind == "cap" else flows) for _, slope in pairs]
+            if clip.kind == "cap" or level == "sequence-token":
+                coefficient[unit] = slopes
+            else:  # every term has the slope of the shared log ratio, a mean or a sum over the unit
+                coefficient[unit] = math.fsum(slopes) / (len(unit) if mean else 1)
     return {"loss": math.fsum(terms), "coefficient": coefficient, "ratios": np.array(ratios)}
 
 

@@ -141,6 +141,10 @@ mod tests {
             1 << 16
         }
 
+        fn key(&self, row: usize) -> f64 {
+            -(row as f64)
+        }
+
         fn scan(&self, block: std::ops::Range<usize>, least: f64, found: &mut Vec<Ranked>) {
             self.0.fetch_add(block.len(), std::sync::atomic::Ordering::Relaxed);
             let keys = block.map(|row| Ranked { key: -(row as f64), row: u32::try_from(row).unwrap() });
