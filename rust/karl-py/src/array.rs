@@ -172,3 +172,18 @@ pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<K
     let (rows, _) = table.as_slice().map_err(|_| misaligned("keys"))?.as_chunks::<3>();
     Ok(Keys::given(rows.iter().copied().map(Key::from_words).collect()))
 }
+
+/// A count, which no negative number is.
+pub(crate) fn count(what: &'static str, value: i64) -> PyResult<usize> {
+    let refused = |_| ArgumentError::new_err(format!("{what} is {value}, wanted 0 or more"));
+    usize::try_from(value).map_err(refused)
+}
+
+/// What is taken from the count under a variance: 0 or 1.
+pub(crate) fn freedom(ddof: i64) -> PyResult<u8> {
+    match ddof {
+        0 => Ok(0),
+        1 => Ok(1),
+        _ => Err(ArgumentError::new_err(format!("ddof is {ddof}, wanted 0 or 1"))),
+    }
+}

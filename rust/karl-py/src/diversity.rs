@@ -7,9 +7,9 @@ use karl_core::diversity::{self, Sequences, Smoothing};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
-use crate::array::{Column, column, groups, reals, threads, with_reals};
+use crate::array::{Column, column, count, groups, reals, threads, with_reals};
 use crate::enter::compute;
-use crate::error::{UsageError, to_python};
+use crate::error::UsageError;
 
 type Floats<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -33,12 +33,6 @@ impl<'py> Ragged<'py> {
         let (tokens, offsets) = (&self.tokens, self.offsets.as_slice()?);
         compute(py, || work(Sequences::new(tokens, offsets)?))
     }
-}
-
-/// A count, which no negative number is.
-fn count(what: &'static str, value: i64) -> PyResult<usize> {
-    let refused = |_| to_python(karl_core::Error::Positive { what, value: value as f64 }.into());
-    usize::try_from(value).map_err(refused)
 }
 
 /// distinct-n: the share of different n-grams among all of them, pooled over the sequences.

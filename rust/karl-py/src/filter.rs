@@ -8,7 +8,7 @@ use karl_core::{Groups, Offsets};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, flags, groups, reals, threads, with_reals};
+use crate::array::{column, flags, freedom, groups, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{UsageError, to_python};
 
@@ -127,9 +127,9 @@ pub(crate) fn variance_top<'py>(
     offsets: Option<&Bound<'py, PyAny>>,
     p: Option<f64>,
     k: Option<usize>,
-    ddof: u8,
+    ddof: i64,
 ) -> PyResult<Filtered<'py>> {
-    let (py, rewards) = (rewards.py(), reals("rewards", rewards)?);
+    let (py, rewards, ddof) = (rewards.py(), reals("rewards", rewards)?, freedom(ddof)?);
     let top = match (p, k) {
         (Some(share), None) => Top::Share(share),
         (None, Some(count)) => Top::Count(count),

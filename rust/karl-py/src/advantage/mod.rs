@@ -11,7 +11,7 @@ use karl_core::advantage::{self, Extent, Gdpo, Shrunk};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{reals, threads, with_reals};
+use crate::array::{freedom, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{ArgumentError, UsageError};
 use grouping::{Grouping, score};
@@ -76,11 +76,11 @@ pub(crate) fn zscore<'py>(
     rewards: &Bound<'py, PyAny>,
     group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
-    ddof: u8,
+    ddof: i64,
     eps: f64,
     scope: &str,
 ) -> PyResult<Scores<'py>> {
-    let extent = extent(scope)?;
+    let (extent, ddof) = (extent(scope)?, freedom(ddof)?);
     score!(py, rewards, (group_ids, offsets), |values, layout| {
         advantage::zscore_over(values, layout, extent, (ddof, eps), threads())
     })
@@ -248,7 +248,7 @@ pub(crate) fn gdpo<'py>(
     weights: Vec<f64>,
     group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
-    ddof: u8,
+    ddof: i64,
     eps: f64,
     batch: bool,
 ) -> PyResult<Scores<'py>> {
@@ -261,7 +261,7 @@ pub(crate) fn gdpo<'py>(
     }
     let grouping = Grouping::new(group_ids, offsets)?;
     let rows = with_reals!(&columns[0], |values| values.len());
-    let layout = grouping.layout(rows)?;
+    let (layout, ddof) = (grouping.layout(rows)?, freedom(ddof)?);
     let mut gdpo = compute(py, || Gdpo::new(layout, ddof, eps, threads()))?;
     for (column, weight) in columns.iter().zip(weights) {
         with_reals!(column, |values| compute(py, || gdpo.add(values, weight))?);

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use super::Scores;
 use super::grouping::{Grouping, ragged};
-use crate::array::{column, flags, reals, threads, with_reals};
+use crate::array::{column, flags, freedom, reals, threads, with_reals};
 use crate::enter::compute;
 
 /// Values with mean 0 and variance 1.
@@ -34,13 +34,13 @@ pub(crate) fn whiten<'py>(
     py: Python<'py>,
     values: &Bound<'py, PyAny>,
     mask: Option<&Bound<'py, PyAny>>,
-    ddof: u8,
+    ddof: i64,
     eps: f64,
 ) -> PyResult<Scores<'py>> {
     let values = reals("values", values)?;
     let mask = mask.map(|mask| flags("mask", mask)).transpose()?;
     let kept = mask.as_ref().map(|mask| mask.as_slice()).transpose()?;
-    let how = Whitening { ddof, eps };
+    let how = Whitening { ddof: freedom(ddof)?, eps };
     let out = with_reals!(&values, |values| compute(py, || advantage::whiten(values, kept, how, threads()))?);
     Ok(out.into_pyarray(py))
 }
@@ -69,11 +69,11 @@ pub(crate) fn reinforce_plus_plus<'py>(
     rewards: &Bound<'py, PyAny>,
     offsets: &Bound<'py, PyAny>,
     gamma: f64,
-    ddof: u8,
+    ddof: i64,
     eps: f64,
 ) -> PyResult<Scores<'py>> {
     let (rewards, offsets) = (reals("rewards", rewards)?, column::<i64>("offsets", offsets)?);
-    let how = Whitening { ddof, eps };
+    let how = Whitening { ddof: freedom(ddof)?, eps };
     let out = with_reals!(&rewards, |values| {
         let offsets = ragged("offsets", &offsets, values.len())?;
         compute(py, || advantage::reinforce_plus_plus(values, offsets, gamma, how, threads()))?
@@ -108,7 +108,7 @@ pub(crate) fn reinforce_plus_plus_baseline<'py>(
     group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
     token_offsets: &Bound<'py, PyAny>,
-    ddof: u8,
+    ddof: i64,
     eps: f64,
 ) -> PyResult<Scores<'py>> {
     let rewards = reals("rewards", rewards)?;
@@ -116,7 +116,7 @@ pub(crate) fn reinforce_plus_plus_baseline<'py>(
     let tokens = column::<i64>("token_offsets", token_offsets)?;
     let count = tokens.as_slice()?.last().copied().and_then(|last| usize::try_from(last).ok());
     let tokens = ragged("token_offsets", &tokens, count.unwrap_or(0))?;
-    let how = Whitening { ddof, eps };
+    let how = Whitening { ddof: freedom(ddof)?, eps };
     let out = with_reals!(&rewards, |values| {
         let layout = grouping.layout(values.len())?;
         compute(py, || advantage::reinforce_plus_plus_baseline(values, layout, tokens, how, threads()))?
