@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "from karl_fast.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from karl_fast.command import main; main()"]
 """Not the script on the path, which may belong to another installation."""
 
 ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
