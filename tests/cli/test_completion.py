@@ -86,7 +86,8 @@ def test_every_shell_has_a_script_that_names_the_command(shell: str) -> None:
 
 
 def test_completion_loads_no_numpy() -> None:
-    code = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules)); from karl_fast.cli import main; main()"
+    told = "import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules))"
+    code = f"{told}; from karl_fast.cli import main; main()"
     variables = {"_KARL_FAST_COMPLETE": "complete_bash", "COMP_WORDS": "karl-fast sample --", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
