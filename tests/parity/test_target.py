@@ -221,6 +221,16 @@ def test_the_inverse_temperature_is_the_smallest_of_its_grid(wanted: float) -> N
     assert found.reached_share <= wanted < before.reached_share
 
 
+def test_the_divergence_over_scopes_is_of_the_row_drawn_from_any_of_them() -> None:
+    """Scopes of 1, 3 and 8 rows, each drawn from once in three: at b = 0 that is uneven already."""
+    ids = np.repeat([0, 1, 2], [1, 3, 8]).astype(np.int64)
+    scores = np.random.default_rng(9).normal(0, 1, 12)
+    for b in (0.0, 1.5):
+        fit = target.boltzmann(scores, ids, inverse_temperature=b)
+        p = np.exp(fit.log_weights) / 3
+        assert math.isclose(fit.reached_kl, math.log(12) + (p * np.log(p)).sum(), rel_tol=GOLDEN)
+
+
 def test_a_divergence_of_nothing_is_uniform() -> None:
     fit = target.boltzmann(np.arange(5.0), kl=0.0)
     assert (fit.inverse_temperature, fit.note, fit.wanted_kl, fit.wanted_ess) == (0.0, None, 0.0, None)
