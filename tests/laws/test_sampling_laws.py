@@ -74,6 +74,21 @@ def test_var_opt_draws_each_row_by_its_share_in_any_order_and_after_any_merge() 
     assert off(frequencies(merged), sampling.threshold(WEIGHTS, K)[1], SEEDS) <= SIGMAS
 
 
+def test_var_opt_takes_another_number_for_an_item_at_each_merge() -> None:
+    """Rows 0 and 1 of weight 1 are merged, and then into row 2 of weight 2: by one number row 1 would never stay."""
+    keys, weights = np.zeros((3, 3), dtype=np.uint64), np.array([1.0, 1.0, 2.0])
+    keys[:, 0] = np.arange(3)
+    counts = np.zeros(3)
+    for seed in range(SEEDS):
+        first, second, third = (sampling.VarOpt(1, seed=seed) for _ in range(3))
+        for row, state in enumerate((first, second, third)):
+            state.update(keys[row : row + 1], weights[row : row + 1])
+        first.merge(second)
+        third.merge(first)
+        counts[third.drawn()[0][0, 0]] += 1
+    assert off(counts, weights / 4, SEEDS) <= SIGMAS
+
+
 def test_rows_are_drawn_as_often_as_inclusion_says() -> None:
     counts = frequencies(lambda seed: sampling.draw(np.log(WEIGHTS), K, seed=seed))
     assert off(counts, sampling.inclusion(np.log(WEIGHTS), K), SEEDS) <= SIGMAS

@@ -195,6 +195,26 @@ def test_a_difference_of_probabilities_is_no_ratio() -> None:
     ).keep.all()
 
 
+def test_on_a_bound_a_rollout_and_a_token_are_kept() -> None:
+    """Numbers that are exact in binary: a mean fall of 1/4, and a probability that goes from a half to one."""
+    one, down, up = np.array([0, 1]), np.array([-1.0]), np.array([1.0])
+    for delta, kept in ((0.25, True), (float(np.nextafter(0.25, 0.0)), False)):
+        found = filter.low_ratio_negatives(np.array([-1.25]), np.array([-1.0]), one, down, delta=delta)
+        assert found.keep.tolist() == [kept]
+    half, whole = np.array([math.log(0.5)]), np.array([0.0])
+    for bound, kept in ((0.5, True), (float(np.nextafter(0.5, 0.0)), False)):
+        rises = filter.probability_difference(whole, half, one, up, low=0.0, high=bound)
+        falls = filter.probability_difference(half, whole, one, down, low=bound, high=0.0)
+        assert rises.keep.tolist() == falls.keep.tolist() == [kept]
+
+
+def test_a_density_above_one_may_move_by_more_than_its_logarithm() -> None:
+    found = filter.probability_difference(
+        np.array([0.3]), np.array([0.0]), np.array([0, 1]), np.array([1.0]), low=0.0, high=0.32
+    )
+    assert names(found) == ["above_high"]
+
+
 def test_masks_of_many_rows_are_the_same_in_blocks() -> None:
     """Rows enough for several blocks and threads, tokens that cross them."""
     rng = np.random.default_rng(5)

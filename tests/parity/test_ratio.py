@@ -321,6 +321,7 @@ def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
         np.testing.assert_allclose(got.coefficient, wanted["coefficient"], rtol=1e-10, atol=1e-20)
 
 
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("log_ratio", "advantage", "at"),
     [
@@ -330,11 +331,14 @@ def test_a_batch_over_many_blocks_has_the_sums_of_its_twin() -> None:
         (1.5, -1.0, lambda r: TwoSided(0.2, 0.2, r)),
     ],
 )
-def test_on_a_bound_the_gradient_flows_and_past_it_none_does(log_ratio: float, advantage: float, at: Any) -> None:
+def test_on_a_bound_the_gradient_flows_and_past_it_none_does(
+    log_ratio: float, advantage: float, at: Any, level: str
+) -> None:
     def once(clip: Any) -> Any:
-        column = np.array([log_ratio])
-        how: Any = {"clip": clip, "aggregate": TokenMean()}
-        return policy_loss(column, np.zeros(1), np.array([advantage]), np.array([0, 1]), **how)
+        column, one = np.array([log_ratio]), np.array([0, 1])
+        turns = one if level == "turn" else None
+        how: Any = {"clip": clip, "aggregate": TokenMean(), "level": level, "turn_offsets": turns}
+        return policy_loss(column, np.zeros(1), np.array([advantage]), one, **how)
 
     edge = once(NoClip()).ratio_max
     assert once(at(edge)).coefficient[0] == -advantage * edge

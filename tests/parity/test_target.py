@@ -97,6 +97,21 @@ def test_a_state_does_not_know_its_order_or_its_parts(values: list[float], rando
     assert pickle.loads(pickle.dumps(whole)) == whole
 
 
+def test_a_state_holds_every_part_that_threads_have_summed() -> None:
+    """60,000 values are summed in as many parts as there are threads; their sizes differ, so that each part tells."""
+    values = np.linspace(-5.0, 5.0, 60_001)
+    state = target.LogSumExp()
+    state.update(values)
+    assert math.isclose(state.value, target.log_sum_exp(values), rel_tol=LOG)
+
+
+def test_the_ess_counts_each_block_by_its_distance_from_the_top_twice() -> None:
+    """Blocks are of 4096 values: the tops of these two differ, so that their squares shrink by twice the distance."""
+    logs = np.repeat([0.0, -3.0], 4096)
+    weights = np.exp(logs)
+    assert math.isclose(target.ess(logs), weights.sum() ** 2 / (weights**2).sum(), rel_tol=LOG)
+
+
 def test_a_state_may_be_merged_with_itself() -> None:
     state = target.LogSumExp()
     state.update(np.zeros(3))
@@ -193,6 +208,27 @@ def test_the_target_for_a_divergence_does_not_depend_on_order(data: Any, wanted:
     assert forward.inverse_temperature == backward.inverse_temperature
     assert forward.reached_kl == backward.reached_kl
     np.testing.assert_array_equal(forward.log_weights, backward.log_weights[::-1])
+
+
+@pytest.mark.parametrize("wanted", [0.9, 0.5, 0.2])
+def test_the_inverse_temperature_is_the_smallest_of_its_grid(wanted: float) -> None:
+    """Doubles whose last twelve bits are zero: at the one found the share is reached, at the one before it is not."""
+    scores = np.random.default_rng(8).normal(0, 1, 500)
+    found = target.boltzmann(scores, ess=wanted)
+    bits = int(np.float64(found.inverse_temperature).view(np.uint64))
+    assert bits % 4096 == 0
+    before = target.boltzmann(scores, inverse_temperature=float(np.uint64(bits - 4096).view(np.float64)))
+    assert found.reached_share <= wanted < before.reached_share
+
+
+def test_the_divergence_over_scopes_is_of_the_row_drawn_from_any_of_them() -> None:
+    """Scopes of 1, 3 and 8 rows, each drawn from once in three: at b = 0 that is uneven already."""
+    ids = np.repeat([0, 1, 2], [1, 3, 8]).astype(np.int64)
+    scores = np.random.default_rng(9).normal(0, 1, 12)
+    for b in (0.0, 1.5):
+        fit = target.boltzmann(scores, ids, inverse_temperature=b)
+        p = np.exp(fit.log_weights) / 3
+        assert math.isclose(fit.reached_kl, math.log(12) + (p * np.log(p)).sum(), rel_tol=GOLDEN)
 
 
 def test_a_divergence_of_nothing_is_uniform() -> None:
