@@ -81,6 +81,7 @@ impl Laid {
         }
     }
 
+    #[allow(clippy::cast_possible_wrap, reason = "a column has fewer than 2^32 rows")]
     fn place(&mut self) {
         let mut end = 0;
         for (at, &group) in self.order.iter().enumerate() {

@@ -39,15 +39,15 @@ impl Room {
         let places = self.fill(rewards, size);
         let spreads = Spreads::of(places);
         let mut abouts = [0.0; WIDTH];
-        for lane in 0..WIDTH {
-            abouts[lane] = formula.about(&spreads.lane(lane));
+        for (lane, about) in abouts.iter_mut().enumerate() {
+            *about = formula.about(&spreads.lane(lane));
         }
         let terms = if F::TERMS { terms(places, &abouts, formula) } else { Sums::ZERO };
         let mut lines = Lines::ZERO;
         let mut fitting = 0;
-        for lane in 0..WIDTH {
+        for (lane, &about) in abouts.iter().enumerate() {
             let spread = spreads.lane(lane);
-            let line = formula.line(&spread, abouts[lane], terms.lane(lane).value());
+            let line = formula.line(&spread, about, terms.lane(lane).value());
             lines.set(lane, line);
             fitting += u64::from(line.fits(&spread));
         }
@@ -89,8 +89,8 @@ impl Spreads {
 
     #[inline(always)]
     fn push(&mut self, rewards: &Lane) {
-        for lane in 0..WIDTH {
-            let (reward, min, max) = (rewards[lane], self.min[lane], self.max[lane]);
+        for (lane, &reward) in rewards.iter().enumerate() {
+            let (min, max) = (self.min[lane], self.max[lane]);
             // A comparison with a NaN is false.
             self.counts[lane] += if reward.is_nan() { 0.0 } else { 1.0 };
             self.min[lane] = if reward < min { reward } else { min };
@@ -156,10 +156,10 @@ impl Lines {
     const ZERO: Self = Self { baselines: [0.0; WIDTH], factors: [0.0; WIDTH], divisors: [0.0; WIDTH] };
 
     #[inline(always)]
-    fn set(&mut self, lane: usize, line: Line) {
-        self.baselines[lane] = line.baseline;
-        self.factors[lane] = line.factor;
-        self.divisors[lane] = line.divisor;
+    fn set(&mut self, at: usize, line: Line) {
+        self.baselines[at] = line.baseline;
+        self.factors[at] = line.factor;
+        self.divisors[at] = line.divisor;
     }
 
     #[inline(always)]

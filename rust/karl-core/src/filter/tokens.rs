@@ -137,10 +137,10 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
             let (new, old) = (&tokens.logp[part.clone()], &tokens.logp_old[part.clone()]);
             match advantages[row].widen() {
                 up if up > 0.0 => {
-                    wide(Far { to: new, from: old, bound: high, reason: Reason::AboveHigh, reasons })
+                    wide(Far { to: new, from: old, bound: high, reason: Reason::AboveHigh, reasons });
                 }
                 down if down < 0.0 => {
-                    wide(Far { to: old, from: new, bound: low, reason: Reason::BelowLow, reasons })
+                    wide(Far { to: old, from: new, bound: low, reason: Reason::BelowLow, reasons });
                 }
                 missing if missing.is_nan() => reasons.fill(Reason::MissingAdvantage),
                 _ => (),
