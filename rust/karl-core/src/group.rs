@@ -65,6 +65,32 @@ impl<'a> Groups<'a> {
         Groups::from_codes(codes, count)
     }
 
+    /// As [`from_ids`](Self::from_ids), with groups in no order that can be relied on: ids that are dense are codes as they
+    /// are, and an id that no row has is an empty group.
+    ///
+    /// ```
+    /// use karl_core::group::Groups;
+    /// let groups = Groups::from_ids_in_any_order(&[2, 0, 2, -1])?;
+    /// assert_eq!((groups.len(), groups.code(0), groups.code(1), groups.code(3)), (3, Some(2), Some(0), None));
+    /// # Ok::<(), karl_core::Error>(())
+    /// ```
+    ///
+    /// Cost: two passes where the ids are dense, else as [`from_ids`](Self::from_ids).
+    ///
+    /// # Errors
+    /// [`Error::Length`] for more rows than a `u32` can count.
+    pub fn from_ids_in_any_order(ids: &[i64]) -> Result<Groups<'static>> {
+        check_rows(ids.len())?;
+        let count =
+            ids.iter().copied().max().and_then(|most| usize::try_from(most).ok()).map_or(0, |most| most + 1);
+        if count > ids.len().saturating_mul(2).min(Self::NONE as usize) {
+            return Self::from_ids(ids);
+        }
+        let codes: Vec<u32> = ids.iter().map(|&id| u32::try_from(id).unwrap_or(Self::NONE)).collect();
+        let grouped = codes.iter().filter(|&&code| code != Self::NONE).count();
+        Ok(Groups { codes: Cow::Owned(codes), count, grouped })
+    }
+
     /// Groups whose rows stand side by side: row `i` of the offsets is group `i`, which may be empty.
     ///
     /// Cost: linear.

@@ -38,6 +38,7 @@
 pub mod advantage;
 mod blocks;
 pub mod curriculum;
+mod deal;
 pub mod diversity;
 pub mod error;
 pub mod exact;

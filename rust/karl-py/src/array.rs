@@ -134,16 +134,29 @@ fn misaligned(name: &str) -> PyErr {
 
 /// Group ids, one a row; a negative one says that the row has no group. An Arrow column may hold names instead.
 pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
+    numbered(name, object, Groups::from_ids)
+}
+
+/// The same for what does not depend on the order of groups, which costs less.
+pub(crate) fn groups_in_any_order(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
+    numbered(name, object, Groups::from_ids_in_any_order)
+}
+
+fn numbered(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+    number: fn(&[i64]) -> karl_core::error::Result<Groups<'static>>,
+) -> PyResult<Groups<'static>> {
     let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
         let (chunks, kind) = arrow::chunks(name, object)?;
         if is_text(&kind) {
             let category = category(name, &chunks, &kind)?;
             Groups::from_codes(category.codes().into_owned(), category.names().len())
         } else {
-            Groups::from_ids(&numbers::<i64>(name, &chunks, &kind)?)
+            number(&numbers::<i64>(name, &chunks, &kind)?)
         }
     } else {
-        Groups::from_ids(column::<i64>(name, object)?.as_slice()?)
+        number(column::<i64>(name, object)?.as_slice()?)
     };
     groups.map_err(|error| to_python(error.into()))
 }

@@ -8,7 +8,7 @@ use karl_core::{Groups, Offsets};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, flags, freedom, groups, reals, threads, with_reals};
+use crate::array::{column, flags, freedom, groups, groups_in_any_order, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{UsageError, to_python};
 
@@ -45,8 +45,26 @@ pub(crate) fn grouped(
     offsets: Option<&Bound<'_, PyAny>>,
     rows: usize,
 ) -> PyResult<Groups<'static>> {
+    by(groups, ids, offsets, rows)
+}
+
+/// The same for what does not depend on the order of groups, which costs less.
+fn grouped_in_any_order(
+    ids: Option<&Bound<'_, PyAny>>,
+    offsets: Option<&Bound<'_, PyAny>>,
+    rows: usize,
+) -> PyResult<Groups<'static>> {
+    by(groups_in_any_order, ids, offsets, rows)
+}
+
+fn by(
+    number: fn(&str, &Bound<'_, PyAny>) -> PyResult<Groups<'static>>,
+    ids: Option<&Bound<'_, PyAny>>,
+    offsets: Option<&Bound<'_, PyAny>>,
+    rows: usize,
+) -> PyResult<Groups<'static>> {
     match (ids, offsets) {
-        (Some(ids), None) => groups("groups", ids),
+        (Some(ids), None) => number("groups", ids),
         (None, Some(offsets)) => {
             let column = column::<i64>("offsets", offsets)?;
             let offsets = Offsets::new("offsets", column.as_slice()?, rows);
@@ -71,7 +89,7 @@ pub(crate) fn constant_groups<'py>(
     let outcomes = reals("outcomes", outcomes)?;
     let shaped = rewards.map(|rewards| reals("rewards", rewards)).transpose()?;
     let kept = with_reals!(&outcomes, |values| {
-        let groups = grouped(groups, offsets, values.len())?;
+        let groups = grouped_in_any_order(groups, offsets, values.len())?;
         match &shaped {
             None => compute(py, || filter::groups::constant::<_, f64>(values, None, &groups, threads())),
             Some(shaped) => with_reals!(shaped, |shaped| compute(py, || {
@@ -93,7 +111,7 @@ pub(crate) fn mixed_groups<'py>(
 ) -> PyResult<Filtered<'py>> {
     let right = flags("right", right)?;
     let values = right.as_slice()?;
-    let groups = grouped(groups, offsets, values.len())?;
+    let groups = grouped_in_any_order(groups, offsets, values.len())?;
     let kept = compute(py, || filter::groups::mixed(values, &groups, threads()))?;
     Ok(Filtered::new(py, kept))
 }
@@ -111,7 +129,7 @@ pub(crate) fn starved<'py>(
 ) -> PyResult<(usize, usize, usize)> {
     let (keep, rewards) = (flags("keep", keep)?, reals("rewards", rewards)?);
     let mask = keep.as_slice()?;
-    let groups = grouped(groups, offsets, mask.len())?;
+    let groups = grouped_in_any_order(groups, offsets, mask.len())?;
     let found = with_reals!(&rewards, |values| {
         compute(py, || filter::groups::starved(mask, values, &groups, min_group, threads()))
     })?;

@@ -25,7 +25,7 @@ pub fn centre<'a, R: Real>(rewards: &[R], groups: impl Into<Layout<'a>>, threads
 pub(super) struct Centre;
 
 impl Formula for Centre {
-    #[inline]
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() { Line::zero(group) } else { Line::less(mean) }
     }

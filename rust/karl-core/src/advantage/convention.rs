@@ -133,10 +133,12 @@ impl Convention {
 impl Formula for Convention {
     const TERMS: bool = true;
 
+    #[inline(always)]
     fn term(&self, reward: f64, mean: f64) -> f64 {
         square(reward, mean)
     }
 
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
         let deviation = |ddof| group.deviation(squares, ddof) + self.eps;
         match self.singleton {

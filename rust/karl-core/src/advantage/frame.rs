@@ -34,26 +34,26 @@ impl Spread {
     }
 
     /// Whether all are equal; true for one and for none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_constant(&self) -> bool {
-        self.min >= self.max || self.count == 0
+        (self.min >= self.max) | (self.count == 0)
     }
 
     /// Their mean. A group of 1e308s overflows to infinity, which [`checked`] then reports.
-    #[inline]
+    #[inline(always)]
     pub(super) fn mean(&self) -> f64 {
         self.total.value() / f64::from(self.count)
     }
 
     /// How many, as a float.
-    #[inline]
+    #[inline(always)]
     pub(super) fn size(&self) -> f64 {
         f64::from(self.count)
     }
 
     /// The square root of `squares / (count - ddof)`; NaN where there is none, or where it overflows: that would divide
     /// every advantage down to a false 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deviation(&self, squares: f64, ddof: u8) -> f64 {
         let freedom = self.size() - f64::from(ddof);
         let variance = if freedom > 0.0 { squares / freedom } else { f64::NAN };
@@ -71,40 +71,42 @@ pub(super) struct Line {
 
 impl Line {
     /// The line of a group whose rewards are all equal: exactly 0.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn zero(group: &Spread) -> Self {
         Self::less(group.min)
     }
 
     /// The reward less a baseline.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn less(baseline: f64) -> Self {
         Self { baseline, factor: 1.0, divisor: 1.0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn at(self, reward: f64) -> f64 {
         self.factor * (reward - self.baseline) / self.divisor
     }
 
     /// Whether every member has a finite advantage: so have those between, where the two ends have.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fits(self, group: &Spread) -> bool {
-        group.count == 0 || (self.at(group.min).is_finite() && self.at(group.max).is_finite())
+        (group.count == 0) | (self.at(group.min).is_finite() & self.at(group.max).is_finite())
     }
 }
 
-/// What tells one group score from another.
+/// What tells one group score from another. Each function is marked `#[inline(always)]`, for it is called a lane at a time.
 pub(super) trait Formula: Sync {
     /// Whether [`term`](Self::term) is summed over the group before the line is asked for.
     const TERMS: bool = false;
 
     /// What terms are taken about.
+    #[inline(always)]
     fn about(&self, group: &Spread) -> f64 {
         group.mean()
     }
 
     /// What a member adds to the second sum.
+    #[inline(always)]
     fn term(&self, _reward: f64, _about: f64) -> f64 {
         0.0
     }
@@ -114,7 +116,7 @@ pub(super) trait Formula: Sync {
 }
 
 /// The square of the distance from the mean, which is the second sum of all formulas with a deviation.
-#[inline]
+#[inline(always)]
 pub(super) fn square(reward: f64, about: f64) -> f64 {
     (reward - about) * (reward - about)
 }

@@ -1,8 +1,9 @@
-//! Eight groups of one size side by side, a lane a group: the same additions in the same order as one group at a time,
-//! eight at once.
+//! Groups of one size side by side, a lane a group: the same additions in the same order as one group at a time, many at
+//! once.
 //!
-//! The loops run over arrays of eight without a branch, which the compiler makes vector instructions of. Nothing is added
-//! across lanes, so their width changes no bit.
+//! Every loop runs over the lanes of one place, without a branch, which the compiler makes vector instructions of. Nothing
+//! is added across lanes, so their width changes no bit. There are more lanes than a register holds: a loop of eight is
+//! unrolled before it is seen to be a vector, and then is none.
 
 use std::ops::RangeInclusive;
 
@@ -11,104 +12,172 @@ use crate::numeric::Compensated;
 use crate::real::Real;
 
 /// Groups side by side.
-pub(super) const WIDTH: usize = 8;
+pub(super) const WIDTH: usize = 32;
 
-/// Sizes of groups that are worth it: eight larger groups do not stay in the first-level cache between two passes.
+/// Sizes of groups that are worth it: more of larger groups do not stay in the first-level cache between two passes.
 pub(super) const SIZES: RangeInclusive<usize> = 2..=LARGEST;
 const LARGEST: usize = 64;
 
 type Lane = [f64; WIDTH];
 
-/// Eight groups of `size` rewards, end to end; whether all advantages are finite.
-pub(super) fn score<R: Real, F: Formula>(
-    rewards: &[R],
-    advantages: &mut [f64],
-    size: usize,
-    formula: &F,
-) -> bool {
-    let mut room = [[0.0; WIDTH]; LARGEST];
-    let places = &mut room[..size];
-    for (lane, rewards) in rewards.chunks_exact(size).enumerate().take(WIDTH) {
-        for (place, reward) in places.iter_mut().zip(rewards) {
-            place[lane] = reward.widen();
+/// Rewards laid side by side: each place of all groups together.
+pub(super) struct Room([Lane; LARGEST]);
+
+impl Room {
+    /// Room for one batch after another.
+    pub(super) const EMPTY: Self = Self([[0.0; WIDTH]; LARGEST]);
+
+    /// [`WIDTH`] groups of `size` rewards, end to end; whether all advantages are finite.
+    #[inline(always)]
+    pub(super) fn score<R: Real, F: Formula>(
+        &mut self,
+        rewards: &[R],
+        advantages: &mut [f64],
+        size: usize,
+        formula: &F,
+    ) -> bool {
+        let places = self.fill(rewards, size);
+        let spreads = Spreads::of(places);
+        let mut abouts = [0.0; WIDTH];
+        for (lane, about) in abouts.iter_mut().enumerate() {
+            *about = formula.about(&spreads.lane(lane));
         }
-    }
-    let spreads = spreads(places);
-    let abouts: Lane = std::array::from_fn(|lane| formula.about(&spreads[lane]));
-    let terms = if F::TERMS { terms(places, &abouts, formula) } else { [0.0; WIDTH] };
-    let lines: [Line; WIDTH] =
-        std::array::from_fn(|lane| formula.line(&spreads[lane], abouts[lane], terms[lane]));
-    for (lane, advantages) in advantages.chunks_exact_mut(size).enumerate().take(WIDTH) {
-        let line = lines[lane];
-        for (advantage, reward) in advantages.iter_mut().zip(&rewards[lane * size..]) {
-            *advantage = line.at(reward.widen());
+        let terms = if F::TERMS { terms(places, &abouts, formula) } else { Sums::ZERO };
+        let mut lines = Lines::ZERO;
+        let mut fitting = 0;
+        for (lane, &about) in abouts.iter().enumerate() {
+            let spread = spreads.lane(lane);
+            let line = formula.line(&spread, about, terms.lane(lane).value());
+            lines.set(lane, line);
+            fitting += u64::from(line.fits(&spread));
         }
+        lines.apply(rewards, advantages, size);
+        fitting == WIDTH as u64
     }
-    spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
+
+    #[inline(always)]
+    fn fill<R: Real>(&mut self, rewards: &[R], size: usize) -> &[Lane] {
+        let places = &mut self.0[..size];
+        for (at, place) in places.iter_mut().enumerate() {
+            for lane in 0..WIDTH {
+                place[lane] = rewards[lane * size + at].widen();
+            }
+        }
+        places
+    }
 }
 
-/// What is known of each group from its rewards, a place in all eight after the other.
-#[inline]
-fn spreads(places: &[Lane]) -> [Spread; WIDTH] {
-    let (mut counts, mut min, mut max) = ([0.0; WIDTH], [f64::INFINITY; WIDTH], [f64::NEG_INFINITY; WIDTH]);
-    let mut sums = Sums::default();
-    for rewards in places {
-        for lane in 0..WIDTH {
-            let reward = rewards[lane];
+/// What is known of each group.
+struct Spreads {
+    counts: Lane,
+    min: Lane,
+    max: Lane,
+    sums: Sums,
+}
+
+impl Spreads {
+    #[inline(always)]
+    fn of(places: &[Lane]) -> Self {
+        let (min, max) = ([f64::INFINITY; WIDTH], [f64::NEG_INFINITY; WIDTH]);
+        let mut spreads = Self { counts: [0.0; WIDTH], min, max, sums: Sums::ZERO };
+        for rewards in places {
+            spreads.push(rewards);
+            spreads.sums.add(|lane| rewards[lane]);
+        }
+        spreads
+    }
+
+    #[inline(always)]
+    fn push(&mut self, rewards: &Lane) {
+        for (lane, &reward) in rewards.iter().enumerate() {
+            let (min, max) = (self.min[lane], self.max[lane]);
             // A comparison with a NaN is false.
-            counts[lane] += if reward.is_nan() { 0.0 } else { 1.0 };
-            min[lane] = if reward < min[lane] { reward } else { min[lane] };
-            max[lane] = if reward > max[lane] { reward } else { max[lane] };
+            self.counts[lane] += if reward.is_nan() { 0.0 } else { 1.0 };
+            self.min[lane] = if reward < min { reward } else { min };
+            self.max[lane] = if reward > max { reward } else { max };
         }
-        sums.add(rewards);
     }
-    std::array::from_fn(|lane| Spread {
-        count: counted(counts[lane]),
-        min: min[lane],
-        max: max[lane],
-        total: sums.lane(lane),
-    })
+
+    #[inline(always)]
+    fn lane(&self, lane: usize) -> Spread {
+        let count = counted(self.counts[lane]);
+        Spread { count, min: self.min[lane], max: self.max[lane], total: self.sums.lane(lane) }
+    }
 }
 
-#[inline]
-fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> Lane {
-    let mut sums = Sums::default();
+#[inline(always)]
+fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> Sums {
+    let mut sums = Sums::ZERO;
     for rewards in places {
         // The term of a NaN is NaN, which adds nothing.
-        sums.add(&std::array::from_fn(|lane| formula.term(rewards[lane], abouts[lane])));
+        sums.add(|lane| formula.term(rewards[lane], abouts[lane]));
     }
-    std::array::from_fn(|lane| sums.lane(lane).value())
+    sums
 }
 
-/// Eight compensated sums.
-#[derive(Default)]
+/// A compensated sum a lane.
 struct Sums {
     total: Lane,
     lost: Lane,
 }
 
 impl Sums {
+    const ZERO: Self = Self { total: [0.0; WIDTH], lost: [0.0; WIDTH] };
+
     /// Adds a term to each, as [`Compensated::add`] does; a NaN adds nothing.
-    #[inline]
-    fn add(&mut self, terms: &Lane) {
-        for ((total, lost), &term) in self.total.iter_mut().zip(&mut self.lost).zip(terms) {
-            let next = *total + term;
-            let large = if total.abs() >= term.abs() { *total } else { term };
-            let small = if total.abs() >= term.abs() { term } else { *total };
-            *lost += if term.is_nan() { 0.0 } else { (large - next) + small };
-            *total = if term.is_nan() { *total } else { next };
+    #[inline(always)]
+    fn add(&mut self, term: impl Fn(usize) -> f64) {
+        for lane in 0..WIDTH {
+            let (total, term) = (self.total[lane], term(lane));
+            // Adding 0 leaves both parts as they are.
+            let term = if term.is_nan() { 0.0 } else { term };
+            let next = total + term;
+            let larger = total.abs() >= term.abs();
+            let (large, small) = if larger { (total, term) } else { (term, total) };
+            self.lost[lane] += (large - next) + small;
+            self.total[lane] = next;
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn lane(&self, lane: usize) -> Compensated {
         Compensated::of(self.total[lane], self.lost[lane])
     }
 }
 
-/// A count of at most [`SIZES`] that was added up as a float.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
-#[inline]
+/// A line a lane.
+struct Lines {
+    baselines: Lane,
+    factors: Lane,
+    divisors: Lane,
+}
+
+impl Lines {
+    const ZERO: Self = Self { baselines: [0.0; WIDTH], factors: [0.0; WIDTH], divisors: [0.0; WIDTH] };
+
+    #[inline(always)]
+    fn set(&mut self, at: usize, line: Line) {
+        self.baselines[at] = line.baseline;
+        self.factors[at] = line.factor;
+        self.divisors[at] = line.divisor;
+    }
+
+    #[inline(always)]
+    fn apply<R: Real>(&self, rewards: &[R], advantages: &mut [f64], size: usize) {
+        let groups = advantages.chunks_exact_mut(size).zip(rewards.chunks_exact(size));
+        for (lane, (advantages, rewards)) in groups.enumerate().take(WIDTH) {
+            let (baseline, factor, divisor) = (self.baselines[lane], self.factors[lane], self.divisors[lane]);
+            let line = Line { baseline, factor, divisor };
+            for (advantage, reward) in advantages.iter_mut().zip(rewards) {
+                *advantage = line.at(reward.widen());
+            }
+        }
+    }
+}
+
+/// A count of at most [`SIZES`] that was added up as a float: it is put into the bits of 2^52.
+#[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
+#[inline(always)]
 fn counted(count: f64) -> u32 {
-    count as u32
+    (count + (1_u64 << 52) as f64).to_bits() as u32
 }

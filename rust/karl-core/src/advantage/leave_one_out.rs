@@ -31,7 +31,7 @@ pub fn leave_one_out<'a, R: Real>(
 pub(super) struct LeaveOneOut;
 
 impl Formula for LeaveOneOut {
-    #[inline]
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);

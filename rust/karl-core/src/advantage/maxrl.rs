@@ -35,6 +35,7 @@ struct MaxRl {
 }
 
 impl Formula for MaxRl {
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() {
             Line::zero(group)

@@ -45,6 +45,7 @@ mod empg;
 mod frame;
 mod gdpo;
 mod gigpo;
+mod laid;
 mod lanes;
 mod layout;
 mod leave_one_out;

@@ -38,14 +38,17 @@ struct Partition {
 impl Formula for Partition {
     const TERMS: bool = true;
 
+    #[inline(always)]
     fn about(&self, group: &Spread) -> f64 {
         group.max
     }
 
+    #[inline(always)]
     fn term(&self, reward: f64, max: f64) -> f64 {
         libm::exp(self.inverse_temperature * (reward - max))
     }
 
+    #[inline(always)]
     fn line(&self, group: &Spread, max: f64, sum: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);

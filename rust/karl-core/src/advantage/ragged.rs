@@ -1,16 +1,17 @@
 //! Groups end to end: no codes and no table, each group is read where it lies.
 //!
-//! Eight neighbouring groups of one size are folded side by side, a lane a group. Every group's sums fold its own rows in
+//! Neighbouring groups of one size are folded side by side, a lane a group. Every group's sums fold its own rows in
 //! row order whether it has a lane or not, so both give the same bits.
 
 use std::ops::Range;
 
 use super::frame::{Formula, Line, Spread};
-use super::lanes;
+use super::lanes::{Room, SIZES, WIDTH};
 use crate::blocks::{ALONE, each};
 use crate::numeric::Compensated;
 use crate::ragged::Offsets;
 use crate::real::Real;
+use crate::simd::{Kernel, wide};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Cuts rows and the column they fill into one piece a thread, at borders of rows.
@@ -41,42 +42,44 @@ pub(super) fn score<R: Real, F: Formula>(
 ) -> (Vec<f64>, bool) {
     let mut advantages = vec![0.0; rewards.len()];
     let fine = AtomicBool::new(true);
-    each(cut(offsets, &mut advantages, threads), |(groups, piece)| {
-        if !part(&rewards[offsets.begin(groups.start)..], offsets, groups, piece, formula) {
+    each(cut(offsets, &mut advantages, threads), |(groups, advantages)| {
+        let rewards = &rewards[offsets.begin(groups.start)..offsets.begin(groups.end)];
+        if !wide(Run { rewards, offsets, groups, advantages, formula }) {
             fine.store(false, Ordering::Relaxed);
         }
     });
     (advantages, fine.into_inner())
 }
 
-/// The groups of one thread; `rewards` and `advantages` begin at the first of them.
-fn part<R: Real, F: Formula>(
-    rewards: &[R],
-    offsets: Offsets<'_>,
-    groups: Range<usize>,
-    advantages: &mut [f64],
-    formula: &F,
-) -> bool {
-    let (mut fine, mut group, mut at) = (true, groups.start, 0);
-    while group < groups.end {
-        let size = offsets.row(group).len();
-        let eight = lanes::WIDTH.min(groups.end - group);
-        if eight == lanes::WIDTH
-            && offsets.are_alike(group..group + eight, size)
-            && lanes::SIZES.contains(&size)
-        {
-            let rows = at..at + lanes::WIDTH * size;
-            fine &= lanes::score(&rewards[rows.clone()], &mut advantages[rows], size, formula);
-            group += eight;
-            at += eight * size;
-        } else {
-            let rows = at..at + size;
-            fine &= one(&rewards[rows.clone()], &mut advantages[rows], formula);
-            group += 1;
-            at += size;
+/// Groups that lie end to end; `rewards` and `advantages` are those of these groups.
+pub(super) struct Run<'a, R, F> {
+    pub(super) rewards: &'a [R],
+    pub(super) offsets: Offsets<'a>,
+    pub(super) groups: Range<usize>,
+    pub(super) advantages: &'a mut [f64],
+    pub(super) formula: &'a F,
+}
+
+impl<R: Real, F: Formula> Kernel for Run<'_, R, F> {
+    /// Whether all advantages are finite.
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Self { mut rewards, offsets, groups, mut advantages, formula } = self;
+        let (mut room, mut fine, mut group) = (Room::EMPTY, true, groups.start);
+        while group < groups.end {
+            let size = offsets.row(group).len();
+            let batch = group..group + WIDTH;
+            let alike = SIZES.contains(&size) && batch.end <= groups.end && offsets.are_alike(batch, size);
+            let count = if alike { WIDTH } else { 1 };
+            let (now, later) = rewards.split_at(count * size);
+            let (filled, empty) = advantages.split_at_mut(count * size);
+            fine &= if alike { room.score(now, filled, size, formula) } else { one(now, filled, formula) };
+            (rewards, advantages, group) = (later, empty, group + count);
         }
+        fine
     }
-    fine
 }
 
 /// One group.

@@ -64,10 +64,12 @@ struct Posterior {
 impl Formula for Posterior {
     const TERMS: bool = true;
 
+    #[inline(always)]
     fn term(&self, reward: f64, mean: f64) -> f64 {
         square(reward, mean)
     }
 
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
         if group.count == 0 {
             return Line::zero(group);

@@ -91,12 +91,12 @@ pub(super) struct ZScore {
 impl Formula for ZScore {
     const TERMS: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn term(&self, reward: f64, mean: f64) -> f64 {
         square(reward, mean)
     }
 
-    #[inline]
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);
@@ -110,6 +110,7 @@ struct Batch {
 }
 
 impl Formula for Batch {
+    #[inline(always)]
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() {
             return Line::zero(group);
@@ -124,6 +125,7 @@ struct Global {
 }
 
 impl Formula for Global {
+    #[inline(always)]
     fn line(&self, group: &Spread, _mean: f64, _terms: f64) -> Line {
         if self.whole.is_constant() {
             return Line::zero(group);

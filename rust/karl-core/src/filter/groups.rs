@@ -1,9 +1,8 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
-use std::cmp::Ordering;
-
 use super::{Reason, check_present};
 use crate::blocks::{self, ALONE, in_parts};
+use crate::deal::Deals;
 use crate::error::{Error, Result, check_length};
 use crate::group::Groups;
 use crate::real::Real;
@@ -23,7 +22,7 @@ impl Firsts {
     #[inline]
     fn push(&mut self, group: usize, value: f64) {
         let first = self.first[group];
-        self.differs[group] |= first.partial_cmp(&value).is_some_and(Ordering::is_ne);
+        self.differs[group] |= (first < value) | (first > value);
         self.first[group] = if first.is_nan() { value } else { first };
     }
 
@@ -35,12 +34,19 @@ impl Firsts {
     }
 }
 
-/// Whether the present values of each group differ. That does not depend on the order of rows, so that each thread has a
-/// table of its own and a part of the rows, as long as the tables together are no larger than the column.
+/// Groups of which one table is found in the second-level cache by any row.
+const NEAR: usize = 1 << 14;
+
+/// Whether the present values of each group differ, which does not depend on the order of rows.
 pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
+    let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
+    if groups.len() <= NEAR { near(values, groups, threads) } else { dealt(values, groups, threads) }
+}
+
+/// By a table a thread, each for a part of the rows, as long as the tables together are no larger than the column.
+fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let rows = values.len();
-    let threads = if rows < ALONE { 1 } else { threads.min(rows / groups.len().max(1)) };
-    let mut parts = in_parts(rows, threads, |rows| {
+    let mut parts = in_parts(rows, threads.min(rows / groups.len().max(1)), |rows| {
         let mut firsts = Firsts::new(groups.len());
         for row in rows {
             if let Some(group) = groups.code(row) {
@@ -54,6 +60,26 @@ pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) 
         whole.merge(part);
     }
     whole.differs
+}
+
+/// By ranges of groups.
+fn dealt<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
+    let mut deals = Deals::new(values, groups, threads);
+    let width = deals.width();
+    let mut differs = vec![false; groups.len()];
+    let mut ranges: Vec<_> = differs.chunks_mut(width).zip(deals.hands()).collect();
+    let share = ranges.len().div_ceil(threads).max(1);
+    blocks::each(ranges.chunks_mut(share), |ranges| {
+        for (differs, hands) in ranges {
+            let mut firsts = Firsts::new(differs.len());
+            for hand in hands {
+                let members = hand.groups.iter().zip(&*hand.values);
+                members.for_each(|(&group, &value)| firsts.push(usize::from(group), value));
+            }
+            differs.copy_from_slice(&firsts.differs);
+        }
+    });
+    differs
 }
 
 /// Drops groups whose outcomes are all equal (dynamic sampling), and says where shaped rewards hide that.

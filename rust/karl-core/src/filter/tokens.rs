@@ -6,8 +6,10 @@ use super::groups::each;
 use super::{Reason, check_present};
 use crate::blocks;
 use crate::error::{Error, Result, check_finite, check_length, check_not_negative};
+use crate::exp::exp;
 use crate::ragged::Offsets;
 use crate::real::Real;
+use crate::simd::{Kernel, wide};
 
 /// Terms that are added side by side, so that a sum is not one long chain of additions.
 const LANES: usize = 8;
@@ -44,8 +46,12 @@ impl<'a, L: Real, O: Real> Tokens<'a, L, O> {
         Ok(Self { logp, logp_old, offsets, mask })
     }
 
-    fn taken(&self, token: usize) -> bool {
-        self.mask.is_none_or(|mask| mask[token])
+    /// Keeps the tokens that the mask does not take.
+    fn keep_others(&self, tokens: Range<usize>, reasons: &mut [Reason]) {
+        if let Some(mask) = self.mask {
+            let others = reasons.iter_mut().zip(&mask[tokens]).filter(|&(_, &taken)| !taken);
+            others.for_each(|(reason, _)| *reason = Reason::Kept);
+        }
     }
 
     /// `mean_t(logp_old - logp)` over the tokens of a rollout; 0 where it has none.
@@ -110,7 +116,7 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
 ///
 /// A difference and not a ratio: a rare token may double without being far, by total variation. Tokens outside the mask
 /// are kept. A missing advantage drops all tokens of its rollout. Shapes: advantages `[B]`, result `[T]`. Cost: two
-/// `exp` for a token whose log has moved by more than the bound. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
+/// exponentials a token. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
 ///
 /// # Errors
 /// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage;
@@ -124,36 +130,46 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
     check_advantages(advantages, &tokens.offsets)?;
     check_not_negative("low", low)?;
     check_not_negative("high", high)?;
-    let judge = |advantage: f64, token: usize| {
-        if !tokens.taken(token) || advantage == 0.0 {
-            return Reason::Kept;
-        }
-        let (new, old) = (tokens.logp[token].widen(), tokens.logp_old[token].widen());
-        match advantage {
-            advantage if advantage > 0.0 && exceeds(new, old, high) => Reason::AboveHigh,
-            advantage if advantage < 0.0 && exceeds(old, new, low) => Reason::BelowLow,
-            advantage if advantage.is_nan() => Reason::MissingAdvantage,
-            _ => Reason::Kept,
-        }
-    };
     let mut reasons = vec![Reason::Kept; tokens.logp.len()];
     blocks::fill(&mut reasons, threads, |first, block| {
         for (row, part) in tokens.within(first..first + block.len()) {
-            let advantage = advantages[row].widen();
-            for token in part {
-                block[token - first] = judge(advantage, token);
+            let reasons = &mut block[part.start - first..part.end - first];
+            let (new, old) = (&tokens.logp[part.clone()], &tokens.logp_old[part.clone()]);
+            match advantages[row].widen() {
+                up if up > 0.0 => {
+                    wide(Far { to: new, from: old, bound: high, reason: Reason::AboveHigh, reasons });
+                }
+                down if down < 0.0 => {
+                    wide(Far { to: old, from: new, bound: low, reason: Reason::BelowLow, reasons });
+                }
+                missing if missing.is_nan() => reasons.fill(Reason::MissingAdvantage),
+                _ => (),
             }
+            tokens.keep_others(part.clone(), &mut block[part.start - first..part.end - first]);
         }
     });
     Ok(reasons)
 }
 
-/// Whether `exp(to) - exp(from) > bound`.
-///
-/// `exp` is only asked where nothing cheaper decides: for logs of probabilities the difference is at most `to - from`.
-fn exceeds(to: f64, from: f64, bound: f64) -> bool {
-    let gap = to - from;
-    gap > 0.0 && (gap > bound || to > 0.0) && libm::exp(to) - libm::exp(from) > bound
+/// Gives a reason to each token of which `exp(to) - exp(from) > bound`.
+struct Far<'a, T, F> {
+    to: &'a [T],
+    from: &'a [F],
+    bound: f64,
+    reason: Reason,
+    reasons: &'a mut [Reason],
+}
+
+impl<T: Real, F: Real> Kernel for Far<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for ((given, to), from) in self.reasons.iter_mut().zip(self.to).zip(self.from) {
+            let far = exp(to.widen()) - exp(from.widen()) > self.bound;
+            *given = if far { self.reason } else { Reason::Kept };
+        }
+    }
 }
 
 /// The sum of `old - new`, token t in lane t mod 8.
@@ -199,8 +215,8 @@ fn check_advantages<A: Real>(advantages: &[A], offsets: &Offsets<'_>) -> Result<
 }
 
 fn check_logp<R: Real>(what: &'static str, values: &[R], mask: Option<&[bool]>) -> Result<()> {
-    let wrong = |index: &usize| !values[*index].widen().is_finite() && mask.is_none_or(|mask| mask[*index]);
-    match (0..values.len()).find(wrong) {
+    let Some(mask) = mask else { return check_finite(what, values) };
+    match (0..values.len()).find(|&index| mask[index] && !values[index].widen().is_finite()) {
         Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@ use karl_core::advantage::Layout;
 use karl_core::{Groups, Offsets};
 use pyo3::prelude::*;
 
-use crate::array::{Column, column, groups};
+use crate::array::{Column, column, groups_in_any_order};
 use crate::error::{UsageError, to_python};
 
 /// The groups of rows: exactly one of the two was given.
@@ -19,7 +19,7 @@ impl<'py> Grouping<'py> {
         offsets: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         match (group_ids, offsets) {
-            (Some(ids), None) => groups("group_ids", ids).map(Self::Ids),
+            (Some(ids), None) => groups_in_any_order("group_ids", ids).map(Self::Ids),
             (None, Some(offsets)) => column("offsets", offsets).map(Self::Offsets),
             _ => Err(UsageError::new_err("give either group_ids or offsets")),
         }
