@@ -545,6 +545,7 @@ def kl_estimate(
     *,
     estimator: str,
     logp_old: Reals | None = None,
+    mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]: ...
 def kl_gradient(
     logp: Reals,
@@ -552,6 +553,7 @@ def kl_gradient(
     *,
     estimator: str,
     logp_old: Reals | None = None,
+    mask: NDArray[np.bool_] | None = None,
     through_ratio: bool = False,
 ) -> NDArray[Any]: ...
 def kl_in_reward(
@@ -561,6 +563,7 @@ def kl_in_reward(
     offsets: Integers,
     *,
     kl_coef: float,
+    mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]: ...
 def kl_categorical(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[np.float64]: ...
 def kl_categorical_gradient(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[Any]: ...

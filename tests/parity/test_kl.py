@@ -136,6 +136,26 @@ def test_the_exact_divergence_of_near_equals_is_never_negative(direction: Any) -
     np.testing.assert_allclose(found, 0.0, atol=1e-14)
 
 
+@pytest.mark.parametrize("apart", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+def test_a_small_divergence_keeps_its_digits(apart: float, direction: Any) -> None:
+    """To second order it is half the variance of the step: 0.5 sum p step^2 - 0.5 (sum p step)^2."""
+    logits = np.array([[0.5, -1.0, 2.0, 0.25]])
+    reference = logits + apart * np.array([[1.0, -2.0, 0.5, 3.0]])
+    step, p = (reference - logits)[0], naive.softmax(logits[0])
+    wanted = 0.5 * (p @ step**2 - (p @ step) ** 2)
+    found = kl.categorical(logits, reference, direction=direction)[0]
+    assert math.isclose(found, wanted, rel_tol=10 * apart + 1e-6)
+
+
+def test_a_divergence_of_tiny_probabilities_is_finite_and_right() -> None:
+    """A token at exp(-740) under the policy and near 1 under the reference, and one that underflows to 0."""
+    for low in (-740.0, -800.0):
+        logits, reference = np.array([[0.0, low]]), np.array([[-1.0, 0.0]])
+        wanted = math.log1p(math.exp(-1)) + 1  # -log q of the token that the policy has alone
+        assert math.isclose(kl.categorical(logits, reference)[0], wanted, rel_tol=1e-14)
+
+
 def test_excluded_tokens() -> None:
     logits, reference = np.array([[0.0, 0.0, -np.inf]]), np.array([[0.0, -np.inf, -np.inf]])
     assert kl.categorical(logits, reference)[0] == math.inf
@@ -155,7 +175,25 @@ def test_the_penalty_is_summed_over_each_rollout() -> None:
     np.testing.assert_allclose(found, [0.95, math.nan, 0.1], rtol=1e-15)
 
 
+@given(tokens(), NAMES, st.booleans(), st.integers(0, 1000))
+def test_a_masked_token_is_not_looked_at_and_has_zero(data: Any, name: str, through_ratio: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mask = rng.random(len(data[0])) < 0.5
+    odd = [np.where(mask, column, rng.choice([np.nan, np.inf, -np.inf, 900.0], len(mask))) for column in data]
+    calls = [(kl.estimate, {}), (kl.gradient, {"through_ratio": through_ratio})]
+    for call, more in calls:
+        found = call(odd[0], odd[1], estimator=name, logp_old=odd[2], mask=mask, **more)  # type: ignore[arg-type]
+        whole = call(data[0], data[1], estimator=name, logp_old=data[2], **more)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found, np.where(mask, whole, 0.0))
+    offsets = np.array([0, len(mask) // 2, len(mask)])
+    found = kl.in_reward(ONE.repeat(2), odd[0], odd[1], offsets, kl_coef=0.5, mask=mask)
+    packed = np.array([0, mask[: offsets[1]].sum(), mask.sum()])
+    wanted = kl.in_reward(ONE.repeat(2), data[0][mask], data[1][mask], packed, kl_coef=0.5)
+    np.testing.assert_array_equal(found, wanted)
+
+
 ONE, TWO = np.zeros(1), np.zeros(2)
+ROW, STARTS = np.zeros((1, 2)), np.array([0, 2])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +206,32 @@ ONE, TWO = np.zeros(1), np.zeros(2)
         (lambda: kl.estimate(TWO - math.inf, TWO, estimator="k1"), ArgumentError, "logp at index 0 is -inf"),
         (lambda: kl.estimate(TWO - 800, TWO, estimator="k3"), ArgumentError, "estimate at index 0 is inf"),
         (lambda: kl.in_reward(ONE, TWO, TWO, np.array([0, 1]), kl_coef=1.0), LayoutError, "offsets at index 1 is 1"),
+        (
+            lambda: kl.estimate(TWO, TWO, estimator="k1", mask=np.ones(1, bool)),
+            ArgumentError,
+            "mask has length 1, wanted 2",
+        ),
+        (
+            lambda: kl.estimate(TWO * np.nan, TWO, estimator="k1", mask=np.array([False, True])),
+            ArgumentError,
+            "logp at index 1 is NaN",
+        ),
+        (
+            lambda: kl.in_reward(ONE, TWO, TWO, STARTS, kl_coef=-0.5),
+            ArgumentError,
+            "^kl_coef is -0.5, wanted a finite number, 0 or more$",
+        ),
+        (lambda: kl.in_reward(ONE, TWO, TWO, STARTS, kl_coef=math.inf), ArgumentError, "^kl_coef is inf, wanted a fin"),
+        (
+            lambda: kl.in_reward(ONE + math.inf, TWO, TWO, STARTS, kl_coef=1.0),
+            ArgumentError,
+            "^rewards at index 0 is inf",
+        ),
+        (lambda: kl.categorical(ROW + math.inf, ROW), ArgumentError, "^logits at index 0 is inf"),
+        (lambda: kl.categorical(ROW, ROW * math.nan), ArgumentError, "^logits_ref at index 0 is NaN"),
+        (lambda: kl.categorical([[1.0]], ROW), DTypeError, "^logits is a list, wanted a NumPy array of float32 or f"),  # type: ignore[arg-type]
+        (lambda: kl.categorical(ROW, ((1.0,),)), DTypeError, "^logits_ref is a tuple, wanted"),  # type: ignore[arg-type]
+        (lambda: kl.categorical(np.zeros((2, 0)), np.zeros((2, 0))), LayoutError, "^logits has 0 columns, wanted one"),
         (lambda: kl.categorical(TWO, TWO), LayoutError, "logits has 1 dimensions, wanted 2"),
         (lambda: kl.categorical(np.zeros((2, 3)).T, np.zeros((3, 2))), LayoutError, "logits is not contiguous"),
         (lambda: kl.categorical(np.zeros((2, 3)), np.zeros((3, 2))), LayoutError, r"logits_ref has shape \(3, 2\)"),

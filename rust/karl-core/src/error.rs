@@ -185,6 +185,9 @@ impl fmt::Display for Error {
             Self::Above { what, value, low } => {
                 write!(f, "{what} is {value}, wanted a number above {low}")
             }
+            Self::Range { what, value, low, high: f64::MAX } => {
+                write!(f, "{what} is {value}, wanted a finite number, {low} or more")
+            }
             Self::Range { what, value, low, high } => {
                 write!(f, "{what} is {value}, wanted a number in [{low}, {high}]")
             }
@@ -236,6 +239,20 @@ pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
 /// Refuses everything but finite numbers.
 pub(crate) fn check_finite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, f64::is_finite)
+}
+
+/// The same over the places that a mask keeps: all without one. What stands at the others is not looked at.
+pub(crate) fn check_finite_where<T: Real>(
+    what: &'static str,
+    values: &[T],
+    mask: Option<&[bool]>,
+) -> Result<()> {
+    let Some(mask) = mask else { return check_finite(what, values) };
+    let odd = |(value, &keep): (&T, &bool)| keep & !value.widen().is_finite();
+    match values.iter().zip(mask).position(odd) {
+        Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
+        None => Ok(()),
+    }
 }
 
 fn check_each<T: Real>(what: &'static str, values: &[T], fine: impl Fn(f64) -> bool) -> Result<()> {

@@ -64,7 +64,7 @@ fn values_and_weights_do_not_depend_on_threads() {
 #[test]
 fn divergences_do_not_depend_on_threads() {
     let (logp, logp_ref) = (numbers(1), numbers(2));
-    let tokens = Tokens { logp: &logp, logp_ref: &logp_ref, logp_old: Some(&logp_ref) };
+    let tokens = Tokens { logp: &logp, logp_ref: &logp_ref, logp_old: Some(&logp_ref), mask: None };
     one_result(|threads| kl::estimate(tokens, Estimator::K3, threads).unwrap());
     one_result(|threads| kl::gradient(tokens, Estimator::K3, Through::Ratio, threads).unwrap());
     let (p, q) = (&logp[..50_000], &logp_ref[..50_000]);

@@ -100,8 +100,12 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
     refused(format!("has dtype {}", array.dtype()))
 }
 
-/// A contiguous one-dimensional `NumPy` array of bool.
+/// A contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
 pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
+    if object.cast::<PyUntypedArray>().is_err() {
+        let kind = object.get_type().name()?;
+        return Err(DTypeError::new_err(format!("{name} is a {kind}, wanted a NumPy array of bool")));
+    }
     check::<bool>(name, object, 1)?;
     object.extract()
 }

@@ -1,31 +1,39 @@
 //! Bindings of `karl_core::kl`.
 
-#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
-
 use karl_core::kl::{self, Direction, Estimator, Through, Tokens};
 use karl_core::{Offsets, Real};
-use numpy::{Element, IntoPyArray, PyArray1};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{Column, Reals, column, reals, threads, with_reals};
+use crate::array::{Column, Reals, column, flags, reals, threads, with_reals};
 use crate::arrow::columns::Cell;
 use crate::enter::compute;
 use crate::error::ArgumentError;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// The log-probabilities of one call, all of the type of the first.
+/// What stands beside the log-probabilities under the policy, as it came.
+#[derive(Clone, Copy)]
+struct Beside<'a, 'py> {
+    logp_ref: &'a Any<'py>,
+    logp_old: Option<&'a Any<'py>>,
+    mask: Option<&'a Any<'py>>,
+}
+
+/// The log-probabilities of one call, all of the type of the first, and which of them count.
 struct Given<'py, T: Element + Cell> {
     logp: Column<'py, T>,
     logp_ref: Column<'py, T>,
     logp_old: Option<Column<'py, T>>,
+    mask: Option<PyReadonlyArray1<'py, bool>>,
 }
 
 impl<'py, T: Element + Cell + Real> Given<'py, T> {
-    fn new(logp: Column<'py, T>, logp_ref: &Any<'py>, logp_old: Option<&Any<'py>>) -> PyResult<Self> {
-        let logp_ref = column("logp_ref", logp_ref)?;
-        let logp_old = logp_old.map(|old| column("logp_old", old)).transpose()?;
-        Ok(Self { logp, logp_ref, logp_old })
+    fn new(logp: Column<'py, T>, beside: Beside<'_, 'py>) -> PyResult<Self> {
+        let logp_ref = column("logp_ref", beside.logp_ref)?;
+        let logp_old = beside.logp_old.map(|old| column("logp_old", old)).transpose()?;
+        let mask = beside.mask.map(|mask| flags("mask", mask)).transpose()?;
+        Ok(Self { logp, logp_ref, logp_old, mask })
     }
 
     fn tokens(&self) -> PyResult<Tokens<'_, T>> {
@@ -33,6 +41,7 @@ impl<'py, T: Element + Cell + Real> Given<'py, T> {
             logp: self.logp.as_slice()?,
             logp_ref: self.logp_ref.as_slice()?,
             logp_old: self.logp_old.as_ref().map(Column::as_slice).transpose()?,
+            mask: self.mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
         })
     }
 
@@ -48,115 +57,46 @@ impl<'py, T: Element + Cell + Real> Given<'py, T> {
 }
 
 /// The estimated divergence of each token from the reference, in nats.
-///
-/// ```text
-/// d = logp - logp_ref
-/// k1 = d        k2 = d^2 / 2        k3 = exp(-d) + d - 1
-/// ```
-///
-/// k1 and k3 have the reverse KL(policy, reference) as their mean over tokens of the policy, k2 does not quite; k1 is of
-/// either sign, and the others are never negative. Where another policy drew the tokens, each is multiplied by
-/// `exp(logp - logp_old)`. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped.
-/// What each is worth as a loss is told by `gradient`.
-///
-/// Args:
-///     logp: under the policy, float32 or float64, finite. A NumPy array or an Arrow column. [T]
-///     logp_ref: under the reference, of the same type. [T]
-///     estimator: ``"k1"``, ``"k2"`` or ``"k3"``.
-///     logp_old: under the policy that drew the tokens, where it is another. [T]
-///
-/// Returns:
-///     of the type of `logp`. [T]
-///
-/// Raises:
-///     ArgumentError: a number that is not finite, an estimate beyond its type, arrays that differ in tokens, or another
-///         estimator.
-///     DTypeError, LayoutError: an array that would have to be cast or copied.
-///
-/// Reference: Schulman, Approximating KL divergence (2020).
 #[pyfunction]
-#[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None))]
+#[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None, mask=None))]
 pub(crate) fn kl_estimate<'py>(
     py: Python<'py>,
     logp: &Any<'py>,
     logp_ref: &Any<'py>,
     estimator: &str,
     logp_old: Option<&Any<'py>>,
+    mask: Option<&Any<'py>>,
 ) -> PyResult<Any<'py>> {
-    let estimator = named(estimator)?;
+    let (estimator, beside) = (named(estimator)?, Beside { logp_ref, logp_old, mask });
     match reals("logp", logp)? {
-        Reals::Single(logp) => Given::new(logp, logp_ref, logp_old)?.estimate(py, estimator),
-        Reals::Double(logp) => Given::new(logp, logp_ref, logp_old)?.estimate(py, estimator),
+        Reals::Single(logp) => Given::new(logp, beside)?.estimate(py, estimator),
+        Reals::Double(logp) => Given::new(logp, beside)?.estimate(py, estimator),
     }
 }
 
-/// The derivative by `logp` of each token's estimate as a loss: what a step multiplies the gradient of `logp` by.
-///
-/// ```text
-///       ratio a constant      through the ratio          r = exp(logp - logp_old), 1 without logp_old
-/// k1    r                     r (d + 1)
-/// k2    r d                   r (d^2 / 2 + d)
-/// k3    r (1 - exp(-d))       r d
-/// ```
-///
-/// On tokens of the policy, k1 as a loss has a mean gradient of zero and holds nothing back; k2 has that of the reverse
-/// KL(policy, reference); k3 has that of the forward KL(reference, policy), which is unbounded where the policy is far
-/// below the reference. Off policy, k2 with a constant ratio and k3 through the ratio have that of the reverse KL exactly;
-/// k2 without a ratio is biased. The honest penalties are these two, and k1 in the reward (`in_reward`).
-///
-/// Args:
-///     logp, logp_ref, estimator, logp_old: as of `estimate`.
-///     through_ratio: whether the ratio is differentiated too. Without `logp_old` it is 1, and its derivative is not 0.
-///
-/// Returns:
-///     of the type of `logp`. [T]
-///
-/// Raises:
-///     ArgumentError, DTypeError, LayoutError: as `estimate`.
-///
-/// Reference: A Comedy of Estimators (arXiv:2512.21852); DeepSeek-V3.2 for k3 through the ratio.
+/// The derivative by `logp` of each token's estimate as a loss.
 #[pyfunction]
-#[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None, through_ratio=false))]
+#[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None, mask=None, through_ratio=false))]
 pub(crate) fn kl_gradient<'py>(
     py: Python<'py>,
     logp: &Any<'py>,
     logp_ref: &Any<'py>,
     estimator: &str,
     logp_old: Option<&Any<'py>>,
+    mask: Option<&Any<'py>>,
     through_ratio: bool,
 ) -> PyResult<Any<'py>> {
-    let estimator = named(estimator)?;
+    let (estimator, beside) = (named(estimator)?, Beside { logp_ref, logp_old, mask });
     let through = if through_ratio { Through::Ratio } else { Through::Detached };
     match reals("logp", logp)? {
-        Reals::Single(logp) => Given::new(logp, logp_ref, logp_old)?.gradient(py, estimator, through),
-        Reals::Double(logp) => Given::new(logp, logp_ref, logp_old)?.gradient(py, estimator, through),
+        Reals::Single(logp) => Given::new(logp, beside)?.gradient(py, estimator, through),
+        Reals::Double(logp) => Given::new(logp, beside)?.gradient(py, estimator, through),
     }
 }
 
-/// Rewards less the k1 of their rollouts, the penalty whose policy gradient is that of the reverse KL.
-///
-/// ```text
-/// r_i - kl_coef * sum over its tokens of (logp - logp_ref)
-/// ```
-///
-/// Take advantages of the result; the penalty itself is a number and carries no gradient. A missing reward stays missing.
-///
-/// Args:
-///     rewards: float64 or float32. [B]
-///     logp, logp_ref: of the tokens of all rollouts, one type, finite. [T]
-///     offsets: int64: the tokens of rollout i are `offsets[i]:offsets[i + 1]`. [B + 1]
-///     kl_coef: the weight of the penalty.
-///
-/// Returns:
-///     float64. [B]
-///
-/// Raises:
-///     ArgumentError: a number that is not finite, or arrays that differ in length.
-///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets that are none.
-///
-/// Reference: Ziegler et al. (arXiv:1909.08593).
+/// Rewards less the k1 of their rollouts.
 #[pyfunction]
-#[pyo3(signature = (rewards, logp, logp_ref, offsets, *, kl_coef))]
+#[pyo3(signature = (rewards, logp, logp_ref, offsets, *, kl_coef, mask=None))]
 pub(crate) fn kl_in_reward<'py>(
     py: Python<'py>,
     rewards: &Any<'py>,
@@ -164,13 +104,15 @@ pub(crate) fn kl_in_reward<'py>(
     logp_ref: &Any<'py>,
     offsets: &Any<'py>,
     kl_coef: f64,
+    mask: Option<&Any<'py>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let beside = Beside { logp_ref, logp_old: None, mask };
     let rewards = reals("rewards", rewards)?;
     let offsets = column::<i64>("offsets", offsets)?;
     let penalty = Penalty { rewards, offsets, kl_coef };
     match reals("logp", logp)? {
-        Reals::Single(logp) => penalty.applied(py, &Given::new(logp, logp_ref, None)?),
-        Reals::Double(logp) => penalty.applied(py, &Given::new(logp, logp_ref, None)?),
+        Reals::Single(logp) => penalty.applied(py, &Given::new(logp, beside)?),
+        Reals::Double(logp) => penalty.applied(py, &Given::new(logp, beside)?),
     }
 }
 

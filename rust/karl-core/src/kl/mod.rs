@@ -11,6 +11,7 @@
 //! | `K3` | `exp(-d) + d - 1` | `1 - exp(-d)` | that of the forward KL(reference, policy): unbounded where the policy is far below |
 //! | `K1` in the reward | `d`, detached | `d` | that of the reverse KL |
 //!
+//! A masked token is not looked at, whatever it holds: its estimate and its gradient are exactly 0.
 //! Off policy each is multiplied by r. Where r is a constant, so is its gradient; where the gradient goes through r, that of
 //! `r K3` is `r d`: the reverse KL exactly, in value and in gradient.
 //! Reference: Schulman 2020, "Approximating KL divergence"; the table is proved by enumeration in the tests.
@@ -20,7 +21,7 @@ mod categorical;
 pub use categorical::{Direction, categorical, categorical_gradient};
 
 use crate::blocks;
-use crate::error::{Result, check_finite, check_length, check_not_infinite};
+use crate::error::{Result, check_finite, check_finite_where, check_length, check_not_infinite, check_range};
 use crate::exp::{exp, exp_less_line};
 use crate::numeric::Compensated;
 use crate::ragged::Offsets;
@@ -56,22 +57,35 @@ pub struct Tokens<'a, T> {
     pub logp_ref: &'a [T],
     /// Under the policy that drew them, where that is another. `[T]`
     pub logp_old: Option<&'a [T]>,
+    /// Which of them count: all without one. `[T]`
+    pub mask: Option<&'a [bool]>,
 }
 
 impl<T: Real> Tokens<'_, T> {
     fn check(&self) -> Result<()> {
         check_length("logp_ref", self.logp_ref.len(), self.logp.len())?;
-        check_finite("logp", self.logp)?;
-        check_finite("logp_ref", self.logp_ref)?;
+        check_length("mask", self.mask.map_or(self.logp.len(), <[bool]>::len), self.logp.len())?;
+        check_finite_where("logp", self.logp, self.mask)?;
+        check_finite_where("logp_ref", self.logp_ref, self.mask)?;
         let Some(old) = self.logp_old else { return Ok(()) };
         check_length("logp_old", old.len(), self.logp.len())?;
-        check_finite("logp_old", old)
+        check_finite_where("logp_old", old, self.mask)
     }
 
-    /// `one` of the log-ratio to the reference, times the importance ratio.
+    fn keeps(&self, token: usize) -> bool {
+        self.mask.is_none_or(|mask| mask[token])
+    }
+
+    /// `one` of the log-ratio to the reference, times the importance ratio; exactly 0 where a token is masked.
     fn map(self, one: impl Fn(f64) -> f64 + Copy + Sync, threads: usize) -> Vec<T> {
         let mut column = vec![T::default(); self.logp.len()];
-        blocks::fill(&mut column, threads, |first, block| wide(Map { tokens: self, first, block, one }));
+        blocks::fill(&mut column, threads, |first, block| {
+            let mask = self.mask.map(|mask| &mask[first..first + block.len()]);
+            wide(Map { tokens: self, first, block: &mut *block, one });
+            for (value, &keep) in block.iter_mut().zip(mask.unwrap_or_default()) {
+                *value = if keep { *value } else { T::default() };
+            }
+        });
         column
     }
 }
@@ -155,14 +169,14 @@ pub fn gradient<T: Real>(
 /// Rewards less the K1 of their rollouts: the penalty in the reward, whose score-function gradient is that of the reverse KL.
 ///
 /// ```text
-/// r_i - kl_coef * sum over its tokens of (logp - logp_ref)
+/// r_i - kl_coef * sum over its tokens that count of (logp - logp_ref)
 /// ```
 ///
 /// Shapes: rewards `[B]`, tokens `[offsets.values()]`, result `[B]`. A missing reward stays missing. Cost: one pass.
 ///
 /// # Errors
-/// As [`estimate`], and [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or a coefficient that is not
-/// finite.
+/// As [`estimate`]; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward;
+/// [`Error::Range`](crate::Error::Range) for a coefficient that is negative or not finite.
 pub fn in_reward<T: Real, R: Real>(
     rewards: &[R],
     tokens: Tokens<'_, T>,
@@ -172,14 +186,14 @@ pub fn in_reward<T: Real, R: Real>(
 ) -> Result<Vec<f64>> {
     check_length("rewards", rewards.len(), offsets.len())?;
     check_length("logp", tokens.logp.len(), offsets.values())?;
-    check_finite("kl_coef", &[kl_coef])?;
-    check_not_infinite("reward", rewards)?;
+    check_range("kl_coef", kl_coef, 0.0, f64::MAX)?;
+    check_not_infinite("rewards", rewards)?;
     tokens.check()?;
     let mut penalised = vec![0.0; rewards.len()];
     blocks::fill(&mut penalised, threads, |first, block| {
         for (value, row) in block.iter_mut().zip(first..) {
             let mut total = Compensated::default();
-            for token in offsets.row(row) {
+            for token in offsets.row(row).filter(|&token| tokens.keeps(token)) {
                 total.add(tokens.logp[token].widen() - tokens.logp_ref[token].widen());
             }
             *value = rewards[row].widen() - kl_coef * total.value();
