@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 __all__ = [
     "EASY_TO_HARD",
@@ -37,20 +37,28 @@ __all__ = [
 ]
 
 
-def expected_mixed_groups(rates: Floats, *, size: int, budget: int) -> NDArray[np.float64]:
+def expected_mixed_groups(rates: Reals, *, size: int, budget: int) -> NDArray[np.float64]:
     """Give how many groups of a budget of rollouts are expected to teach, were all spent on one prompt's kind.
 
-    (budget / K) M(q, K), with M of :func:`mixed_group_probability`: large groups are mixed more often, and there are
-    fewer of them.
+    ```text
+    E = (budget / K) M(q, K),   M of mixed_group_probability
+    ```
+
+    Large groups are mixed more often, and there are fewer of them.
 
     Args:
-        rates: success rates from 0 to 1; NaN is missing and stays so. [P]
-        size: K, rollouts a group.
-        budget: rollouts in all.
+        rates: success rates q from 0 to 1; NaN is missing and stays so. float64 or float32. [P]
+        size: K, rollouts a group, 1 or more.
+        budget: rollouts in all, 0 or more.
+
+    Returns:
+        float64. [P]
 
     Raises:
-        ArgumentError: a rate outside [0, 1], a size of 0, or a negative budget.
+        ArgumentError: a rate outside [0, 1], a size below 1, or a negative budget.
         DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Reference: none; an expectation.
     """
     if budget < 0:
         raise ArgumentError(f"budget is {budget}, wanted zero or more")
@@ -72,6 +80,8 @@ class Stage:
     steps: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.levels, tuple):
+            raise ArgumentError(f"levels is {self.levels!r}, wanted a tuple of names")
         if (self.epochs is None) == (self.steps is None):
             raise UsageError("give a stage either epochs or steps")
         if not self.levels or (self.epochs or self.steps or 0) < 1:

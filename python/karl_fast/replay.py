@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from karl_fast import _core
 from karl_fast._core import (
     accuracy_error,
@@ -33,10 +35,9 @@ from karl_fast._core import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats, Integers
+    from karl_fast.protocols import Integers, Reals
 
 __all__ = [
     "FRESH_DG",
@@ -55,22 +56,35 @@ __all__ = [
     "surprisal",
 ]
 
+NO_AGES = np.zeros(0, dtype=np.int64)
+"""What a decay is tried on as it is made, so that one of a number outside its range never is."""
+
 
 @dataclass(frozen=True)
 class Exponential:
-    """Weights that halve every ``ln 2 / rate`` versions: log w = -rate * age.
+    """Weights that halve every ``ln 2 / rate`` versions.
+
+    ```text
+    log w = -rate * age
+    ```
 
     Attributes:
         rate: a version; 0 is uniform.
+
+    Raises:
+        ArgumentError: a rate that is negative or not finite.
     """
 
     rate: float
+
+    def __post_init__(self) -> None:
+        self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
         """The log-weights of ages in versions of the policy. [B]
 
         Raises:
-            ArgumentError: a negative age, or a rate that is negative or infinite.
+            ArgumentError: a negative age.
             DTypeError, LayoutError: an array that would have to be cast or copied.
         """
         return _core.exponential_decay(ages, self.rate)
@@ -78,13 +92,23 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Window:
-    """Equal weights up to an age, none beyond it: log w = 0 or minus infinity.
+    """Equal weights up to an age, none beyond it.
+
+    ```text
+    log w = 0 where age <= max_age, else minus infinity
+    ```
 
     Attributes:
         max_age: the last age that is drawn.
+
+    Raises:
+        ArgumentError: a negative ``max_age``.
     """
 
     max_age: int
+
+    def __post_init__(self) -> None:
+        self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
         """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
@@ -93,13 +117,23 @@ class Window:
 
 @dataclass(frozen=True)
 class Power:
-    """Weights with a long tail: w = (1 + age)^-exponent.
+    """Weights with a long tail.
+
+    ```text
+    log w = -exponent * log(1 + age)
+    ```
 
     Attributes:
         exponent: 0 is uniform, 1 is harmonic.
+
+    Raises:
+        ArgumentError: an exponent that is negative or not finite.
     """
 
     exponent: float
+
+    def __post_init__(self) -> None:
+        self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
         """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
@@ -126,21 +160,29 @@ class AgeDistribution:
 
 
 def age_distribution(
-    ages: Integers, log_weights: Floats, *, quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    ages: Integers, log_weights: Reals, *, quantiles: Sequence[float] = (0.1, 0.5, 0.9)
 ) -> AgeDistribution:
     """Tell how old a draw by these log-weights is.
 
-    With p_i in proportion to w_i: mean = sum_i p_i age_i, ess = 1 / sum_i p_i^2, quantile(u) = min {a : sum over
-    age_i <= a of p_i >= u}.
+    ```text
+    mean = sum_i p_i age_i,   ess = 1 / sum_i p_i^2,   p_i in proportion to w_i
+    quantile(u) = min {a : sum over age_i <= a of p_i >= u}
+    ```
 
     Args:
         ages: in versions of the policy. [B]
-        log_weights: any constant may be added; minus infinity is never drawn. [B]
+        log_weights: any constant may be added; minus infinity is never drawn. float64 or float32. [B]
         quantiles: levels from 0 to 1.
 
+    Returns:
+        Mean age, effective sample size, and an age a level.
+
     Raises:
-        ArgumentError: a log-weight that is NaN or plus infinity, no row with any weight, or a level outside [0, 1].
+        ArgumentError: a log-weight that is NaN or plus infinity, no row with any weight, a level outside [0, 1], or
+            columns that differ in length.
         DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Reference: Kish 1965 for the effective sample size.
     """
     levels = list(quantiles)
     mean_age, ess, found = _core.age_distribution(ages, log_weights, levels)

@@ -72,6 +72,20 @@ def test_ties_go_to_the_smaller_id_in_any_order_of_rows() -> None:
     assert curriculum.outcome_variance(np.array([0.0, 0.5, NAN, 0.25]))[[0, 1, 3]].tolist() == [0.0, 0.25, 0.1875]
 
 
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda x: curriculum.mixed_group_probability(x, size=8),
+        lambda x: curriculum.expected_mixed_groups(x, size=8, budget=64),
+        curriculum.outcome_variance,
+        lambda x: curriculum.nearest_rate(x, 9),
+    ],
+)
+def test_rates_of_float32_are_widened_and_nothing_else(measure: Any) -> None:
+    rates = np.random.default_rng(6).random(100).astype(np.float32)
+    np.testing.assert_equal(measure(rates), measure(rates.astype(np.float64)))
+
+
 def seen(trials: Any, a: float = 1.0, b: float = 1.0) -> BetaPosterior:
     table = ints(trials).reshape(-1, 3)
     return BetaPosterior(a, b).update(table[:, 0].copy(), table[:, 1].copy(), table[:, 1] + table[:, 2])
@@ -171,9 +185,14 @@ ONE = ints([1])
     [
         (
             lambda: curriculum.mixed_group_probability(np.array([1.5]), size=2),
-            r"rate is 1.5, wanted a number in \[0, 1\]",
+            r"rates at index 0 is 1.5, wanted a number in \[0, 1\]",
         ),
         (lambda: curriculum.mixed_group_probability(np.array([0.5]), size=0), "size is 0"),
+        (lambda: curriculum.mixed_group_probability(np.array([0.5]), size=-2), "size is -2, wanted 0 or more"),
+        (lambda: curriculum.nearest_rate(np.array([0.5]), -1), "k is -1, wanted 0 or more"),
+        (lambda: BetaPosterior().thompson(seed=-1), r"seed is -1, wanted an integer in \[0, 2\^64\)"),
+        (lambda: BetaPosterior().thompson(seed=2**64), "seed is 18446744073709551616"),
+        (lambda: Stage("easy", epochs=1), "levels is 'easy', wanted a tuple of names"),  # type: ignore[arg-type]
         (lambda: curriculum.expected_mixed_groups(np.array([0.5]), size=2, budget=-1), "budget is -1"),
         (lambda: curriculum.nearest_rate(np.array([0.5]), 1, target=NAN), "target is NaN"),
         (lambda: curriculum.nearest_rate(np.array([0.5]), 1, ids=ints([1, 2])), "ids has length 2, wanted 1"),

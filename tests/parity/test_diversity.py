@@ -239,12 +239,22 @@ def test_a_comparison_prints_each_measure_before_and_after() -> None:
 
 GROUPS = np.zeros(3, dtype=np.int64)
 FLAT, ENDS = np.array([0, 1, 2]), np.array([0, 2, 3])
+FAR = np.array([[1.0, 2.0], [2.0, 1.0]])
+BENT = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
+
+
+def profiled(rows: Any) -> diversity.Profile:
+    return diversity.profile(diversity.Rollouts(FLAT, ENDS), rows)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: diversity.distinct_n(np.array([0, -1]), np.array([0, 2])), errors.ArgumentError, "token id is -1"),
+        (
+            lambda: diversity.distinct_n(np.array([0, -1]), np.array([0, 2])),
+            errors.ArgumentError,
+            "tokens at index 1 is -1",
+        ),
         (lambda: diversity.distinct_n(FLAT, ENDS, 0), errors.ArgumentError, "n is 0"),
         (lambda: diversity.self_bleu(FLAT, ENDS, -1), errors.ArgumentError, "n is -1"),
         (lambda: diversity.vendi_ngrams(FLAT, np.array([0, 4])), errors.LayoutError, "offsets at index 1 is 4"),
@@ -259,20 +269,34 @@ FLAT, ENDS = np.array([0, 1, 2]), np.array([0, 2, 3])
         (lambda: diversity.vendi_similarity(np.ones((2, 3))), errors.LayoutError, r"shape \[2, 3\]"),
         (lambda: diversity.vendi_similarity(np.array([[1, 0.5], [0, 1]])), errors.ArgumentError, "symmetric"),
         (lambda: diversity.vendi_similarity(np.eye(2) * 2), errors.ArgumentError, "diagonal"),
-        (lambda: diversity.vendi_similarity(np.array([[1.0, 2], [2, 1]])), errors.ArgumentError, "eigenvalue of -0.5"),
-        (lambda: diversity.pass_at_k(FLAT, np.array([0, 2, 0]), 1), errors.ArgumentError, "successes is 2"),
-        (lambda: diversity.pass_at_k(-FLAT, FLAT, 1), errors.ArgumentError, "rollouts is -1"),
+        (lambda: diversity.vendi_similarity(FAR, order=2), errors.ArgumentError, r"similarity at \[0, 1\] is 2"),
+        (lambda: diversity.vendi_similarity(BENT), errors.ArgumentError, "eigenvalue of -0.0909"),
+        (lambda: diversity.pass_at_k(FLAT, np.array([0, 2, 0]), 1), errors.ArgumentError, "successes at index 1 is 2"),
+        (lambda: diversity.pass_at_k(-FLAT, FLAT, 1), errors.ArgumentError, "rollouts at index 1 is -1"),
         (lambda: diversity.pass_at_k(FLAT, FLAT[:2], 1), errors.ArgumentError, "successes has length 2"),
         (lambda: diversity.pass_at_k(FLAT, FLAT, 0), errors.ArgumentError, "k is 0"),
-        (lambda: diversity.best_at_k(np.array([0, math.inf, 0]), GROUPS, 1), errors.ArgumentError, "reward at index 1"),
+        (
+            lambda: diversity.best_at_k(np.array([0, math.inf, 0]), GROUPS, 1),
+            errors.ArgumentError,
+            "rewards at index 1",
+        ),
         (lambda: diversity.best_at_k(np.zeros(2), GROUPS, 1), errors.ArgumentError, "rewards has length 2"),
-        (lambda: diversity.entropy(np.array([1.0, -1.0])), errors.ArgumentError, "weight is -1"),
-        (lambda: diversity.gini(np.array([math.nan])), errors.ArgumentError, "weight at index 0 is NaN"),
+        (lambda: diversity.entropy(np.array([1.0, -1.0])), errors.ArgumentError, "weights at index 1 is -1"),
+        (lambda: diversity.gini(np.array([math.nan])), errors.ArgumentError, "weights at index 0 is NaN"),
         (lambda: diversity.effective_number(np.ones(2), order=3), errors.ArgumentError, "order is 3"),
         (lambda: diversity.entropy(np.full(2, 1.7e308)), errors.ArgumentError, "total of weights"),
         (lambda: diversity.mutual_information(FLAT, GROUPS[:1]), errors.ArgumentError, "outputs has length 1"),
         (lambda: diversity.Rollouts(FLAT, ENDS).take(np.array([2])), errors.ArgumentError, "row at index 0 is 2"),
-        (lambda: diversity.Rollouts(FLAT, ENDS, ENDS, 2).weights(), errors.ArgumentError, "categories hold 3"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, FLAT[:2], 1).weights(), errors.ArgumentError, "categories hold 1"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, FLAT), errors.ArgumentError, "categories has length 3, wanted 2"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, prompts=FLAT), errors.ArgumentError, "prompts has length 3, wanted 2"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, category_count=-1), errors.ArgumentError, "category_count is -1"),
+        (lambda: diversity.Rollouts(FLAT, ENDS[:0]), errors.LayoutError, "offsets has length 0"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, np.zeros(2)), errors.DTypeError, "categories has dtype float64"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, [0, 1]), errors.DTypeError, "categories is a list"),
+        (lambda: diversity.Rollouts(FLAT, ENDS, FLAT[None]), errors.LayoutError, "categories has 2 dimensions"),
+        (lambda: profiled(np.array([True, False])), errors.DTypeError, "rows has dtype bool, wanted int64"),
+        (lambda: profiled(np.array([0.0])), errors.DTypeError, "rows has dtype float64, wanted int64"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_by_name(call: Any, error: type[Exception], message: str) -> None:

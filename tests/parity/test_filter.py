@@ -116,8 +116,8 @@ def test_groups_by_offsets_are_groups_by_ids() -> None:
     by_offsets = filter.variance_top_k(rewards, offsets=offsets, k=1)
     assert names(by_offsets) == names(filter.variance_top_k(rewards, ids, k=1))
     assert filter.starved(keep, rewards, offsets=offsets) == filter.starved(keep, rewards, ids)
-    for both in ({}, {"groups": ids, "offsets": offsets}):
-        with pytest.raises(errors.UsageError, match="either groups or offsets"):
+    for both in ({}, {"group_ids": ids, "offsets": offsets}):
+        with pytest.raises(errors.UsageError, match="either group_ids or offsets"):
             filter.constant_groups(rewards, **both)
 
 
@@ -244,17 +244,24 @@ PAIR = np.array([-0.1, -0.2])
         (lambda: filter.constant_groups(PAIR, np.array([1])), "outcomes has length 2, wanted 1"),
         (lambda: filter.variance_top_p(PAIR, TWO, p=1.5), r"p is 1.5, wanted a number in \[0, 1\]"),
         (lambda: filter.variance_top_p(PAIR, TWO, p=NAN), "p is NaN"),
-        (lambda: filter.variance_top_k(PAIR, TWO, k=1, ddof=2), "ddof is 2, wanted at most 1"),
+        (lambda: filter.variance_top_k(PAIR, TWO, k=1, ddof=2), "ddof is 2, wanted 0 or 1"),
+        (lambda: filter.variance_top_k(PAIR, TWO, k=-1), "k is -1, wanted 0 or more"),
         (lambda: filter.variance_top_k(np.array([1e200, 0.0]), TWO * 0, k=1), "variance of group at index 0 is NaN"),
-        (lambda: filter.overlong(-TWO, max_tokens=3), "length is -1, wanted zero or more"),
+        (lambda: filter.overlong(-TWO, max_tokens=3), "lengths at index 1 is -1, wanted 0 or more"),
+        (lambda: filter.overlong(TWO, max_tokens=-3), "max_tokens is -3, wanted 0 or more"),
+        (lambda: filter.overlong(TWO, max_tokens=2**32), "max_tokens is 4294967296, wanted at most 4294967295"),
+        (lambda: filter.soft_overlong_penalty(TWO, max_tokens=3, cache_tokens=-1), "cache_tokens is -1"),
+        (lambda: filter.soft_overlong_penalty(-TWO, max_tokens=3, cache_tokens=1), "lengths at index 1 is -1"),
         (
             lambda: filter.soft_overlong_penalty(TWO, max_tokens=3, cache_tokens=4),
             "cache_tokens is 4, wanted at most 3",
         ),
         (lambda: filter.soft_overlong_penalty(TWO, max_tokens=3, cache_tokens=0), "cache_tokens is 0"),
-        (lambda: filter.stale(TWO, now=0, max_age=1), r"age \(now - version\) is -1"),
+        (lambda: filter.stale(TWO, now=0, max_age=1), "versions at index 1 is 1, wanted at most 0"),
         (lambda: filter.stale(TWO, now=1, max_age=-1), "max_age is -1"),
         (lambda: filter.starved(np.array([True] * 2), PAIR, TWO, min_group=0), "min_group is 0"),
+        (lambda: filter.starved(np.array([True] * 2), PAIR, TWO, min_group=-1), "min_group is -1"),
+        (lambda: filter.variance_top_p(np.full(2, -math.inf), TWO, p=1.0), "rewards at index 0 is -inf"),
         (lambda: filter.low_ratio_negatives(PAIR, PAIR[:1], np.array([0, 2]), PAIR[:1]), "logp_old has length 1"),
         (
             lambda: filter.low_ratio_negatives(np.array([0.0, -math.inf]), PAIR, np.array([0, 2]), PAIR[:1]),

@@ -87,6 +87,44 @@ def test_surprisal_is_the_mean_of_its_tokens_and_missing_without(dtype: Any) -> 
     assert np.isnan(found).tolist() == (lengths == 0).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_masked_token_is_not_read_by_surprisal(dtype: Any) -> None:
+    """Masked tokens hold what nothing else may; the rest is as if they were not there."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 6, 2000)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    logp, mask = (-rng.exponential(1.0, offsets[-1])).astype(dtype), rng.random(offsets[-1]) < 0.7
+    assert (
+        replay.surprisal(logp, offsets, mask=np.ones_like(mask)).tobytes() == replay.surprisal(logp, offsets).tobytes()
+    )
+    logp[~mask] = rng.choice([NAN, math.inf, -math.inf, 5.0], (~mask).sum())
+    ends = np.concatenate([[0], np.cumsum(mask)])[offsets]
+    found = replay.surprisal(logp, offsets, mask=mask)
+    assert found.tobytes() == replay.surprisal(logp[mask], ends).tobytes()
+    assert np.isnan(found).sum() > (lengths == 0).sum()
+    with pytest.raises(errors.ArgumentError, match="logp at index"):
+        replay.surprisal(logp, offsets)
+
+
+SINGLE = [
+    lambda x: replay.delight(x, x),
+    lambda x: replay.delight(x, x.astype(np.float64)),
+    lambda x: replay.delight_gate(x, eta=0.5, price=0.25),
+    lambda x: replay.kondo_price(x, 0.3),
+    lambda x: replay.prioritised(x, alpha=0.7, eps=0.1),
+    lambda x: replay.importance_log_weights(x, beta=0.5),
+    lambda x: replay.largest(x, 7),
+    lambda x: replay.accuracy_error(x > 0.5, x, ints(np.arange(len(x)) // 4)),
+    lambda x: replay.age_distribution(ints(np.arange(len(x))), x),
+]
+
+
+@pytest.mark.parametrize("measure", SINGLE)
+def test_float32_is_widened_and_nothing_else(measure: Any) -> None:
+    column = np.random.default_rng(4).random(100).astype(np.float32)
+    np.testing.assert_equal(measure(column), measure(column.astype(np.float64)))
+
+
 @given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0.02, 0.98), st.floats(0.1, 5))
 def test_the_price_opens_the_gates_by_the_share_that_was_asked(delights: Any, keep: float, eta: float) -> None:
     price = replay.kondo_price(np.array(delights), keep, eta=eta)
@@ -155,23 +193,35 @@ def test_paced_replays_the_successes_of_the_largest_error_first() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: replay.Exponential(-1.0)(ints([1])), "rate is -1"),
-        (lambda: replay.Exponential(math.inf)(ints([1])), "rate at index 0 is inf"),
-        (lambda: replay.Window(-1)(ints([1])), "max_age is -1"),
-        (lambda: replay.Power(NAN)(ints([1])), "exponent is NaN"),
-        (lambda: replay.Power(1.0)(ints([3, -2])), "age is -2, wanted zero or more"),
+        (lambda: replay.Exponential(-1.0), "rate is -1"),
+        (lambda: replay.Exponential(math.inf), "rate at index 0 is inf"),
+        (lambda: replay.Window(-1), "max_age is -1"),
+        (lambda: replay.Power(NAN), "exponent is NaN"),
+        (lambda: replay.Power(1.0)(ints([3, -2])), "ages at index 1 is -2, wanted 0 or more"),
         (lambda: replay.age_distribution(ints([1]), np.array([-math.inf])), "sum of weights is 0"),
-        (lambda: replay.age_distribution(ints([1]), np.array([0.0]), quantiles=[2.0]), "quantile is 2"),
+        (
+            lambda: replay.age_distribution(ints([1]), np.array([0.0]), quantiles=[2.0]),
+            r"quantiles at index 0 is 2, wanted a number in \[0, 1\]",
+        ),
         (lambda: replay.surprisal(np.array([-math.inf]), ints([0, 1])), "logp at index 0 is -inf"),
-        (lambda: replay.delight(np.array([math.inf]), np.array([1.0])), "advantage at index 0 is inf"),
+        (lambda: replay.delight(np.array([math.inf]), np.array([1.0])), "advantages at index 0 is inf"),
         (lambda: replay.delight_gate(np.array([1.0]), eta=0.0), "eta is 0"),
         (lambda: replay.kondo_price(np.array([NAN]), 0.5), "delights that are present has length 0"),
         (lambda: replay.kondo_price(np.array([1.0]), 1.0), "keep is 1"),
-        (lambda: replay.prioritised(np.array([-0.5]), alpha=1.0), "priority is -0.5"),
+        (
+            lambda: replay.prioritised(np.array([1.0, -0.5]), alpha=1.0),
+            "priorities at index 1 is -0.5, wanted 0 or more",
+        ),
         (lambda: replay.prioritised(np.array([0.0]), alpha=1.0), "sum of priorities is 0"),
         (lambda: replay.importance_log_weights(np.array([0.0]), beta=1.5), r"beta is 1.5, wanted a number in \[0, 1\]"),
         (lambda: replay.accuracy_error(np.array([True]), np.array([0.5, 0.5]), ints([0])), "predicted has length 2"),
-        (lambda: replay.largest(np.array([math.inf]), 1), "priority at index 0 is inf"),
+        (lambda: replay.largest(np.array([math.inf]), 1), "priorities at index 0 is inf"),
+        (lambda: replay.largest(np.array([1.0]), -1), "k is -1, wanted 0 or more"),
+        (
+            lambda: replay.surprisal(np.zeros(1), ints([0, 1]), mask=np.ones(2, dtype=bool)),
+            "mask has length 2, wanted 1",
+        ),
+        (lambda: replay.importance_log_weights(np.array([math.inf]), beta=1.0), "log_weights at index 0 is inf"),
     ],
 )
 def test_what_is_wrong_is_named(call: Any, message: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from karl_fast import _core
 from karl_fast.diversity.information import mutual_information
 from karl_fast.diversity.vendi import vendi_ngrams
-from karl_fast.errors import ArgumentError
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,6 +90,10 @@ class Rollouts:
         categories: the strategy, domain or cluster of each rollout, from 0 up; negative for none. [B]
         category_count: K; by default one more than the largest category.
         prompts: the prompt of each rollout, negative for none. [B]
+
+    Raises:
+        ArgumentError: categories or prompts that are not one a rollout, or a negative ``category_count``.
+        DTypeError, LayoutError: a column that is no NumPy array of int64 in one dimension.
     """
 
     tokens: Column
@@ -98,6 +102,18 @@ class Rollouts:
     category_count: int | None = None
     prompts: Column | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("tokens", "offsets", "categories", "prompts"):
+            if (column := getattr(self, name)) is not None:
+                _check(column, name)
+        if not len(self.offsets):
+            raise LayoutError("offsets has length 0, wanted one more than there are rollouts")
+        for name in ("categories", "prompts"):
+            if (column := getattr(self, name)) is not None and len(column) != len(self):
+                raise ArgumentError(f"{name} has length {len(column)}, wanted {len(self)}")
+        if (self.category_count or 0) < 0:
+            raise ArgumentError(f"category_count is {self.category_count}, wanted 0 or more")
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -105,9 +121,17 @@ class Rollouts:
         """Those of some rows, in their order, copies as often as they stand there. The categories stay those of the
         whole.
 
+        Args:
+            rows: row numbers; a mask of bool is none. [rows]
+
+        Returns:
+            As many rollouts as there are rows.
+
         Raises:
             ArgumentError: a row that there is not.
+            DTypeError, LayoutError: rows that are no NumPy array of int64 in one dimension.
         """
+        _check(rows, "rows")
         wrong = np.flatnonzero((rows < 0) | (rows >= len(self)))
         if len(wrong):
             raise ArgumentError(
@@ -125,7 +149,10 @@ class Rollouts:
         )
 
     def weights(self) -> NDArray[np.float64]:
-        """The rollouts of each category; none where there are no categories. [K]
+        """The rollouts of each category.
+
+        Returns:
+            One number a category; none where there are no categories. [K]
 
         Raises:
             ArgumentError: a category beyond ``category_count``.
@@ -152,7 +179,7 @@ def profile(rollouts: Rollouts, rows: Column | None = None, *, n: int = 2) -> Pr
 
     Args:
         rollouts: their columns, as NumPy arrays of int64.
-        rows: the rollouts that count, a copy as often as it stands there; all by default. [rows]
+        rows: numbers of the rollouts that count, a copy as often as it stands there; all by default. [rows]
         n: the length of an n-gram, and the longest one of self-BLEU; 1 or more.
 
     Returns:
@@ -206,6 +233,15 @@ def compare(before: Profile, after: Profile) -> Comparison:
     Reference: none; a quotient.
     """
     return Comparison(before, after)
+
+
+def _check(column: Column, name: str) -> None:
+    if not isinstance(column, np.ndarray):
+        raise DTypeError(f"{name} is a {type(column).__name__}, wanted a NumPy array of int64")
+    if column.dtype != np.int64:
+        raise DTypeError(f"{name} has dtype {column.dtype}, wanted int64")
+    if column.ndim != 1:
+        raise LayoutError(f"{name} has {column.ndim} dimensions, wanted 1")
 
 
 def _mutual(prompts: Column | None, categories: Column | None) -> float:

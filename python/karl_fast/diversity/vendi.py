@@ -78,7 +78,7 @@ def vendi_similarity(similarity: Matrix, *, order: Order = 1) -> float:
         1 to B; NaN where B = 0.
 
     Raises:
-        ArgumentError: a K that is not finite, not symmetric, not 1 on its diagonal, or, for
+        ArgumentError: a K that is not finite, not symmetric, not 1 on its diagonal, beyond -1 or 1 elsewhere, or, for
             order 1, has an eigenvalue below 0.
         UsageError: another order.
         DTypeError, LayoutError: neither float32 nor float64, or not square.
@@ -95,6 +95,10 @@ def vendi_similarity(similarity: Matrix, *, order: Order = 1) -> float:
         raise ArgumentError("similarity is not symmetric and finite")
     if not np.allclose(np.diagonal(kernel), 1.0, rtol=0, atol=1e-6):
         raise ArgumentError("similarity is not 1 on its diagonal")
+    beyond = np.argwhere(np.abs(kernel) > 1 + 1e-6)
+    if len(beyond):
+        row, column = beyond[0]
+        raise ArgumentError(f"similarity at [{row}, {column}] is {kernel[row, column]}, wanted a number in [-1, 1]")
     return _score(kernel / max(rows, 1), order)
 
 

@@ -12,7 +12,7 @@
 | :func:`probability_difference` | tokens whose probability has moved enough | DPPO |
 | :func:`starved` | nothing: it counts the groups that a mask has starved | |
 
-Where a function takes groups, it takes ids in any order (``groups``, negative for none) or the places of groups that
+Where a function takes groups, it takes ids in any order (``group_ids``, negative for none) or the places of groups that
 stand side by side (``offsets``).
 """
 

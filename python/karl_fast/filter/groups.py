@@ -33,12 +33,16 @@ class Starved:
 
 def constant_groups(
     outcomes: Reals,
-    groups: Integers | None = None,
+    group_ids: Integers | None = None,
     *,
     offsets: Integers | None = None,
     rewards: Reals | None = None,
 ) -> Filtered:
-    """Drop groups whose outcomes are all equal: keep_i = max_g(outcome) > min_g(outcome).
+    """Drop groups whose outcomes are all equal.
+
+    ```text
+    keep_i = max_g(outcome) > min_g(outcome),   g the group of i
+    ```
 
     Judged by what a rollout is rewarded *for*. After shaping, a group that failed as a whole still differs (in length,
     in format), so a filter by the deviation of the shaped reward keeps it, and trains on advantages of nothing but
@@ -46,44 +50,56 @@ def constant_groups(
 
     Args:
         outcomes: before shaping, float64 or float32; NaN is missing: left out of its group, and dropped. [B]
-        groups: the group of each row. [B]
-        offsets: where each group begins and the last ends, instead of ``groups``. [P + 1]
+        group_ids: the group of each row, negative for none. [B]
+        offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
         rewards: after shaping; only to tell constant groups that it hides (``phantom_group``) from others, and to drop
             rows whose reward is missing. [B]
 
+    Returns:
+        Which rows stay, and why the others do not.
+
     Raises:
-        ArgumentError: an infinite number, or columns of two lengths.
-        UsageError: both or none of ``groups`` and ``offsets``.
-        DTypeError, LayoutError: an array that would have to be cast or copied.
+        ArgumentError: an infinite number, or columns that differ in length.
+        UsageError: both or none of ``group_ids`` and ``offsets``.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
     """
-    return filtered(_core.constant_groups(outcomes, groups, offsets=offsets, rewards=rewards))
+    return filtered(_core.constant_groups(outcomes, group_ids, offsets=offsets, rewards=rewards))
 
 
 def mixed_groups(
-    right: NDArray[np.bool_], groups: Integers | None = None, *, offsets: Integers | None = None
+    right: NDArray[np.bool_], group_ids: Integers | None = None, *, offsets: Integers | None = None
 ) -> Filtered:
-    """Keep groups of which some rollouts are right and some are not: 0 < #right < G.
+    """Keep groups of which some rollouts are right and some are not.
+
+    ```text
+    keep_i = 0 < #right_g < G_g,   g the group of i
+    ```
 
     :func:`constant_groups` over outcomes of 0 and 1, with ``all_right`` and ``all_wrong`` told apart.
 
     Args:
         right: whether each rollout succeeded. [B]
-        groups: the group of each row. [B]
-        offsets: where each group begins and the last ends, instead of ``groups``. [P + 1]
+        group_ids: the group of each row, negative for none. [B]
+        offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
+
+    Returns:
+        Which rows stay, and why the others do not.
 
     Raises:
-        ArgumentError, UsageError, DTypeError, LayoutError: as :func:`constant_groups`.
+        ArgumentError: columns that differ in length.
+        UsageError: both or none of ``group_ids`` and ``offsets``.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 
-    References: SAMPO (arXiv:2602.21534), eq. 8; DAPO (arXiv:2503.14476), eq. 11.
+    Reference: SAMPO (arXiv:2602.21534), eq. 8; DAPO (arXiv:2503.14476), eq. 11.
     """
-    return filtered(_core.mixed_groups(right, groups, offsets=offsets))
+    return filtered(_core.mixed_groups(right, group_ids, offsets=offsets))
 
 
 def variance_top_p(
     rewards: Reals,
-    groups: Integers | None = None,
+    group_ids: Integers | None = None,
     *,
     p: float,
     offsets: Integers | None = None,
@@ -91,30 +107,38 @@ def variance_top_p(
 ) -> Filtered:
     """Keep the fewest groups that hold a share p of the variance of reward.
 
-    v_g = sum_i (r_i - mean_g)^2 / (n_g - ddof), largest first; kept are the first m for which v_(1) + ... + v_(m) is at
-    least p times the sum over all groups. Of equal variances the group that appears first comes first. A group whose
-    rewards are all equal has variance exactly 0 and is never kept; p = 1 keeps all others.
+    ```text
+    v_g = sum_i (r_i - mean_g)^2 / (n_g - ddof),   v_(1) >= v_(2) >= ...
+    kept: the first m, the least for which v_(1) + ... + v_(m) >= p * sum_g v_g
+    ```
+
+    Of equal variances the group that appears first comes first. A group whose rewards are all equal has variance
+    exactly 0 and is never kept; p = 1 keeps all others.
 
     Args:
         rewards: float64 or float32; NaN is missing: left out of its group, and dropped. [B]
-        groups: the group of each row. [B]
+        group_ids: the group of each row, negative for none. [B]
         p: from 0 to 1.
-        offsets: where each group begins and the last ends, instead of ``groups``. [P + 1]
+        offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
         ddof: 0 or 1. It matters where groups differ in size.
 
-    Raises:
-        ArgumentError: an infinite reward, a variance beyond float64, or a number outside its range.
-        UsageError: both or none of ``groups`` and ``offsets``.
-        DTypeError, LayoutError: an array that would have to be cast or copied.
+    Returns:
+        Which rows stay, and why the others do not.
 
-    Reference: RAGEN-2 (2026).
+    Raises:
+        ArgumentError: an infinite reward, a variance beyond float64, a number outside its range, or columns that differ
+            in length.
+        UsageError: both or none of ``group_ids`` and ``offsets``.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
+
+    Reference: RAGEN-2 (arXiv:2604.06268).
     """
-    return filtered(_core.variance_top(rewards, groups, offsets=offsets, p=p, ddof=ddof))
+    return filtered(_core.variance_top(rewards, group_ids, offsets=offsets, p=p, ddof=ddof))
 
 
 def variance_top_k(
     rewards: Reals,
-    groups: Integers | None = None,
+    group_ids: Integers | None = None,
     *,
     k: int,
     offsets: Integers | None = None,
@@ -122,15 +146,37 @@ def variance_top_k(
 ) -> Filtered:
     """Keep the k groups of the largest variance of reward; all that have any where there are fewer.
 
-    Arguments and errors are those of :func:`variance_top_p`.
+    ```text
+    v_g = sum_i (r_i - mean_g)^2 / (n_g - ddof),   kept: v_(1) >= ... >= v_(k)
+    ```
+
+    Ties and constant groups are as for :func:`variance_top_p`.
+
+    Args:
+        rewards: float64 or float32; NaN is missing: left out of its group, and dropped. [B]
+        group_ids: the group of each row, negative for none. [B]
+        k: 0 or more.
+        offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
+        ddof: 0 or 1. It matters where groups differ in size.
+
+    Returns:
+        Which rows stay, and why the others do not.
+
+    Raises:
+        ArgumentError: an infinite reward, a variance beyond float64, a number outside its range, or columns that differ
+            in length.
+        UsageError: both or none of ``group_ids`` and ``offsets``.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
+
+    Reference: RAGEN-2 (arXiv:2604.06268), with a count in place of its share.
     """
-    return filtered(_core.variance_top(rewards, groups, offsets=offsets, k=k, ddof=ddof))
+    return filtered(_core.variance_top(rewards, group_ids, offsets=offsets, k=k, ddof=ddof))
 
 
 def starved(
     keep: NDArray[np.bool_],
     rewards: Reals,
-    groups: Integers | None = None,
+    group_ids: Integers | None = None,
     *,
     offsets: Integers | None = None,
     min_group: int = 2,
@@ -139,12 +185,19 @@ def starved(
 
     Args:
         keep: the mask of any filter. [B]
-        rewards: NaN is missing, and counts as no rollout. [B]
-        groups: the group of each row. [B]
-        offsets: where each group begins and the last ends, instead of ``groups``. [P + 1]
+        rewards: float64 or float32; NaN is missing, and counts as no rollout. [B]
+        group_ids: the group of each row, negative for none. [B]
+        offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
         min_group: how many rollouts a group needs, 1 or more.
 
+    Returns:
+        How many groups could teach, and how many of them no longer do.
+
     Raises:
-        ArgumentError, UsageError, DTypeError, LayoutError: as :func:`constant_groups`.
+        ArgumentError: an infinite reward, a ``min_group`` below 1, or columns that differ in length.
+        UsageError: both or none of ``group_ids`` and ``offsets``.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
+
+    Reference: none; a count.
     """
-    return Starved(*_core.starved(keep, rewards, groups, offsets=offsets, min_group=min_group))
+    return Starved(*_core.starved(keep, rewards, group_ids, offsets=offsets, min_group=min_group))

@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 def overlong(lengths: Integers, *, max_tokens: int, truncated: NDArray[np.bool_] | None = None) -> Filtered:
     """Drop rollouts that were cut at the limit of tokens (overlong filtering).
 
+    ```text
+    keep_i = lengths_i < max_tokens,   with truncated:  keep_i = not truncated_i and lengths_i <= max_tokens
+    ```
+
     Args:
         lengths: tokens of each rollout. [B]
-        max_tokens: the limit.
+        max_tokens: the limit, 0 to 2^32 - 1.
         truncated: which were cut; without it, all that reach the limit are taken as cut. With it, one longer than the
             limit is dropped too. [B]
 
+    Returns:
+        Which rows stay, and why the others do not.
+
     Raises:
-        ArgumentError: a negative length, or columns of two lengths.
+        ArgumentError: a negative length, a limit outside its range, or columns that differ in length.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
@@ -43,11 +50,12 @@ def soft_overlong_penalty(
 ) -> NDArray[np.float64]:
     """Give what is added to the reward of rollouts that come near the limit of tokens.
 
-    With x = (T - (L - C)) / C, L the limit and C the stretch before it:
-
-    - ``dapo`` (eq. 13; TRL): 0 for x <= 0, -x up to the limit, -1 beyond it;
-    - ``verl``: factor * min(-x, 0), which has no floor;
-    - ``openrlhf``: -factor * clip(x, 0, 1).
+    ```text
+    x = (T - (L - C)) / C        T tokens of the rollout, L the limit, C the stretch before it
+    dapo      0 for x <= 0,  -x up to the limit,  -1 beyond it        (eq. 13; TRL)
+    verl      factor * min(-x, 0), which has no floor
+    openrlhf  -factor * clip(x, 0, 1)
+    ```
 
     Args:
         lengths: T, tokens of each rollout. [B]
@@ -55,6 +63,9 @@ def soft_overlong_penalty(
         cache_tokens: C; 4096 in the paper.
         form: whose. Up to the limit all are one line.
         factor: of the last two, 1 where absent.
+
+    Returns:
+        float64, 0 or less. [B]
 
     Raises:
         ArgumentError: a negative length, or a number outside its range.
@@ -69,15 +80,24 @@ def soft_overlong_penalty(
 
 
 def stale(versions: Integers, *, now: int, max_age: int) -> Filtered:
-    """Drop rollouts whose policy is more than ``max_age`` versions behind: keep_i = now - version_i <= max_age.
+    """Drop rollouts whose policy is more than ``max_age`` versions behind.
+
+    ```text
+    keep_i = now - version_i <= max_age
+    ```
 
     Args:
         versions: how many steps the policy had taken when each rollout began. [B]
         now: how many it has taken.
         max_age: 0 keeps what is on-policy.
 
+    Returns:
+        Which rows stay, and why the others do not.
+
     Raises:
         ArgumentError: a version from after ``now``, or a negative ``max_age``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    Reference: none; a window of versions.
     """
     return filtered(_core.stale(versions, now=now, max_age=max_age))

@@ -21,27 +21,33 @@ def low_ratio_negatives(
     offsets: Integers,
     advantages: Reals,
     *,
-    delta: float = 0.223,  # SAMPO: ln 1.25, a geometric mean ratio of 0.8
+    delta: float = 0.223,  # SAMPO; near ln 1.25, a geometric mean ratio of 0.8
     mask: NDArray[np.bool_] | None = None,
 ) -> Filtered:
     """Drop rollouts of negative advantage that the policy has fallen away from.
 
-    keep_i = A_i >= 0 or mean_t(logp_old - logp) <= delta. The mean is over the tokens that the mask takes; a rollout
-    without any is kept.
+    ```text
+    keep_i = A_i >= 0  or  mean_t(logp_old_t - logp_t) <= delta,   t the tokens of i that the mask takes
+    ```
+
+    A rollout without such a token is kept.
 
     Args:
         logp: log-probabilities under the policy, in nats, float32 or float64. [T]
         logp_old: under the behaviour policy. [T]
         offsets: where each rollout begins and the last ends. [B + 1]
-        advantages: NaN drops the rollout (``missing_advantage``). [B]
+        advantages: float64 or float32; NaN drops the rollout (``missing_advantage``). [B]
         delta: in nats a token.
         mask: which tokens are the policy's own; the others are not read. [T]
+
+    Returns:
+        Which rollouts stay, and why the others do not. [B]
 
     Raises:
         ArgumentError: a log-probability that is not finite, an infinite advantage, or columns that do not fit.
         DTypeError, LayoutError: an array that would have to be cast or copied; offsets that fit no tokens.
 
-    References: SAMPO (arXiv:2602.21534); the off-policy sequence mask of DeepSeek-V3.2.
+    Reference: SAMPO (arXiv:2602.21534); the off-policy sequence mask of DeepSeek-V3.2.
     """
     return filtered(_core.low_ratio_negatives((logp, logp_old, offsets, mask), advantages, delta))
 
@@ -58,16 +64,28 @@ def probability_difference(
 ) -> Filtered:
     """Drop tokens whose probability has moved far enough in the direction of their advantage.
 
-    With d_t = exp(logp_t) - exp(logp_old_t): A > 0 drops where d_t > high, A < 0 drops where d_t < -low, A = 0 keeps.
+    ```text
+    d_t = exp(logp_t) - exp(logp_old_t)
+    A > 0: keep_t = d_t <= high,   A < 0: keep_t = d_t >= -low,   A = 0: keep_t
+    ```
+
     Tokens outside the mask are kept; a missing advantage drops all tokens of its rollout. The result is over tokens.
 
     Args:
-        logp, logp_old, offsets, advantages, mask: as in :func:`low_ratio_negatives`.
+        logp: log-probabilities under the policy, in nats, float32 or float64. [T]
+        logp_old: under the behaviour policy. [T]
+        offsets: where each rollout begins and the last ends. [B + 1]
+        advantages: float64 or float32; NaN drops the tokens (``missing_advantage``). [B]
         low, high: bounds on a difference of probabilities, not on a ratio; zero or more.
+        mask: which tokens are the policy's own; the others are not read. [T]
+
+    Returns:
+        Which tokens stay, and why the others do not. [T]
 
     Raises:
-        ArgumentError: as :func:`low_ratio_negatives`, or a negative bound.
-        DTypeError, LayoutError: as there.
+        ArgumentError: a log-probability that is not finite, an infinite advantage, a negative bound, or columns that do
+            not fit.
+        DTypeError, LayoutError: an array that would have to be cast or copied; offsets that fit no tokens.
 
     Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl has this mask.
     """

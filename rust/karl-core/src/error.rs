@@ -106,6 +106,19 @@ pub enum Error {
         /// The most it may be.
         high: f64,
     },
+    /// A number of a column lies outside the closed range that a formula takes.
+    Outside {
+        /// The argument.
+        what: &'static str,
+        /// The place in it.
+        index: usize,
+        /// The number found.
+        value: f64,
+        /// The least it may be; minus infinity for no least.
+        low: f64,
+        /// The most it may be; infinity for no most.
+        high: f64,
+    },
     /// A count is larger than what it counts.
     Most {
         /// The argument.
@@ -190,6 +203,14 @@ impl fmt::Display for Error {
             }
             Self::Range { what, value, low, high } => {
                 write!(f, "{what} is {value}, wanted a number in [{low}, {high}]")
+            }
+            Self::Outside { what, index, value, low, high } => {
+                write!(f, "{what} at index {index} is {value}, wanted ")?;
+                match (low.is_finite(), high.is_finite()) {
+                    (true, true) => write!(f, "a number in [{low}, {high}]"),
+                    (true, false) => write!(f, "{low} or more"),
+                    (false, _) => write!(f, "at most {high}"),
+                }
             }
             Self::Most { what, got, most } => write!(f, "{what} is {got}, wanted at most {most}"),
             Self::Offset { what, index, got, low, high } => {
@@ -280,6 +301,30 @@ pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<()> {
 /// Refuses numbers outside a closed range, and NaN.
 pub(crate) fn check_range(what: &'static str, value: f64, low: f64, high: f64) -> Result<()> {
     if value >= low && value <= high { Ok(()) } else { Err(Error::Range { what, value, low, high }) }
+}
+
+/// Refuses a column with a number outside a closed range; NaN passes, because it says "missing".
+pub(crate) fn check_within<T: Real>(what: &'static str, values: &[T], low: f64, high: f64) -> Result<()> {
+    let outside = |value: T| value.widen() < low || value.widen() > high;
+    match values.iter().position(|&value| outside(value)) {
+        Some(index) => Err(Error::Outside { what, index, value: values[index].widen(), low, high }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a column with a negative count.
+pub(crate) fn check_counts(what: &'static str, counts: &[i64]) -> Result<()> {
+    // The bits of all together have the sign of the least, and cost one instruction a vector.
+    if counts.iter().fold(0, |bits, count| bits | count) >= 0 {
+        return Ok(());
+    }
+    match counts.iter().position(|&count| count < 0) {
+        Some(index) => {
+            let (low, high) = (0.0, f64::INFINITY);
+            Err(Error::Outside { what, index, value: counts[index] as f64, low, high })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses a count above what it counts.

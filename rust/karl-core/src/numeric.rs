@@ -62,6 +62,11 @@ pub fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     total.value()
 }
 
+/// The logistic function, `1 / (1 + exp(-x))`: 0 to 1, and 1/2 at 0.
+pub(crate) fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + libm::exp(-x))
+}
+
 /// Count, mean and sum of squared deviations of a stream, in constant space.
 ///
 /// ```text

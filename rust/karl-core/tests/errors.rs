@@ -28,6 +28,10 @@ fn not_finite<T: std::fmt::Debug>(result: Result<T>) -> (&'static str, usize, u6
     }
 }
 
+fn outside(low: f64, high: f64) -> Error {
+    Error::Outside { what: "ages", index: 1, value: -2.0, low, high }
+}
+
 #[test]
 fn messages_say_what_where_got_and_wanted_in_one_sentence() {
     let cases = [
@@ -43,6 +47,9 @@ fn messages_say_what_where_got_and_wanted_in_one_sentence() {
         (Error::Row { index: 2, row: -1, count: 9 }, "row at index 2 is -1, wanted one of 0 to 9 exclusive"),
         (Error::Fraction { what: "ess", value: 1.5 }, "ess is 1.5, wanted a number in (0, 1]"),
         (Error::Negative { what: "eps", value: -1.0 }, "eps is -1, wanted zero or more"),
+        (outside(0.0, INF), "ages at index 1 is -2, wanted 0 or more"),
+        (outside(-1.0, 1.0), "ages at index 1 is -2, wanted a number in [-1, 1]"),
+        (outside(-INF, -3.0), "ages at index 1 is -2, wanted at most -3"),
         (
             Error::Weight { index: 2, value: -1.0 },
             "weight at index 2 is -1, wanted a finite number, zero or more",

@@ -196,6 +196,13 @@ pub(crate) fn count(what: &'static str, value: i64) -> PyResult<usize> {
     usize::try_from(value).map_err(refused)
 }
 
+/// A count of 32 bits, which is what a formula takes of tokens and of rollouts.
+pub(crate) fn small_count(what: &'static str, value: i64) -> PyResult<u32> {
+    let got = count(what, value)?;
+    let most = u32::MAX as usize;
+    u32::try_from(got).map_err(|_| to_python(karl_core::Error::Most { what, got, most }.into()))
+}
+
 /// What is taken from the count under a variance: 0 or 1.
 pub(crate) fn freedom(ddof: i64) -> PyResult<u8> {
     match ddof {

@@ -7,81 +7,103 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{column, threads};
+use crate::array::{column, count, reals, small_count, threads, with_reals};
 use crate::enter::compute;
-use crate::error::to_python;
+use crate::error::{ArgumentError, to_python};
 
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 type Counts<'py> = Bound<'py, PyArray1<u64>>;
 
-/// The probability that a group of K rollouts is not all right and not all wrong: `M = 1 - q^K - (1 - q)^K`.
+/// The probability that a group of K rollouts is not all right and not all wrong.
+///
+/// ```text
+/// M(q, K) = 1 - q^K - (1 - q)^K
+/// ```
 ///
 /// To the last digits for rates near 0 and 1. M is symmetric in q, largest at 1/2, and 0 for a group of one.
 ///
 /// Args:
-///     rates: success rates from 0 to 1; NaN is missing and stays so. `[P]`
-///     size: K, rollouts a group.
+///     rates: success rates q from 0 to 1; NaN is missing and stays so. float64 or float32. [P]
+///     size: K, rollouts a group, 1 or more.
+///
+/// Returns:
+///     float64. [P]
 ///
 /// Raises:
-///     ArgumentError: a rate outside [0, 1], or a size of 0.
+///     ArgumentError: a rate outside [0, 1], or a size below 1.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), whose dynamic sampling keeps such groups.
 #[pyfunction]
 #[pyo3(signature = (rates, *, size))]
 pub(crate) fn mixed_group_probability<'py>(
     py: Python<'py>,
     rates: &Bound<'py, PyAny>,
-    size: u32,
+    size: i64,
 ) -> PyResult<Column<'py>> {
-    let rates = column::<f64>("rates", rates)?;
-    let values = rates.as_slice()?;
-    Ok(compute(py, || rates::mixed_group_probability(values, size, threads()))?.into_pyarray(py))
+    let (rates, size) = (reals("rates", rates)?, small_count("size", size)?);
+    let out = with_reals!(&rates, |values| compute(py, || {
+        rates::mixed_group_probability(values, size, threads())
+    }));
+    Ok(out?.into_pyarray(py))
 }
 
-/// The variance of one outcome: `p (1 - p)`, a priority that is largest at a rate of 1/2.
+/// The variance of one outcome, a priority that is largest at a rate of 1/2.
+///
+/// ```text
+/// v = p (1 - p)
+/// ```
 ///
 /// Args:
-///     rates: success rates from 0 to 1; NaN is missing and stays so. `[P]`
+///     rates: success rates p from 0 to 1; NaN is missing and stays so. float64 or float32. [P]
+///
+/// Returns:
+///     float64, 0 to 1/4. [P]
 ///
 /// Raises:
 ///     ArgumentError: a rate outside [0, 1].
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: none; the variance of a Bernoulli variable.
 #[pyfunction]
 pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) -> PyResult<Column<'py>> {
-    let rates = column::<f64>("rates", rates)?;
-    let values = rates.as_slice()?;
-    Ok(compute(py, || rates::outcome_variance(values, threads()))?.into_pyarray(py))
+    let rates = reals("rates", rates)?;
+    let out = with_reals!(&rates, |values| compute(py, || rates::outcome_variance(values, threads())));
+    Ok(out?.into_pyarray(py))
 }
 
 /// The prompts whose success rates lie nearest to a target, nearest first.
 ///
+/// ```text
+/// the k least |rate_i - target|;   of equal ones the smaller id, and without ids the earlier row
+/// ```
+///
 /// Args:
-///     rates: success rates from 0 to 1; NaN is never chosen. `[P]`
-///     k: how many; all that have a rate where there are fewer.
+///     rates: success rates from 0 to 1; NaN is never chosen. float64 or float32. [P]
+///     k: how many, 0 or more; all that have a rate where there are fewer.
 ///     target: from 0 to 1.
-///     ids: of equally near prompts the one of the smaller id comes first; without ids, the earlier row. `[P]`
+///     ids: of equally near prompts the one of the smaller id comes first; without ids, the earlier row. [P]
 ///
 /// Returns:
-///     Row numbers, int64. `[k]`
+///     Row numbers, int64. [k]
 ///
 /// Raises:
-///     ArgumentError: a rate or a target outside [0, 1], or columns of two lengths.
+///     ArgumentError: a rate or a target outside [0, 1], a k below 0, or columns that differ in length.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
 /// Reference: PACED-RL (arXiv:2602.12642), which asks the prompts nearest to 1/2.
 #[pyfunction]
 #[pyo3(signature = (rates, k, *, target=0.5, ids=None))]
 pub(crate) fn nearest_rate<'py>(
-    py: Python<'py>,
     rates: &Bound<'py, PyAny>,
-    k: usize,
+    k: i64,
     target: f64,
     ids: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let rates = column::<f64>("rates", rates)?;
+    let (py, rates, k) = (rates.py(), reals("rates", rates)?, count("k", k)?);
     let ids = ids.map(|ids| column::<i64>("ids", ids)).transpose()?;
     let ids = ids.as_ref().map(|ids| ids.as_slice()).transpose()?;
-    let values = rates.as_slice()?;
-    let rows = compute(py, || rates::nearest(values, ids, target, k))?;
+    let rows = with_reals!(&rates, |values| compute(py, || rates::nearest(values, ids, target, k)))?;
     Ok(rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py))
 }
 
@@ -182,9 +204,15 @@ impl BetaPosterior {
         Ok(compute(py, || self.0.quantile(probability))?.into_pyarray(py))
     }
 
-    /// One rate drawn for each task (Thompson sampling): a pure function of the seed and the task's id. `[P]`
+    /// One rate drawn for each task (Thompson sampling): a pure function of the seed and the task's id. [P]
+    ///
+    /// Raises:
+    ///     ArgumentError: a seed outside [0, 2^64).
     #[pyo3(signature = (*, seed))]
-    fn thompson<'py>(&self, py: Python<'py>, seed: u64) -> PyResult<Column<'py>> {
+    fn thompson<'py>(&self, py: Python<'py>, seed: i128) -> PyResult<Column<'py>> {
+        let wanted = "wanted an integer in [0, 2^64)";
+        let refused = |_| ArgumentError::new_err(format!("seed is {seed}, {wanted}"));
+        let seed = u64::try_from(seed).map_err(refused)?;
         Ok(compute(py, || Ok(self.0.thompson(seed)))?.into_pyarray(py))
     }
 

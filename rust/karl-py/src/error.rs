@@ -47,6 +47,7 @@ fn draw(error: &karl_core::Error, message: String) -> PyErr {
         | karl_core::Error::Positive { .. }
         | karl_core::Error::Above { .. }
         | karl_core::Error::Range { .. }
+        | karl_core::Error::Outside { .. }
         | karl_core::Error::Most { .. }
         | karl_core::Error::Bytes { .. }
         | karl_core::Error::Merge { .. }

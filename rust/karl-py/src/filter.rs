@@ -8,7 +8,9 @@ use karl_core::{Groups, Offsets};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, flags, freedom, groups, groups_in_any_order, reals, threads, with_reals};
+use crate::array::{
+    column, count, flags, freedom, groups, groups_in_any_order, reals, small_count, threads, with_reals,
+};
 use crate::enter::compute;
 use crate::error::{UsageError, to_python};
 
@@ -64,7 +66,7 @@ fn by(
     rows: usize,
 ) -> PyResult<Groups<'static>> {
     match (ids, offsets) {
-        (Some(ids), None) => number("groups", ids),
+        (Some(ids), None) => number("group_ids", ids),
         (None, Some(offsets)) => {
             let column = column::<i64>("offsets", offsets)?;
             let offsets = Offsets::new("offsets", column.as_slice()?, rows);
@@ -72,24 +74,24 @@ fn by(
                 .and_then(|offsets| Groups::from_offsets(&offsets))
                 .map_err(|error| to_python(error.into()))
         }
-        _ => Err(UsageError::new_err("give either groups or offsets")),
+        _ => Err(UsageError::new_err("give either group_ids or offsets")),
     }
 }
 
 /// Drops groups whose outcomes are all equal.
 #[pyfunction]
-#[pyo3(signature = (outcomes, groups=None, *, offsets=None, rewards=None))]
+#[pyo3(signature = (outcomes, group_ids=None, *, offsets=None, rewards=None))]
 pub(crate) fn constant_groups<'py>(
     py: Python<'py>,
     outcomes: &Bound<'py, PyAny>,
-    groups: Option<&Bound<'py, PyAny>>,
+    group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
     rewards: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Filtered<'py>> {
     let outcomes = reals("outcomes", outcomes)?;
     let shaped = rewards.map(|rewards| reals("rewards", rewards)).transpose()?;
     let kept = with_reals!(&outcomes, |values| {
-        let groups = grouped_in_any_order(groups, offsets, values.len())?;
+        let groups = grouped_in_any_order(group_ids, offsets, values.len())?;
         match &shaped {
             None => compute(py, || filter::groups::constant::<_, f64>(values, None, &groups, threads())),
             Some(shaped) => with_reals!(shaped, |shaped| compute(py, || {
@@ -102,59 +104,60 @@ pub(crate) fn constant_groups<'py>(
 
 /// Keeps groups of which some rollouts are right and some are not.
 #[pyfunction]
-#[pyo3(signature = (right, groups=None, *, offsets=None))]
+#[pyo3(signature = (right, group_ids=None, *, offsets=None))]
 pub(crate) fn mixed_groups<'py>(
     py: Python<'py>,
     right: &Bound<'py, PyAny>,
-    groups: Option<&Bound<'py, PyAny>>,
+    group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Filtered<'py>> {
     let right = flags("right", right)?;
     let values = right.as_slice()?;
-    let groups = grouped_in_any_order(groups, offsets, values.len())?;
+    let groups = grouped_in_any_order(group_ids, offsets, values.len())?;
     let kept = compute(py, || filter::groups::mixed(values, &groups, threads()))?;
     Ok(Filtered::new(py, kept))
 }
 
 /// What a mask leaves of the groups that could teach: how many there were, are short, and are constant.
 #[pyfunction]
-#[pyo3(signature = (keep, rewards, groups=None, *, offsets=None, min_group=2))]
+#[pyo3(signature = (keep, rewards, group_ids=None, *, offsets=None, min_group=2))]
 pub(crate) fn starved<'py>(
     py: Python<'py>,
     keep: &Bound<'py, PyAny>,
     rewards: &Bound<'py, PyAny>,
-    groups: Option<&Bound<'py, PyAny>>,
+    group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
-    min_group: usize,
+    min_group: i64,
 ) -> PyResult<(usize, usize, usize)> {
     let (keep, rewards) = (flags("keep", keep)?, reals("rewards", rewards)?);
+    let least = count("min_group", min_group)?;
     let mask = keep.as_slice()?;
-    let groups = grouped_in_any_order(groups, offsets, mask.len())?;
+    let groups = grouped_in_any_order(group_ids, offsets, mask.len())?;
     let found = with_reals!(&rewards, |values| {
-        compute(py, || filter::groups::starved(mask, values, &groups, min_group, threads()))
+        compute(py, || filter::groups::starved(mask, values, &groups, least, threads()))
     })?;
     Ok((found.groups, found.short, found.constant))
 }
 
 /// Keeps the groups whose rewards vary most: a share `p` of the sum of the variances, or `k` groups.
 #[pyfunction]
-#[pyo3(signature = (rewards, groups=None, *, offsets=None, p=None, k=None, ddof=0))]
+#[pyo3(signature = (rewards, group_ids=None, *, offsets=None, p=None, k=None, ddof=0))]
 pub(crate) fn variance_top<'py>(
     rewards: &Bound<'py, PyAny>,
-    groups: Option<&Bound<'py, PyAny>>,
+    group_ids: Option<&Bound<'py, PyAny>>,
     offsets: Option<&Bound<'py, PyAny>>,
     p: Option<f64>,
-    k: Option<usize>,
+    k: Option<i64>,
     ddof: i64,
 ) -> PyResult<Filtered<'py>> {
     let (py, rewards, ddof) = (rewards.py(), reals("rewards", rewards)?, freedom(ddof)?);
     let top = match (p, k) {
         (Some(share), None) => Top::Share(share),
-        (None, Some(count)) => Top::Count(count),
+        (None, Some(k)) => Top::Count(count("k", k)?),
         _ => return Err(UsageError::new_err("give either p or k")),
     };
     let kept = with_reals!(&rewards, |values| {
-        let groups = grouped(groups, offsets, values.len())?;
+        let groups = grouped(group_ids, offsets, values.len())?;
         compute(py, || variance::top(values, &groups, top, ddof, threads()))
     })?;
     Ok(Filtered::new(py, kept))
@@ -166,14 +169,14 @@ pub(crate) fn variance_top<'py>(
 pub(crate) fn overlong<'py>(
     py: Python<'py>,
     lengths: &Bound<'py, PyAny>,
-    max_tokens: u32,
+    max_tokens: i64,
     truncated: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Filtered<'py>> {
-    let lengths = column::<i64>("lengths", lengths)?;
+    let (lengths, most) = (column::<i64>("lengths", lengths)?, small_count("max_tokens", max_tokens)?);
     let cut = truncated.map(|cut| flags("truncated", cut)).transpose()?;
     let cut = cut.as_ref().map(|cut| cut.as_slice()).transpose()?;
     let values = lengths.as_slice()?;
-    let kept = compute(py, || length::overlong(values, max_tokens, cut, threads()))?;
+    let kept = compute(py, || length::overlong(values, most, cut, threads()))?;
     Ok(Filtered::new(py, kept))
 }
 
@@ -183,12 +186,13 @@ pub(crate) fn overlong<'py>(
 pub(crate) fn soft_overlong_penalty<'py>(
     py: Python<'py>,
     lengths: &Bound<'py, PyAny>,
-    max_tokens: u32,
-    cache_tokens: u32,
+    max_tokens: i64,
+    cache_tokens: i64,
     form: &str,
     factor: Option<f64>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let lengths = column::<i64>("lengths", lengths)?;
+    let (most, cache) = (small_count("max_tokens", max_tokens)?, small_count("cache_tokens", cache_tokens)?);
     let form = match (form, factor) {
         ("dapo", None) => Form::Dapo,
         ("dapo", Some(_)) => return Err(UsageError::new_err("the form dapo takes no factor")),
@@ -200,7 +204,7 @@ pub(crate) fn soft_overlong_penalty<'py>(
         }
     };
     let values = lengths.as_slice()?;
-    let work = || length::soft_overlong_penalty(values, max_tokens, cache_tokens, form, threads());
+    let work = || length::soft_overlong_penalty(values, most, cache, form, threads());
     Ok(compute(py, work)?.into_pyarray(py))
 }
 

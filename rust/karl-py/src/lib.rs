@@ -50,10 +50,13 @@ mod _core {
     #[pymodule_export]
     use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
     #[pymodule_export]
-    use super::diversity::{
-        best_at_k, coverage, distinct_n, effective_number, entropy, evenness, gini, mutual_information,
-        ngram_gram, pass_at_k, self_bleu, vendi_ngrams,
+    use super::diversity::attempts::{best_at_k, pass_at_k};
+    #[pymodule_export]
+    use super::diversity::categories::{
+        coverage, effective_number, entropy, evenness, gini, mutual_information,
     };
+    #[pymodule_export]
+    use super::diversity::sequences::{distinct_n, ngram_gram, self_bleu, vendi_ngrams};
     #[pymodule_export]
     use super::draft::{Draft, Export, check_target, redacted};
     #[pymodule_export]
@@ -70,9 +73,11 @@ mod _core {
     #[pymodule_export]
     use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
     #[pymodule_export]
-    use super::replay::{
-        accuracy_error, age_distribution, delight, delight_gate, exponential_decay, importance_log_weights,
-        kondo_price, largest, power_decay, prioritised, surprisal, window_decay,
+    use super::replay::age::{age_distribution, exponential_decay, power_decay, window_decay};
+    #[pymodule_export]
+    use super::replay::priority::{
+        accuracy_error, delight, delight_gate, importance_log_weights, kondo_price, largest, prioritised,
+        surprisal,
     };
     #[pymodule_export]
     use super::reward::composite;

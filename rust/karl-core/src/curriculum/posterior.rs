@@ -279,6 +279,6 @@ impl Stream {
 
     fn beta(&mut self, a: f64, b: f64) -> f64 {
         let (x, y) = (self.log_gamma(a), self.log_gamma(b));
-        1.0 / (1.0 + libm::exp(y - x))
+        crate::numeric::sigmoid(x - y)
     }
 }

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_length, check_range};
+use crate::error::{Error, Result, check_length, check_range, check_within};
 use crate::group::{check_rows, numbered};
+use crate::real::Real;
 
 /// The probability that a group of rollouts is not all right and not all wrong.
 ///
@@ -16,8 +17,8 @@ use crate::group::{check_rows, numbered};
 /// A missing rate (NaN) stays missing. Shapes: rates and result `[P]`. Cost: three elementary functions a rate.
 ///
 /// # Errors
-/// [`Error::Range`] for a rate outside [0, 1]; [`Error::Positive`] for a size of 0.
-pub fn mixed_group_probability(rates: &[f64], size: u32, threads: usize) -> Result<Vec<f64>> {
+/// [`Error::Outside`] for a rate outside [0, 1]; [`Error::Positive`] for a size of 0.
+pub fn mixed_group_probability<R: Real>(rates: &[R], size: u32, threads: usize) -> Result<Vec<f64>> {
     check_rates(rates)?;
     if size == 0 {
         return Err(Error::Positive { what: "size", value: 0.0 });
@@ -35,8 +36,8 @@ pub fn mixed_group_probability(rates: &[f64], size: u32, threads: usize) -> Resu
 /// A missing rate (NaN) stays missing. Shapes: rates and result `[P]`. Cost: one pass.
 ///
 /// # Errors
-/// [`Error::Range`] for a rate outside [0, 1].
-pub fn outcome_variance(rates: &[f64], threads: usize) -> Result<Vec<f64>> {
+/// [`Error::Outside`] for a rate outside [0, 1].
+pub fn outcome_variance<R: Real>(rates: &[R], threads: usize) -> Result<Vec<f64>> {
     check_rates(rates)?;
     Ok(mapped(rates, threads, |rate| rate * (1.0 - rate)))
 }
@@ -51,8 +52,9 @@ pub fn outcome_variance(rates: &[f64], threads: usize) -> Result<Vec<f64>> {
 /// the k. Reference: PACED-RL (arXiv:2602.12642), which takes the prompts nearest to 1/2.
 ///
 /// # Errors
-/// [`Error::Range`] for a rate or a target outside [0, 1]; [`Error::Length`] where ids and rates differ in rows.
-pub fn nearest(rates: &[f64], ids: Option<&[i64]>, target: f64, k: usize) -> Result<Vec<u32>> {
+/// [`Error::Outside`] for a rate outside [0, 1]; [`Error::Range`] for such a target; [`Error::Length`] where ids and
+/// rates differ in rows.
+pub fn nearest<R: Real>(rates: &[R], ids: Option<&[i64]>, target: f64, k: usize) -> Result<Vec<u32>> {
     check_rows(rates.len())?;
     check_rates(rates)?;
     check_range("target", target, 0.0, 1.0)?;
@@ -60,7 +62,7 @@ pub fn nearest(rates: &[f64], ids: Option<&[i64]>, target: f64, k: usize) -> Res
     if ids.is_some() {
         check_length("ids", names.len(), rates.len())?;
     }
-    let distance = |row: u32| (rates[row as usize] - target).abs();
+    let distance = |row: u32| (rates[row as usize].widen() - target).abs();
     let name = |row: u32| names.get(row as usize).copied().unwrap_or_default();
     let order = |&a: &u32, &b: &u32| -> Ordering {
         distance(a).total_cmp(&distance(b)).then(name(a).cmp(&name(b))).then(a.cmp(&b))
@@ -74,18 +76,15 @@ pub fn nearest(rates: &[f64], ids: Option<&[i64]>, target: f64, k: usize) -> Res
     Ok(rows)
 }
 
-fn mapped(rates: &[f64], threads: usize, one: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
+fn mapped<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
     let mut values = vec![0.0; rates.len()];
     blocks::fill(&mut values, threads, |first, block| {
-        block.iter_mut().zip(&rates[first..]).for_each(|(value, &rate)| *value = one(rate));
+        block.iter_mut().zip(&rates[first..]).for_each(|(value, rate)| *value = one(rate.widen()));
     });
     values
 }
 
 /// Refuses rates outside [0, 1]; NaN passes, because it says "missing".
-fn check_rates(rates: &[f64]) -> Result<()> {
-    match rates.iter().find(|&&rate| !rate.is_nan() && !(0.0..=1.0).contains(&rate)) {
-        Some(&rate) => check_range("rate", rate, 0.0, 1.0),
-        None => Ok(()),
-    }
+fn check_rates<R: Real>(rates: &[R]) -> Result<()> {
+    check_within("rates", rates, 0.0, 1.0)
 }

@@ -1,7 +1,7 @@
 //! What k attempts reach, from n of them.
 
 use crate::blocks::{self, in_parts};
-use crate::error::{Error, Result, check_length, check_not_negative, check_positive, check_range};
+use crate::error::{Error, Result, check_counts, check_length, check_not_infinite, check_positive};
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
@@ -17,12 +17,13 @@ use crate::real::Real;
 /// Reference: Chen et al. 2021 (arXiv:2107.03374).
 ///
 /// # Errors
-/// [`Error::Length`] where the columns differ in length; [`Error::Positive`] for `k = 0`; [`Error::Negative`] for a
-/// negative number of rollouts; [`Error::Range`] for successes that are negative or more than the rollouts.
+/// [`Error::Length`] where the columns differ in length; [`Error::Positive`] for `k = 0`; [`Error::Outside`] for a
+/// negative number of rollouts, and for successes that are negative or more than the rollouts.
 pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) -> Result<Vec<f64>> {
     check_length("successes", successes.len(), rollouts.len())?;
     check_positive("k", k as f64)?;
-    rollouts.iter().zip(successes).try_for_each(|(&n, &c)| check_counts(n as f64, c as f64))?;
+    check_counts("rollouts", rollouts)?;
+    check_successes(rollouts, successes)?;
     let mut passed = vec![0.0; rollouts.len()];
     blocks::fill(&mut passed, threads, |first, block| {
         for ((passed, &n), &c) in block.iter_mut().zip(&rollouts[first..]).zip(&successes[first..]) {
@@ -32,9 +33,14 @@ pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) 
     Ok(passed)
 }
 
-fn check_counts(n: f64, c: f64) -> Result<()> {
-    check_not_negative("rollouts", n)?;
-    check_range("successes", c, 0.0, n)
+fn check_successes(rollouts: &[i64], successes: &[i64]) -> Result<()> {
+    match rollouts.iter().zip(successes).position(|(n, c)| !(0..=*n).contains(c)) {
+        Some(index) => {
+            let (value, high) = (successes[index] as f64, rollouts[index] as f64);
+            Err(Error::Outside { what: "successes", index, value, low: 0.0, high })
+        }
+        None => Ok(()),
+    }
 }
 
 fn passes(n: f64, c: f64, k: f64) -> f64 {
@@ -69,9 +75,7 @@ fn passes(n: f64, c: f64, k: f64) -> f64 {
 pub fn best_at_k<R: Real>(rewards: &[R], groups: &Groups<'_>, k: usize, threads: usize) -> Result<Vec<f64>> {
     check_length("rewards", rewards.len(), groups.rows())?;
     check_positive("k", k as f64)?;
-    if let Some(index) = rewards.iter().position(|reward| reward.widen().is_infinite()) {
-        return Err(Error::NotFinite { what: "reward", index, value: rewards[index].widen() });
-    }
+    check_not_infinite("rewards", rewards)?;
     let (starts, members) = present(rewards, groups);
     let best = |group: usize| {
         let mut sorted = members[starts[group]..starts[group + 1]].to_vec();

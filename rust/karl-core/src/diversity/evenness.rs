@@ -4,7 +4,7 @@
 //! and how evenly, Gini how unevenly; neither says whether the choice answers to the input
 //! ([`mutual_information`](super::mutual_information)).
 
-use crate::error::{Error, Result, check_most};
+use crate::error::{Error, Result, check_finite, check_most, check_within};
 use crate::numeric;
 use crate::real::Real;
 
@@ -18,7 +18,7 @@ use crate::real::Real;
 /// Shapes: weights `[K]`. Cost: one logarithm a category. Reference: Shannon 1948.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for a weight that is NaN or infinite, and for a total beyond f64; [`Error::Negative`] for a
+/// [`Error::NotFinite`] for a weight that is NaN or infinite, and for a total beyond f64; [`Error::Outside`] for a
 /// negative one.
 pub fn entropy<R: Real>(weights: &[R]) -> Result<f64> {
     measured(weights, entropy_of)
@@ -113,13 +113,6 @@ fn measured<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f
 }
 
 fn check<R: Real>(weights: &[R]) -> Result<()> {
-    for (index, value) in weights.iter().map(|weight| weight.widen()).enumerate() {
-        if !value.is_finite() {
-            return Err(Error::NotFinite { what: "weight", index, value });
-        }
-        if value < 0.0 {
-            return Err(Error::Negative { what: "weight", value });
-        }
-    }
-    Ok(())
+    check_finite("weights", weights)?;
+    check_within("weights", weights, 0.0, f64::INFINITY)
 }

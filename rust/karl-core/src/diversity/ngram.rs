@@ -19,10 +19,11 @@ impl<'a> Sequences<'a> {
     /// 1]`.
     ///
     /// # Errors
-    /// [`Error::Negative`] for a token without an id (a negative number, a null); those of [`Offsets::new`].
+    /// [`Error::Outside`] for a token without an id (a negative number, a null); those of [`Offsets::new`].
     pub fn new(tokens: &'a Groups<'a>, offsets: &'a [i64]) -> Result<Self> {
-        if tokens.grouped() < tokens.rows() {
-            return Err(Error::Negative { what: "a token id", value: -1.0 });
+        if let Some(index) = tokens.codes().iter().position(|&code| code == Groups::NONE) {
+            let (value, low, high) = (-1.0, 0.0, f64::INFINITY);
+            return Err(Error::Outside { what: "tokens", index, value, low, high });
         }
         Ok(Self { tokens, offsets: Offsets::new("offsets", offsets, tokens.rows())? })
     }

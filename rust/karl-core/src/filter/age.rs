@@ -14,10 +14,11 @@ use crate::error::{Error, Result};
 /// on-policy. What that leaves of groups is told by [`starved`](super::groups::starved). Shapes: `[B]`. Cost: one pass.
 ///
 /// # Errors
-/// [`Error::Negative`] for a version from after `now`, or for a negative `max_age`.
+/// [`Error::Outside`] for a version from after `now`; [`Error::Negative`] for a negative `max_age`.
 pub fn stale(versions: &[i64], now: i64, max_age: i64, threads: usize) -> Result<Vec<Reason>> {
-    if let Some(&latest) = versions.iter().max().filter(|&&latest| latest > now) {
-        return Err(Error::Negative { what: "age (now - version)", value: now as f64 - latest as f64 });
+    if let Some(index) = versions.iter().position(|&version| version > now) {
+        let (value, low, high) = (versions[index] as f64, f64::NEG_INFINITY, now as f64);
+        return Err(Error::Outside { what: "versions", index, value, low, high });
     }
     if max_age < 0 {
         return Err(Error::Negative { what: "max_age", value: max_age as f64 });

@@ -3,7 +3,7 @@
 use super::Reason;
 use super::groups::each;
 use crate::blocks;
-use crate::error::{Error, Result, check_length, check_most, check_not_negative};
+use crate::error::{Error, Result, check_counts, check_length, check_most, check_not_negative};
 
 /// Drops rollouts that were cut at the limit of tokens (overlong filtering).
 ///
@@ -12,14 +12,14 @@ use crate::error::{Error, Result, check_length, check_most, check_not_negative};
 /// Shapes: all `[B]`. Cost: one pass. Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
 ///
 /// # Errors
-/// [`Error::Negative`] for a negative length; [`Error::Length`] for columns that differ in rows.
+/// [`Error::Outside`] for a negative length; [`Error::Length`] for columns that differ in rows.
 pub fn overlong(
     lengths: &[i64],
     max_tokens: u32,
     truncated: Option<&[bool]>,
     threads: usize,
 ) -> Result<Vec<Reason>> {
-    check_lengths(lengths)?;
+    check_counts("lengths", lengths)?;
     let flags = truncated.unwrap_or_default();
     if truncated.is_some() {
         check_length("truncated", flags.len(), lengths.len())?;
@@ -57,8 +57,8 @@ pub enum Form {
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13, with L = 20480 and C = 4096.
 ///
 /// # Errors
-/// [`Error::Negative`] for a negative length or factor; [`Error::Positive`] for a stretch of 0; [`Error::Most`] for one
-/// above the limit.
+/// [`Error::Outside`] for a negative length; [`Error::Negative`] for a negative factor; [`Error::Positive`] for a
+/// stretch of 0; [`Error::Most`] for one above the limit.
 pub fn soft_overlong_penalty(
     lengths: &[i64],
     max_tokens: u32,
@@ -66,7 +66,7 @@ pub fn soft_overlong_penalty(
     form: Form,
     threads: usize,
 ) -> Result<Vec<f64>> {
-    check_lengths(lengths)?;
+    check_counts("lengths", lengths)?;
     check_most("cache_tokens", cache_tokens as usize, max_tokens as usize)?;
     if cache_tokens == 0 {
         return Err(Error::Positive { what: "cache_tokens", value: 0.0 });
@@ -86,11 +86,4 @@ pub fn soft_overlong_penalty(
         }
     });
     Ok(penalties)
-}
-
-fn check_lengths(lengths: &[i64]) -> Result<()> {
-    match lengths.iter().min() {
-        Some(&least) => check_not_negative("length", least as f64),
-        None => Ok(()),
-    }
 }

@@ -38,7 +38,7 @@ pub fn top<R: Real>(
     threads: usize,
 ) -> Result<Vec<Reason>> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    check_present("reward", rewards)?;
+    check_present("rewards", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
     let differ = differing(rewards, groups, threads);
     let kept = chosen(&variances(rewards, groups, &differ, ddof, threads)?, top)?;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_finite, check_length, check_not_negative, check_range};
+use crate::error::{Error, Result, check_counts, check_finite, check_length, check_not_negative};
 use crate::numeric::{self, Compensated};
 use crate::partition;
+use crate::real::Real;
 
 /// How the weight of a rollout falls with its age in versions of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,9 +24,10 @@ impl Decay {
     /// one `log` a row for [`Decay::Power`].
     ///
     /// # Errors
-    /// [`Error::Negative`] for a negative age, rate, exponent or window; [`Error::NotFinite`] for an infinite rate.
+    /// [`Error::Outside`] for a negative age; [`Error::Negative`] for a negative rate, exponent or window;
+    /// [`Error::NotFinite`] for an infinite rate.
     pub fn log_weights(&self, ages: &[i64], threads: usize) -> Result<Vec<f64>> {
-        check_not_negative("age", ages.iter().min().map_or(0.0, |&least| least as f64))?;
+        check_counts("ages", ages)?;
         self.check()?;
         let mut weights = vec![0.0; ages.len()];
         blocks::fill(&mut weights, threads, |first, block| {
@@ -75,17 +77,18 @@ pub struct AgeDistribution {
 ///
 /// # Errors
 /// [`Error::NotFinite`] for a log-weight that is NaN or plus infinity; [`Error::Positive`] where no row has any weight;
-/// [`Error::Range`] for a level outside [0, 1]; [`Error::Length`] for columns that differ in rows.
-pub fn age_distribution(ages: &[i64], log_weights: &[f64], levels: &[f64]) -> Result<AgeDistribution> {
+/// [`Error::Outside`] for a level outside [0, 1]; [`Error::Length`] for columns that differ in rows.
+pub fn age_distribution<R: Real>(ages: &[i64], log_weights: &[R], levels: &[f64]) -> Result<AgeDistribution> {
     check_length("log_weights", log_weights.len(), ages.len())?;
-    levels.iter().try_for_each(|&level| check_range("quantile", level, 0.0, 1.0))?;
+    check_levels(levels)?;
     let ess = partition::ess(log_weights, 1)?;
-    let most = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let most = log_weights.iter().map(|weight| weight.widen()).fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {
         return Err(Error::Positive { what: "sum of weights", value: 0.0 });
     }
     let mut held: BTreeMap<i64, Compensated> = BTreeMap::new();
-    for (&age, &weight) in ages.iter().zip(log_weights).filter(|&(_, &weight)| weight > f64::NEG_INFINITY) {
+    let rows = ages.iter().zip(log_weights).map(|(&age, weight)| (age, weight.widen()));
+    for (age, weight) in rows.filter(|&(_, weight)| weight > f64::NEG_INFINITY) {
         held.entry(age).or_default().add(libm::exp(weight - most));
     }
     let total = numeric::sum(held.values().map(|weight| weight.value()));
@@ -95,6 +98,16 @@ pub fn age_distribution(ages: &[i64], log_weights: &[f64], levels: &[f64]) -> Re
         ess,
         quantiles: levels.iter().map(|u| quantile(&held, u * total)).collect(),
     })
+}
+
+/// Refuses levels outside [0, 1], and NaN.
+fn check_levels(levels: &[f64]) -> Result<()> {
+    match levels.iter().position(|level| !(0.0..=1.0).contains(level)) {
+        Some(index) => {
+            Err(Error::Outside { what: "quantiles", index, value: levels[index], low: 0.0, high: 1.0 })
+        }
+        None => Ok(()),
+    }
 }
 
 /// The first age by which this much weight is held; the last where rounding leaves it a trifle short.

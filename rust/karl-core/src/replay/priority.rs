@@ -2,9 +2,9 @@
 
 use crate::blocks;
 use crate::error::{Error, Result, check_finite, check_length, check_logs, check_not_infinite};
-use crate::error::{check_not_negative, check_positive, check_range};
+use crate::error::{check_not_negative, check_positive, check_range, check_within};
 use crate::group::Groups;
-use crate::numeric;
+use crate::numeric::{self, sigmoid};
 use crate::partition;
 use crate::ragged::Offsets;
 use crate::real::Real;
@@ -12,20 +12,29 @@ use crate::sample::Ranking;
 
 /// The surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without tokens.
 ///
-/// Shapes: logp `[T]`, offsets `[B + 1]`, result `[B]`. Cost: one pass.
+/// The mean is over the tokens that the mask takes, all without one; a masked token is not read.
+/// Shapes: logp and mask `[T]`, offsets `[B + 1]`, result `[B]`. Cost: one pass.
 ///
 /// # Errors
-/// [`Error::Length`] where the offsets are those of other tokens; [`Error::NotFinite`] for a token that is not finite.
-pub fn surprisal<R: Real>(logp: &[R], offsets: &Offsets<'_>, threads: usize) -> Result<Vec<f64>> {
+/// [`Error::Length`] where offsets or mask are those of other tokens; [`Error::NotFinite`] for a token that is not
+/// finite.
+pub fn surprisal<R: Real>(
+    logp: &[R],
+    offsets: &Offsets<'_>,
+    mask: Option<&[bool]>,
+    threads: usize,
+) -> Result<Vec<f64>> {
     check_length("logp", logp.len(), offsets.values())?;
-    if let Some(index) = logp.iter().position(|token| !token.widen().is_finite()) {
+    check_length("mask", mask.map_or(logp.len(), <[bool]>::len), logp.len())?;
+    let taken = |token: &usize| mask.is_none_or(|mask| mask[*token]);
+    if let Some(index) = (0..logp.len()).filter(taken).find(|&token| !logp[token].widen().is_finite()) {
         return Err(Error::NotFinite { what: "logp", index, value: logp[index].widen() });
     }
     let mut surprisals = vec![0.0; offsets.len()];
     blocks::fill(&mut surprisals, threads, |first, block| {
         for (surprisal, row) in block.iter_mut().zip(first..) {
-            let tokens = &logp[offsets.row(row)];
-            *surprisal = -numeric::sum(tokens.iter().map(|token| token.widen())) / tokens.len() as f64;
+            let tokens = || offsets.row(row).filter(taken);
+            *surprisal = -numeric::sum(tokens().map(|token| logp[token].widen())) / tokens().count() as f64;
         }
     });
     Ok(surprisals)
@@ -37,11 +46,12 @@ pub fn surprisal<R: Real>(logp: &[R], offsets: &Offsets<'_>, threads: usize) -> 
 ///
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for an infinite number.
-pub fn delight(advantages: &[f64], surprisals: &[f64]) -> Result<Vec<f64>> {
+pub fn delight<A: Real, S: Real>(advantages: &[A], surprisals: &[S]) -> Result<Vec<f64>> {
     check_length("surprisals", surprisals.len(), advantages.len())?;
-    check_not_infinite("advantage", advantages)?;
-    check_not_infinite("surprisal", surprisals)?;
-    Ok(advantages.iter().zip(surprisals).map(|(advantage, surprisal)| advantage * surprisal).collect())
+    check_not_infinite("advantages", advantages)?;
+    check_not_infinite("surprisals", surprisals)?;
+    let rows = advantages.iter().zip(surprisals);
+    Ok(rows.map(|(advantage, surprisal)| advantage.widen() * surprisal.widen()).collect())
 }
 
 /// The gate that delight opens: `g_i = sigma((chi_i - price) / eta)`, between 0 and 1.
@@ -51,13 +61,15 @@ pub fn delight(advantages: &[f64], surprisals: &[f64]) -> Result<Vec<f64>> {
 ///
 /// # Errors
 /// [`Error::NotFinite`] for an infinite delight or price; [`Error::Positive`] for an `eta` that is not above 0.
-pub fn delight_gate(delights: &[f64], eta: f64, price: f64, threads: usize) -> Result<Vec<f64>> {
-    check_not_infinite("delight", delights)?;
+pub fn delight_gate<R: Real>(delights: &[R], eta: f64, price: f64, threads: usize) -> Result<Vec<f64>> {
+    check_not_infinite("delights", delights)?;
     check_positive("eta", eta)?;
     check_finite("price", &[price])?;
     let mut gates = vec![0.0; delights.len()];
     blocks::fill(&mut gates, threads, |first, block| {
-        block.iter_mut().zip(&delights[first..]).for_each(|(gate, x)| *gate = sigmoid((x - price) / eta));
+        for (gate, delight) in block.iter_mut().zip(&delights[first..]) {
+            *gate = sigmoid((delight.widen() - price) / eta);
+        }
     });
     Ok(gates)
 }
@@ -74,11 +86,11 @@ pub fn delight_gate(delights: &[f64], eta: f64, price: f64, threads: usize) -> R
 ///
 /// # Errors
 /// As [`delight_gate`]; [`Error::Range`] for `keep` outside [1e-12, 1 - 1e-12]; [`Error::Length`] for no delight at all.
-pub fn kondo_price(delights: &[f64], keep: f64, eta: f64) -> Result<f64> {
-    check_not_infinite("delight", delights)?;
+pub fn kondo_price<R: Real>(delights: &[R], keep: f64, eta: f64) -> Result<f64> {
+    check_not_infinite("delights", delights)?;
     check_positive("eta", eta)?;
     check_range("keep", keep, 1e-12, 1.0 - 1e-12)?;
-    let present: Vec<f64> = delights.iter().copied().filter(|x| !x.is_nan()).collect();
+    let present: Vec<f64> = delights.iter().map(|x| x.widen()).filter(|x| !x.is_nan()).collect();
     if present.is_empty() {
         return Err(Error::Length { what: "delights that are present", got: 0, wanted: 1 });
     }
@@ -96,10 +108,6 @@ pub fn kondo_price(delights: &[f64], keep: f64, eta: f64) -> Result<f64> {
     }
 }
 
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + libm::exp(-x))
-}
-
 /// How wrong the predicted success rate of a rollout's group was: `|#right_g / G_g - predicted_i|`.
 ///
 /// With `successes_only`, rollouts that failed have no priority (NaN); a rollout without a group, or without a
@@ -108,9 +116,9 @@ fn sigmoid(x: f64) -> f64 {
 ///
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for an infinite prediction.
-pub fn accuracy_error(
+pub fn accuracy_error<R: Real>(
     right: &[bool],
-    predicted: &[f64],
+    predicted: &[R],
     groups: &Groups<'_>,
     successes_only: bool,
     threads: usize,
@@ -124,7 +132,7 @@ pub fn accuracy_error(
     });
     let error = |row: usize| match groups.code(row).map(|group| counts[group]) {
         Some((rights, size)) if right[row] || !successes_only => {
-            (f64::from(rights) / f64::from(size) - predicted[row]).abs()
+            (f64::from(rights) / f64::from(size) - predicted[row].widen()).abs()
         }
         _ => f64::NAN,
     };
@@ -142,11 +150,11 @@ pub fn accuracy_error(
 /// Reference: Schaul et al. 2016, prioritized experience replay (arXiv:1511.05952), eq. 1.
 ///
 /// # Errors
-/// [`Error::Negative`] for a negative priority, `alpha` or `eps`; [`Error::NotFinite`] for an infinite priority or
-/// `alpha`; [`Error::Positive`] where no row can be drawn.
-pub fn prioritised(priorities: &[f64], alpha: f64, eps: f64, threads: usize) -> Result<Vec<f64>> {
-    check_not_infinite("priority", priorities)?;
-    check_not_negative("priority", priorities.iter().copied().fold(0.0, f64::min))?;
+/// [`Error::Outside`] for a negative priority; [`Error::Negative`] for a negative `alpha` or `eps`;
+/// [`Error::NotFinite`] for an infinite priority or `alpha`; [`Error::Positive`] where no row can be drawn.
+pub fn prioritised<R: Real>(priorities: &[R], alpha: f64, eps: f64, threads: usize) -> Result<Vec<f64>> {
+    check_not_infinite("priorities", priorities)?;
+    check_within("priorities", priorities, 0.0, f64::INFINITY)?;
     check_not_negative("alpha", alpha)?;
     check_not_negative("eps", eps)?;
     check_finite("alpha", &[alpha])?;
@@ -157,7 +165,9 @@ pub fn prioritised(priorities: &[f64], alpha: f64, eps: f64, threads: usize) -> 
     };
     let mut logs = vec![0.0; priorities.len()];
     blocks::fill(&mut logs, threads, |first, block| {
-        block.iter_mut().zip(&priorities[first..]).for_each(|(log, &priority)| *log = log_weight(priority));
+        for (log, priority) in block.iter_mut().zip(&priorities[first..]) {
+            *log = log_weight(priority.widen());
+        }
     });
     let log_z = partition::log_sum_exp(&logs, threads)?;
     if log_z == f64::NEG_INFINITY {
@@ -178,13 +188,13 @@ pub fn prioritised(priorities: &[f64], alpha: f64, eps: f64, threads: usize) -> 
 ///
 /// # Errors
 /// [`Error::NotFinite`] for a log-weight that is NaN or plus infinity; [`Error::Range`] for a `beta` outside [0, 1].
-pub fn importance_log_weights(log_weights: &[f64], beta: f64) -> Result<Vec<f64>> {
-    check_logs("log weight", log_weights)?;
+pub fn importance_log_weights<R: Real>(log_weights: &[R], beta: f64) -> Result<Vec<f64>> {
+    check_logs("log_weights", log_weights)?;
     check_range("beta", beta, 0.0, 1.0)?;
-    let drawn = log_weights.iter().copied().filter(|&log| log > f64::NEG_INFINITY);
-    let least = drawn.fold(f64::INFINITY, f64::min);
-    let corrected = |&log: &f64| if log == f64::NEG_INFINITY { log } else { beta * (least - log) };
-    Ok(log_weights.iter().map(corrected).collect())
+    let logs = || log_weights.iter().map(|log| log.widen());
+    let least = logs().filter(|&log| log > f64::NEG_INFINITY).fold(f64::INFINITY, f64::min);
+    let corrected = |log: f64| if log == f64::NEG_INFINITY { log } else { beta * (least - log) };
+    Ok(logs().map(corrected).collect())
 }
 
 /// The rows of the k largest priorities, largest first; of equal ones the earlier row. Missing ones never come.
@@ -193,9 +203,9 @@ pub fn importance_log_weights(log_weights: &[f64], beta: f64) -> Result<Vec<f64>
 ///
 /// # Errors
 /// [`Error::NotFinite`] for an infinite priority.
-pub fn largest(priorities: &[f64], k: usize, threads: usize) -> Result<Vec<u32>> {
-    check_not_infinite("priority", priorities)?;
-    let key = |&priority: &f64| if priority.is_nan() { f64::NEG_INFINITY } else { priority };
-    let keys: Vec<f64> = priorities.iter().map(key).collect();
+pub fn largest<R: Real>(priorities: &[R], k: usize, threads: usize) -> Result<Vec<u32>> {
+    check_not_infinite("priorities", priorities)?;
+    let key = |priority: f64| if priority.is_nan() { f64::NEG_INFINITY } else { priority };
+    let keys: Vec<f64> = priorities.iter().map(|priority| key(priority.widen())).collect();
     Ok(Ranking::of(keys, threads)?.take(k))
 }

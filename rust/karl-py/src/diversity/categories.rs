@@ -1,0 +1,156 @@
+//! How evenly categories are used, and whether they answer to an input.
+
+use karl_core::diversity;
+use pyo3::prelude::*;
+
+use crate::array::{count, groups, reals, threads, with_reals};
+use crate::enter::compute;
+
+/// Entropy of categories, in nats.
+///
+/// ```text
+/// H = -sum p ln p,   p = w / sum w
+/// ```
+///
+/// Args:
+///     weights: rows or weight of each category, 0 for one that was not used. float64 or float32. [K]
+///
+/// Returns:
+///     0 (one category has everything) to ln K (all alike); NaN where nothing has weight.
+///
+/// Raises:
+///     ArgumentError: a weight that is negative, NaN or infinite.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Shannon 1948.
+#[pyfunction]
+pub(crate) fn entropy(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> {
+    with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::entropy(values)))
+}
+
+/// Entropy as a share of the largest that the list of categories allows.
+///
+/// ```text
+/// evenness = H / ln K
+/// ```
+///
+/// K counts every category of the list. Over the used ones alone, a policy that forgets a category would look more
+/// even.
+///
+/// Args:
+///     weights: rows or weight of each category, 0 for one that was not used. float64 or float32. [K]
+///
+/// Returns:
+///     0 to 1; 0 where K = 1, which leaves no choice; NaN where nothing has weight.
+///
+/// Raises:
+///     ArgumentError: a weight that is negative, NaN or infinite.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Pielou 1966.
+#[pyfunction]
+pub(crate) fn evenness(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> {
+    with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::evenness(values)))
+}
+
+/// Effective number of categories (Hill number): as many equally used ones are as diverse.
+///
+/// ```text
+/// order 0: number with weight,   1: exp(H),   2: 1 / sum p^2
+/// ```
+///
+/// Args:
+///     weights: rows or weight of each category, 0 for one that was not used. float64 or float32. [K]
+///     order: 0, 1 or 2; 2 is the ESS of the weights.
+///
+/// Returns:
+///     1 to the number of categories with weight; NaN where nothing has weight.
+///
+/// Raises:
+///     ArgumentError: a weight that is negative, NaN or infinite, or another order.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Hill 1973.
+#[pyfunction]
+#[pyo3(signature = (weights, *, order=1))]
+pub(crate) fn effective_number(py: Python<'_>, weights: &Bound<'_, PyAny>, order: i64) -> PyResult<f64> {
+    let order = count("order", order)?;
+    with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::effective_number(
+        values, order
+    )))
+}
+
+/// Gini coefficient of the weights of categories: half their mean absolute difference over their mean.
+///
+/// ```text
+/// G = sum_i (2 i - K - 1) w_(i) / (K sum w),   w_(1) <= ... <= w_(K)
+/// ```
+///
+/// Args:
+///     weights: rows or weight of each category, 0 for one that was not used. float64 or float32. [K]
+///
+/// Returns:
+///     0 (all alike) to (K - 1) / K (one has everything); NaN where nothing has weight.
+///
+/// Raises:
+///     ArgumentError: a weight that is negative, NaN or infinite.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Gini 1912.
+#[pyfunction]
+pub(crate) fn gini(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> {
+    with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::gini(values)))
+}
+
+/// The share of the given categories that have any weight.
+///
+/// ```text
+/// coverage = (number of categories with w > 0) / K
+/// ```
+///
+/// Args:
+///     weights: rows or weight of each category, 0 for one that was not used. float64 or float32. [K]
+///
+/// Returns:
+///     0 to 1; NaN for an empty list.
+///
+/// Raises:
+///     ArgumentError: a weight that is negative, NaN or infinite.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: none; a count.
+#[pyfunction]
+pub(crate) fn coverage(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> {
+    with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::coverage(values)))
+}
+
+/// What `mutual_information` found, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct Information {
+    rows: usize,
+    mutual_nats: f64,
+    input_entropy_nats: f64,
+    output_entropy_nats: f64,
+    within_entropy_nats: f64,
+    bias_nats: f64,
+}
+
+/// Mutual information of inputs and outputs, over the rows that have both.
+#[pyfunction]
+pub(crate) fn mutual_information(
+    py: Python<'_>,
+    inputs: &Bound<'_, PyAny>,
+    outputs: &Bound<'_, PyAny>,
+) -> PyResult<Information> {
+    let inputs = groups("inputs", inputs)?;
+    let outputs = groups("outputs", outputs)?;
+    let found = compute(py, || diversity::mutual_information(&inputs, &outputs, threads()))?;
+    Ok(Information {
+        rows: found.rows,
+        mutual_nats: found.mutual,
+        input_entropy_nats: found.input_entropy,
+        output_entropy_nats: found.output_entropy,
+        within_entropy_nats: found.within_entropy,
+        bias_nats: found.bias,
+    })
+}
