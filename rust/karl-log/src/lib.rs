@@ -25,6 +25,7 @@ pub mod names;
 mod parallel;
 mod parts;
 pub mod pipe;
+pub mod raw;
 pub mod read;
 mod rows;
 pub mod scan;

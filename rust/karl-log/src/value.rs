@@ -84,7 +84,7 @@ fn short(raw: &[u8]) -> Option<f64> {
 }
 
 /// The text of a JSON number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, and nothing else.
-fn number(raw: &[u8]) -> Option<&str> {
+pub(crate) fn number(raw: &[u8]) -> Option<&str> {
     let digits = |raw: &[u8]| raw.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = raw.strip_prefix(b"-").unwrap_or(raw);
     let whole = digits(rest);

@@ -82,6 +82,10 @@ mod _core {
     #[pymodule_export]
     use super::reward::composite;
     #[pymodule_export]
+    use super::reward::karl::{
+        karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward, karl_rewards,
+    };
+    #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]
     use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};

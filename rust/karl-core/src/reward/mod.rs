@@ -1,4 +1,6 @@
-//! One reward from several.
+//! One reward from several; and the rewards of KARL, from what a record tells of its trajectory ([`karl`]).
+
+pub mod karl;
 
 use crate::error::{Error, Result, check_finite, check_length, check_not_infinite};
 

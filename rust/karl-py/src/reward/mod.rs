@@ -1,4 +1,7 @@
-//! Binding of `karl_core::reward`.
+//! Bindings of `karl_core::reward`.
+
+pub(crate) mod karl;
+mod python;
 
 use karl_core::reward;
 use numpy::{IntoPyArray, PyArray1};

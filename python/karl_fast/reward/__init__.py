@@ -1,0 +1,41 @@
+"""The reward engine of KARL, in whose place it goes: the same names, arguments, numbers and keys.
+
+| name | what it gives |
+|---|---|
+| :func:`compute_reward` | a record's reward, its signals and what they are made of |
+| :func:`compute_rewards` | the rewards of a whole log's bytes, as an array |
+| :func:`compute_advantage` | how far a reward is above the baseline of its domain |
+| :func:`backfill_rewards` | writes rewards into the records of a store |
+| :func:`get_reward_stats` | what rewards a store holds |
+| :data:`STORE_PATH` | the store, unless a call names another |
+
+``version`` is ``"v1"`` (three signals, KARL v1.0.0) or ``"v2"`` (six signals, KARL's commit c41d1c5).
+"""
+
+from __future__ import annotations
+
+from karl_fast.reward.backfill import backfill_rewards
+from karl_fast.reward.engine import _compute_efficiency as _compute_efficiency
+from karl_fast.reward.engine import _compute_outcome as _compute_outcome
+from karl_fast.reward.engine import _compute_process as _compute_process
+from karl_fast.reward.engine import _max_consecutive_failures as _max_consecutive_failures
+from karl_fast.reward.engine import (
+    compute_advantage,
+    compute_reward,
+    compute_rewards,
+)
+from karl_fast.reward.statistics import get_reward_stats
+from karl_fast.reward.store import store_path
+
+__all__ = [
+    "STORE_PATH",
+    "backfill_rewards",
+    "compute_advantage",
+    "compute_reward",
+    "compute_rewards",
+    "get_reward_stats",
+]
+
+STORE_PATH = store_path()
+"""Where the records are: ``KARL_STORE_PATH``, else ``trajectories.jsonl`` in ``KARL_DATA_DIR``, else in the folder
+``data`` of ``KARL_DIR``, else of the working directory; read when the module is imported, as KARL reads its own."""

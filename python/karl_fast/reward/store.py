@@ -1,0 +1,115 @@
+"""The store: a file of records, one a line, that others append to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karl_fast.reward.engine import Version
+
+WAIT = 0.01
+"""Seconds in which a writer that had the old file open gets its turn."""
+
+
+def store_path() -> Path:
+    """The store that the environment names."""
+    if named := os.environ.get("KARL_STORE_PATH"):
+        return Path(named).expanduser()
+    home = Path(os.environ.get("KARL_DIR", ".")).expanduser()
+    return Path(os.environ.get("KARL_DATA_DIR", home / "data")).expanduser() / "trajectories.jsonl"
+
+
+def chosen(path: str | Path | None) -> Path:
+    """The store that a call means."""
+    from karl_fast import reward
+
+    return Path(reward.STORE_PATH if path is None else path)
+
+
+def record_of(line: bytes) -> dict[str, Any]:
+    """The record of a line.
+
+    Raises:
+        ValueError: it is not JSON, or not UTF-8.
+        AttributeError: it is no object.
+    """
+    record = json.loads(line.decode("utf-8"))
+    if not isinstance(record, dict):
+        raise AttributeError(f"the record is of type {type(record).__name__}, and has to be an object")
+    return record
+
+
+def stored_reward(record: dict[str, Any]) -> Any:
+    """The reward that a record has; None where it has none."""
+    return record.get("outcome", {}).get("reward_score")
+
+
+def domain_of(record: dict[str, Any], version: Version) -> Any:
+    """A record's domain, ``_global`` where it says none: of its skill in v1, unless that is a name, else its own."""
+    skill = record.get("skill", {})
+    found = record.get("domain") if version == "v2" or isinstance(skill, str) else skill.get("domain")
+    return found or "_global"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the lock that KARL's own writers take; then, where the file was replaced, carry over what came late.
+
+    A writer that opened the old file waits for its lock, so what it appends comes right after the lock is given back.
+    """
+    with locked(path) as old:
+        size = os.fstat(old.fileno()).st_size
+        yield
+        fcntl.flock(old, fcntl.LOCK_UN)
+        if os.path.samestat(os.fstat(old.fileno()), path.stat()):
+            return
+        time.sleep(WAIT)
+        fcntl.flock(old, fcntl.LOCK_EX)
+        old.seek(size)
+        if late := old.read():
+            append(path, late)
+
+
+def locked(path: Path) -> BinaryIO:
+    """The file that the name stands for once its lock is held."""
+    while True:
+        file = path.open("rb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+        file.close()
+
+
+def append(path: Path, late: bytes) -> None:
+    """Lines at the end of a file, under its lock."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(late)
+
+
+def rewrite(path: Path, lines: Iterator[bytes], changed: Callable[[], bool]) -> None:
+    """Put other lines in the place of a file's, whole or not at all, unless nothing has changed in the end.
+
+    Raises:
+        OSError: the folder or the disk refused; the old file stands.
+    """
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        new = Path(file.name)
+        try:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+            new.chmod(path.stat().st_mode)
+            if changed():
+                new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)

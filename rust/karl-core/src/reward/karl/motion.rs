@@ -1,0 +1,109 @@
+//! Whether the trajectory went forward.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Event, Fault, Signal, Trajectory, Value, larger};
+
+/// The signal of a plan that was followed; v2 alone has it.
+///
+/// ```text
+/// consistency = .6 (writes of a file read before / writes) + .4 max(0, 1 - .2 files written three times or more)
+/// ```
+///
+/// The first share is .5 without writes. .6 where the total is below 3.
+///
+/// # Errors
+/// As [`verification`](super::verification).
+pub fn consistency(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+    if trajectory.total.or_zero().number()?.below(3) {
+        return Ok(Signal::new(0.6, [("r_read_before_write", 0.5), ("r_no_thrashing", 1.0)]));
+    }
+    let (mut read, mut edits) = (HashSet::new(), HashMap::new());
+    let (mut writes, mut prepared) = (0_u32, 0_u32);
+    for event in trajectory.events.all()? {
+        let Some(file) = event.file()? else { continue };
+        if event.tool.is("Read") {
+            read.insert(file.name()?);
+        } else if wrote(event) {
+            writes += 1;
+            prepared += u32::from(read.contains(&file.name()?));
+            *edits.entry(file.name()?).or_insert(0_u32) += 1;
+        }
+    }
+    let before = if writes > 0 { f64::from(prepared) / f64::from(writes) } else { 0.5 };
+    let often = edits.values().filter(|&&edits| edits >= 3).count();
+    let calm = if often == 0 { 1.0 } else { larger(0.0, 1.0 - often as f64 * 0.2) };
+    let parts = [("r_read_before_write", before), ("r_no_thrashing", calm)];
+    Ok(Signal::new(before * 0.6 + calm * 0.4, parts))
+}
+
+/// The signal of forward motion; v2 alone has it.
+///
+/// ```text
+/// motion = exp(-.15 (2 stuck + 1.5 loops + undone + 3 idle))
+///
+/// stuck  = runs of three calls or more of one tool with a failure among them
+/// loops  = failed calls of Bash right after a failed call of Bash
+/// undone = writes of a file right after a write of it
+/// idle   = reads of files that are never written / reads
+/// ```
+///
+/// .8 where the total is below 3.
+///
+/// # Errors
+/// As [`verification`](super::verification).
+pub fn motion(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+    if trajectory.total.or_zero().number()?.below(3) {
+        return Ok(Signal::new(0.8, []));
+    }
+    let events = trajectory.events.all()?;
+    let (stuck, loops) = (stuck(events) as f64, loops(events) as f64);
+    let idle = idle(events)?;
+    let waste = stuck * 2.0 + loops * 1.5 + undone(events)? as f64 + idle * 3.0;
+    Ok(Signal::new(libm::exp(-0.15 * waste), []))
+}
+
+fn wrote(event: &Event<'_>) -> bool {
+    event.tool.is_in(&["Write", "Edit"])
+}
+
+fn stuck(events: &[Event<'_>]) -> usize {
+    let runs = events.chunk_by(|one, two| one.tool.truth() && same(&one.tool, &two.tool));
+    runs.filter(|run| run.len() >= 3 && run.iter().any(Event::failed)).count()
+}
+
+fn loops(events: &[Event<'_>]) -> usize {
+    let failed = |event: &Event<'_>| event.failed() && event.tool.is("Bash");
+    events.windows(2).filter(|pair| pair.iter().all(failed)).count()
+}
+
+fn idle(events: &[Event<'_>]) -> Result<f64, Fault> {
+    let (mut read, mut written) = (Vec::new(), HashSet::new());
+    for event in events {
+        let Some(file) = event.file()? else { continue };
+        if event.tool.is("Read") {
+            read.push(file.name()?);
+        } else if wrote(event) {
+            written.insert(file.name()?);
+        }
+    }
+    let never = read.iter().filter(|file| !written.contains(file)).count();
+    Ok(if read.is_empty() { 0.0 } else { never as f64 / read.len() as f64 })
+}
+
+fn undone(events: &[Event<'_>]) -> Result<usize, Fault> {
+    let mut undone = 0;
+    for pair in events.windows(2) {
+        let [before, after] = pair else { continue };
+        if wrote(before) && wrote(after) {
+            let files = (before.file()?, after.file()?);
+            undone += usize::from(matches!(files, (Some(one), Some(two)) if same(one, two)));
+        }
+    }
+    Ok(undone)
+}
+
+/// Python's `==` of names; a list or an object equals none.
+fn same(one: &Value<'_>, two: &Value<'_>) -> bool {
+    matches!((one.name(), two.name()), (Ok(one), Ok(two)) if one == two)
+}

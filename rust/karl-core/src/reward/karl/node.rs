@@ -1,0 +1,54 @@
+//! Where a record is read from.
+
+use super::{Fault, Value};
+
+/// A value that can be looked into: a Python object, or a piece of raw JSON. The lifetime is that of its texts.
+pub trait Node<'a>: Sized {
+    /// What it is.
+    ///
+    /// # Errors
+    /// [`Fault::Syntax`] where it is no value.
+    fn value(&self) -> Result<Value<'a>, Fault>;
+
+    /// The values of some keys of an object; of a key that stands twice, the last.
+    ///
+    /// # Errors
+    /// [`Fault::Attribute`] where it is no object.
+    fn fields<const N: usize>(&self, keys: [&str; N]) -> Result<[Option<Self>; N], Fault>;
+
+    /// Visits what Python iterates over: the elements of a list; of a text its characters and of an object its keys, as
+    /// None, for neither can be looked into.
+    ///
+    /// # Errors
+    /// [`Fault::Type`] where Python cannot iterate, and what the visit returns.
+    fn each(&self, visit: impl FnMut(Option<Self>) -> Result<(), Fault>) -> Result<(), Fault>;
+
+    /// Visits the keys and values of an object, each key where it stands first, with its last value.
+    ///
+    /// # Errors
+    /// [`Fault::Attribute`] where it is no object, and what the visit returns.
+    fn entries(&self, visit: impl FnMut(&str, Self) -> Result<(), Fault>) -> Result<(), Fault>;
+
+    /// The values of some keys of the object that is written as JSON in a text; None where there is none.
+    ///
+    /// # Errors
+    /// [`Fault::Syntax`] where the node itself is no value.
+    fn embedded<const N: usize>(&self, keys: [&str; N]) -> Result<Option<[Value<'a>; N]>, Fault>;
+}
+
+/// The values of some keys of an object.
+pub(super) fn values<'a, N: Node<'a>, const K: usize>(
+    node: &N,
+    keys: [&str; K],
+) -> Result<[Value<'a>; K], Fault> {
+    let mut values = [const { Value::Absent }; K];
+    for (value, field) in values.iter_mut().zip(&node.fields(keys)?) {
+        *value = value_of(field.as_ref())?;
+    }
+    Ok(values)
+}
+
+/// The value of a node that may be missing.
+pub(super) fn value_of<'a, N: Node<'a>>(node: Option<&N>) -> Result<Value<'a>, Fault> {
+    node.map_or(Ok(Value::Absent), Node::value)
+}

@@ -1,0 +1,38 @@
+//! What the user did next.
+
+use super::node::values;
+use super::{Component, Fault, Node, Signal, Value, clip};
+
+/// The signal of the turns that follow; v1 and v2 have the same.
+///
+/// ```text
+/// outcome = clip(.5 + sum of d over what is said, 0, 1)
+///
+///                     said and true   said and false
+/// correction_detected     -.35            +.35
+/// redo_detected           -.25            +.25
+/// build_success           +.20            -.10
+/// session_continued       +.20              0
+/// ```
+///
+/// Whatever Python holds for true is true. None where the record has no outcome.
+///
+/// # Errors
+/// [`Fault::Attribute`] for an outcome that is no object.
+pub fn outcome<'a, N: Node<'a>>(node: Option<&N>) -> Result<Signal, Fault> {
+    const KEYS: [&str; 4] = ["correction_detected", "redo_detected", "build_success", "session_continued"];
+    const NAMES: [&str; 4] = ["r_no_correction", "r_no_redo", "r_build_pass", "r_session_continued"];
+    const DELTAS: [[f64; 2]; 4] = [[0.35, -0.35], [0.25, -0.25], [-0.10, 0.20], [0.0, 0.20]];
+    let flags = node.map_or(Ok([const { Value::Absent }; 4]), |node| values(node, KEYS))?;
+    let mut signal = Signal { score: 0.5, components: Vec::with_capacity(11) };
+    for (at, flag) in flags.iter().enumerate().filter(|(_, flag)| !flag.is_none()) {
+        let truth = flag.truth();
+        signal.score += DELTAS[at][usize::from(truth)];
+        let good = truth == (at > 1);
+        signal.components.push(Component { name: NAMES[at], value: f64::from(good), whole: false });
+    }
+    let said = signal.components.len() as f64;
+    signal.components.push(Component { name: "outcome_signals_available", value: said, whole: true });
+    signal.score = clip(signal.score);
+    Ok(signal)
+}

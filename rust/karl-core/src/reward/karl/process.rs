@@ -1,0 +1,83 @@
+//! How the calls went.
+
+use super::value::Number;
+use super::{Event, Fault, Signal, Trajectory, Version, larger, longest_failure};
+
+/// The signal of the calls' success.
+///
+/// ```text
+/// v1: .45 successes / total          + .30 bash + .25 density
+/// v2: .40 sum_good w_i / sum_i w_i   + .25 bash + .20 density + .15 late,   w_i = .5 + i / max(n - 1, 1)
+///
+/// bash    = 1 - bash_errors / calls of Bash             1 without such calls
+/// density = max(0, 1 - .15 (m - 2))                     1 without failures, or with runs of failures m < 3
+/// late    = max(0, 1 - .15 failures of the last max(1, n / 4) events)
+/// ```
+///
+/// An event is good unless it is said to have failed. .5 where the total is 0.
+///
+/// # Errors
+/// [`Fault::Type`] and [`Fault::Attribute`] for values of the wrong type, [`Fault::Overflow`] for numbers beyond floats.
+pub fn process(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+    let total = trajectory.total.or_zero();
+    let v1 = trajectory.version == Version::V1;
+    if total.is_zero() {
+        let parts = [("r_success_rate", 0.5), ("r_bash_clean", 1.0), ("r_error_density", 1.0)];
+        return Ok(if v1 { Signal::new(0.5, parts) } else { with_late(0.5, parts, 0.5) });
+    }
+    let rate = if v1 { plain_rate(trajectory)? } else { weighted_rate(trajectory.events.all()?) };
+    let events = trajectory.events.all()?;
+    let (bash, density) = (bash(trajectory, events)?, density(trajectory, events)?);
+    let parts = [("r_success_rate", rate), ("r_bash_clean", bash), ("r_error_density", density)];
+    if v1 {
+        return Ok(Signal::new(rate * 0.45 + bash * 0.30 + density * 0.25, parts));
+    }
+    let late = late(events);
+    Ok(with_late(rate * 0.40 + bash * 0.25 + density * 0.20 + late * 0.15, parts, late))
+}
+
+fn with_late(score: f64, [rate, bash, density]: [(&'static str, f64); 3], late: f64) -> Signal {
+    Signal::new(score, [rate, bash, density, ("r_temporal_weight", late)])
+}
+
+fn plain_rate(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
+    let total = trajectory.total.number()?;
+    if total.above(0) { trajectory.successes.or_zero().number()?.over(total) } else { Ok(0.5) }
+}
+
+/// Later events weigh more, from .5 to 1.5.
+fn weighted_rate(events: &[Event<'_>]) -> f64 {
+    let last = events.len().saturating_sub(1).max(1) as f64;
+    let (mut good, mut all) = (0.0, 0.0);
+    for (at, event) in events.iter().enumerate() {
+        let weight = 0.5 + at as f64 / last;
+        all += weight;
+        if !event.failed() {
+            good += weight;
+        }
+    }
+    if all > 0.0 { good / all } else { 0.5 }
+}
+
+fn bash(trajectory: &Trajectory<'_>, events: &[Event<'_>]) -> Result<f64, Fault> {
+    let calls = events.iter().filter(|event| event.tool.is("Bash")).count();
+    if calls == 0 {
+        return Ok(1.0);
+    }
+    let calls = Number::Int(i64::try_from(calls).unwrap_or(i64::MAX));
+    Ok(1.0 - trajectory.bash_errors.or_zero().number()?.over(calls)?)
+}
+
+fn density(trajectory: &Trajectory<'_>, events: &[Event<'_>]) -> Result<f64, Fault> {
+    if !trajectory.failures.or_zero().number()?.above(0) {
+        return Ok(1.0);
+    }
+    let longest = longest_failure(events);
+    Ok(if longest < 3 { 1.0 } else { larger(0.0, 1.0 - (longest - 2) as f64 * 0.15) })
+}
+
+fn late(events: &[Event<'_>]) -> f64 {
+    let from = events.len().saturating_sub((events.len() / 4).max(1));
+    let failures = events.iter().skip(from).filter(|event| event.failed()).count();
+    larger(0.0, 1.0 - failures as f64 * 0.15)
+}

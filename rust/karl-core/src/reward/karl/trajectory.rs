@@ -1,0 +1,170 @@
+//! What a record says of its trajectory, as it says it, or as v2 makes it from the calls.
+
+use std::collections::HashMap;
+
+use super::node::value_of;
+use super::{Event, Events, Fault, Node, Value, Version};
+
+/// The tools that change files.
+const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
+
+/// The calls of a trajectory, and what is counted of them.
+#[derive(Clone, Debug)]
+pub struct Trajectory<'a> {
+    pub(super) version: Version,
+    pub(super) total: Value<'a>,
+    pub(super) successes: Value<'a>,
+    pub(super) failures: Value<'a>,
+    pub(super) bash_errors: Value<'a>,
+    pub(super) counts: Counts<'a>,
+    pub(super) events: Events<'a>,
+}
+
+/// How often each tool was called.
+#[derive(Clone, Debug)]
+pub enum Counts<'a> {
+    /// What has no length.
+    Unsized {
+        /// Whether Python takes it for true.
+        some: bool,
+    },
+    /// A text or a list, which has a length and no values.
+    Sized {
+        /// Whether anything is in it.
+        some: bool,
+        /// Whether there are two or more elements.
+        several: bool,
+    },
+    /// The counts in the order of the tools; whether the tool changes files.
+    Tools(Vec<(bool, Value<'a>)>),
+}
+
+impl<'a> Trajectory<'a> {
+    /// Reads the record's own fields, which v1 takes as they are.
+    ///
+    /// # Errors
+    /// [`Fault::Attribute`] where it is no object.
+    pub fn read<N: Node<'a>>(node: Option<&N>, version: Version) -> Result<Self, Fault> {
+        let keys = ["total_tools", "successes", "failures", "bash_errors", "tool_counts", "events"];
+        let fields = node.map(|node| node.fields(keys)).transpose()?;
+        let [total, successes, failures, bash_errors, counts, events] =
+            fields.unwrap_or_else(|| [const { None }; 6]);
+        Ok(Self {
+            version,
+            total: value_of(total.as_ref())?,
+            successes: value_of(successes.as_ref())?,
+            failures: value_of(failures.as_ref())?,
+            bash_errors: value_of(bash_errors.as_ref())?,
+            counts: Counts::read(counts.as_ref())?,
+            events: Events::read(events.as_ref(), version)?,
+        })
+    }
+
+    /// The same with what is missing made from `tool_calls` and `tool_count`: events where there are none, then the
+    /// counts of tools, successes, failures and failed calls of Bash, each where the record does not say it.
+    ///
+    /// # Errors
+    /// [`Fault::Type`] for events without a length, and for a name of a tool that cannot be counted;
+    /// [`Fault::Attribute`] for an event that is no object.
+    pub fn derived<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
+        let node = node.filter(|node| matches!(node.value(), Ok(Value::Object { .. })));
+        let mut all = Self::read(node, Version::V2)?;
+        let fields = node.map(|node| node.fields(["events", "tool_calls", "tool_count"])).transpose()?;
+        let [events, calls, count] = fields.unwrap_or_else(|| [None, None, None]);
+        if !value_of(events.as_ref())?.truth() {
+            all.events = Events::of_calls(calls.as_ref())?;
+        }
+        if !all.total.truth() {
+            all.total = value_of(count.as_ref())?;
+        }
+        if !all.total.truth() {
+            all.total = whole(all.events.length()?);
+        }
+        all.fill()?;
+        Ok(all)
+    }
+
+    fn fill(&mut self) -> Result<(), Fault> {
+        if !self.counts.truth() {
+            self.counts = Counts::of(&self.events)?;
+        }
+        let events = &self.events;
+        let fill = |value: &mut Value<'a>, counted: fn(&Event<'a>) -> bool| {
+            if value.is_none() {
+                *value = whole(events.all()?.iter().filter(|event| counted(event)).count());
+            }
+            Ok(())
+        };
+        fill(&mut self.successes, |event| event.success == Some(true))?;
+        fill(&mut self.failures, Event::failed)?;
+        fill(&mut self.bash_errors, |event| event.failed() && event.tool.is("Bash"))
+    }
+}
+
+impl<'a> Counts<'a> {
+    fn read<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
+        let Some(node) = node else { return Ok(Self::Tools(Vec::new())) };
+        match node.value()? {
+            Value::Object { .. } => {
+                let mut tools = Vec::new();
+                node.entries(|key, value| {
+                    tools.push((MUTATIONS.contains(&key), value.value()?));
+                    Ok(())
+                })?;
+                Ok(Self::Tools(tools))
+            }
+            value @ (Value::Text(_) | Value::List { .. }) => {
+                let mut length = 0_usize;
+                node.each(|_| {
+                    length += 1;
+                    Ok(())
+                })?;
+                Ok(Self::Sized { some: value.truth(), several: length > 1 })
+            }
+            value => Ok(Self::Unsized { some: value.truth() }),
+        }
+    }
+
+    /// Counts the calls by tool; a call without a name is of a tool `unknown`.
+    fn of(events: &Events<'a>) -> Result<Self, Fault> {
+        let unknown = Value::Text("unknown".into());
+        let mut places = HashMap::new();
+        let mut counts: Vec<(bool, i64)> = Vec::new();
+        let (list, end) = events.until();
+        for event in list {
+            let tool = if event.tool.truth() { &event.tool } else { &unknown };
+            let place = *places.entry(tool.name()?).or_insert(counts.len());
+            match counts.get_mut(place) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((tool.is_in(&MUTATIONS), 1)),
+            }
+        }
+        end?;
+        Ok(Self::Tools(counts.into_iter().map(|(mutation, count)| (mutation, Value::Int(count))).collect()))
+    }
+
+    fn truth(&self) -> bool {
+        match self {
+            Self::Unsized { some } | Self::Sized { some, .. } => *some,
+            Self::Tools(tools) => !tools.is_empty(),
+        }
+    }
+
+    /// Whether there are two tools or more.
+    pub(super) fn several(&self) -> Result<bool, Fault> {
+        match self {
+            Self::Unsized { .. } => Err(Fault::Type),
+            Self::Sized { several, .. } => Ok(*several),
+            Self::Tools(tools) => Ok(tools.len() > 1),
+        }
+    }
+
+    /// Whether a tool changes files, and how often it was called.
+    pub(super) fn tools(&self) -> Result<&[(bool, Value<'a>)], Fault> {
+        if let Self::Tools(tools) = self { Ok(tools) } else { Err(Fault::Attribute) }
+    }
+}
+
+fn whole<'a>(count: usize) -> Value<'a> {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}

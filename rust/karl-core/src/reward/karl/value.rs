@@ -1,0 +1,215 @@
+//! What a value of a record means to Python: truth, number, equality.
+
+use std::borrow::Cow;
+
+use super::Fault;
+
+/// One value of a record. Lists and objects keep what Python's truth asks of them, whether anything is in them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// No such key.
+    Absent,
+    /// `null`, Python's `None`.
+    Null,
+    /// A truth value; as a number it is 1 or 0.
+    Bool(bool),
+    /// A whole number of at most 64 bits.
+    Int(i64),
+    /// A float, or a whole number of more bits, rounded to the nearest float.
+    Float(f64),
+    /// A whole number beyond every float; only its sign is left.
+    Vast {
+        /// Whether it is below 0.
+        negative: bool,
+    },
+    /// A text.
+    Text(Cow<'a, str>),
+    /// A list.
+    List {
+        /// Whether it has elements.
+        some: bool,
+    },
+    /// An object.
+    Object {
+        /// Whether it has keys.
+        some: bool,
+    },
+}
+
+/// What stands for a value in a set of names: equal where Python's `==` and `hash` say so.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Name<'a> {
+    Null,
+    Whole(i64),
+    Real(u64),
+    Text(&'a str),
+}
+
+impl Value<'_> {
+    /// Whether the key is missing or its value is null.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::Absent | Self::Null)
+    }
+
+    /// Python's truth: nothing, 0 and what is empty are false.
+    #[must_use]
+    pub fn truth(&self) -> bool {
+        match self {
+            Self::Absent | Self::Null => false,
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::Vast { .. } => true,
+            Self::Text(text) => !text.is_empty(),
+            Self::List { some } | Self::Object { some } => *some,
+        }
+    }
+
+    /// Whether it is that text.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        matches!(self, Self::Text(found) if found == text)
+    }
+
+    /// Whether it is one of those texts.
+    pub(super) fn is_in(&self, texts: &[&str]) -> bool {
+        texts.iter().any(|text| self.is(text))
+    }
+
+    /// The value, or 0 where the key is missing.
+    pub(super) fn or_zero(&self) -> Self {
+        if matches!(self, Self::Absent) { Self::Int(0) } else { self.clone() }
+    }
+
+    /// As a number.
+    pub(super) fn number(&self) -> Result<Number, Fault> {
+        match *self {
+            Self::Bool(value) => Ok(Number::Int(i64::from(value))),
+            Self::Int(value) => Ok(Number::Int(value)),
+            Self::Float(value) => Ok(Number::Float(value)),
+            Self::Vast { negative } => Ok(Number::Vast { negative }),
+            _ => Err(Fault::Type),
+        }
+    }
+
+    /// Whether it equals 0; what is no number does not.
+    pub(super) fn is_zero(&self) -> bool {
+        self.number().is_ok_and(|number| number.compares(0, |float| float == 0.0, i64::eq))
+    }
+
+    /// Its name in a set.
+    pub(super) fn name(&self) -> Result<Name<'_>, Fault> {
+        match self {
+            Self::Text(text) => Ok(Name::Text(text)),
+            Self::List { .. } | Self::Object { .. } => Err(Fault::Type),
+            Self::Absent | Self::Null => Ok(Name::Null),
+            _ => Ok(self.number()?.name()),
+        }
+    }
+}
+
+/// A number of Python: whole numbers stay whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    Int(i64),
+    Float(f64),
+    Vast { negative: bool },
+}
+
+impl Number {
+    fn compares(self, bound: i64, float: impl Fn(f64) -> bool, int: impl Fn(&i64, &i64) -> bool) -> bool {
+        match self {
+            Self::Int(value) => int(&value, &bound),
+            Self::Float(value) => float(value),
+            Self::Vast { negative } => int(&if negative { i64::MIN } else { i64::MAX }, &bound),
+        }
+    }
+
+    /// `self > bound`, false for NaN.
+    pub(super) fn above(self, bound: i32) -> bool {
+        self.compares(bound.into(), |value| value > bound.into(), i64::gt)
+    }
+
+    /// `self >= bound`, false for NaN.
+    pub(super) fn at_least(self, bound: i32) -> bool {
+        self.compares(bound.into(), |value| value >= bound.into(), i64::ge)
+    }
+
+    /// `self < bound`, false for NaN.
+    pub(super) fn below(self, bound: i32) -> bool {
+        self.compares(bound.into(), |value| value < bound.into(), i64::lt)
+    }
+
+    /// The nearest float.
+    pub(super) fn float(self) -> Result<f64, Fault> {
+        match self {
+            Self::Int(value) => Ok(value as f64),
+            Self::Float(value) => Ok(value),
+            Self::Vast { .. } => Err(Fault::Overflow),
+        }
+    }
+
+    /// `self / other`: of two whole numbers the float nearest to their quotient.
+    pub(super) fn over(self, other: Self) -> Result<f64, Fault> {
+        match (self, other) {
+            (_, Self::Int(0)) => Err(Fault::ZeroDivision),
+            (Self::Int(over), Self::Int(under)) => Ok(quotient(over, under)),
+            (Self::Int(_), Self::Vast { .. }) => Ok(0.0),
+            _ => match (self.float()?, other.float()?) {
+                (_, 0.0) => Err(Fault::ZeroDivision),
+                (over, under) => Ok(over / under),
+            },
+        }
+    }
+
+    /// `self + other`.
+    pub(super) fn plus(self, other: Self) -> Result<Self, Fault> {
+        match (self, other) {
+            (Self::Int(one), Self::Int(two)) => {
+                Ok(one.checked_add(two).map_or(Self::Float(one as f64 + two as f64), Self::Int))
+            }
+            _ => Ok(Self::Float(self.float()? + other.float()?)),
+        }
+    }
+
+    fn name(self) -> Name<'static> {
+        match self {
+            Self::Int(value) => Name::Whole(value),
+            // Beyond 2^63 the cast saturates, and the way back shows it.
+            Self::Float(value) if value as i64 as f64 == value && value < 9.2e18 => Name::Whole(value as i64),
+            Self::Float(value) => Name::Real(value.to_bits()),
+            Self::Vast { negative } => Name::Real(if negative { 1 } else { 0 }),
+        }
+    }
+}
+
+/// The float nearest to the quotient of whole numbers, ties to even: one division below 2^53, and beyond it 56 bits of
+/// the quotient, the lowest of which is set where anything is left over.
+fn quotient(over: i64, under: i64) -> f64 {
+    const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
+    let (top, bottom) = (over.unsigned_abs(), under.unsigned_abs());
+    if top <= EXACT && bottom <= EXACT {
+        return over as f64 / under as f64;
+    }
+    let shift = (56 + top.leading_zeros()).saturating_sub(bottom.leading_zeros());
+    let (top, bottom) = (u128::from(top) << shift, u128::from(bottom));
+    let bits = (top / bottom) | u128::from(top % bottom != 0);
+    let size = bits as f64 / (1_u128 << shift) as f64;
+    if (over < 0) == (under < 0) { size } else { -size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_divide_to_the_nearest_float() {
+        // By Python's `/`.
+        assert_eq!(quotient(9_007_199_254_740_993, 3).to_bits(), 3_002_399_751_580_331.0_f64.to_bits());
+        assert_eq!(quotient(i64::MAX, i64::MIN), -1.0);
+        assert_eq!(quotient(1, i64::MAX), 1.084_202_172_485_504_4e-19);
+        assert_eq!(quotient(9_223_372_036_854_775_295, 1), 9.223_372_036_854_774_8e18);
+        assert_eq!(quotient(0, -3).to_bits(), (-0.0_f64).to_bits());
+    }
+}
