@@ -11,7 +11,8 @@ The chain, each link usable alone::
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
-``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``. ``help`` on each says what is in it.
+``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help`` on
+each says what is in it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
 if TYPE_CHECKING:
-    from karl_fast import advantage, curriculum, diversity, filter, kl, ratio, replay, sampling, target
+    from karl_fast import advantage, curriculum, diversity, filter, kl, ratio, replay, reward, sampling, target
     from karl_fast._core import (
         centre,
         composite,
@@ -76,6 +77,7 @@ __all__ = [
     "read",
     "replay",
     "reservoir",
+    "reward",
     "sample",
     "sampling",
     "target",
@@ -84,7 +86,7 @@ __all__ = [
     "zscore",
 ]
 
-FAMILIES = ("advantage", "curriculum", "diversity", "filter", "kl", "ratio", "replay", "sampling", "target")
+FAMILIES = ("advantage", "curriculum", "diversity", "filter", "kl", "ratio", "replay", "reward", "sampling", "target")
 """The kernels, a module a family."""
 
 HOMES = {
