@@ -11,8 +11,8 @@ The chain, each link usable alone::
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
-``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help`` on
-each says what is in it.
+``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``
+on each says what is in it.
 """
 
 from __future__ import annotations
