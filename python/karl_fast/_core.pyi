@@ -383,7 +383,7 @@ def zscore(
     offsets: Integers | None = None,
     ddof: int = 0,
     eps: float = 1e-6,
-    scope: str = "group",
+    scope: Literal["group", "batch", "global"] = "group",
 ) -> NDArray[np.float64]: ...
 def leave_one_out(
     rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
@@ -425,7 +425,13 @@ def whiten(
     values: Reals, mask: NDArray[np.bool_] | None = None, *, ddof: int = 1, eps: float = 1e-8
 ) -> NDArray[np.float64]: ...
 def reinforce_plus_plus(
-    rewards: Reals, offsets: Integers, *, gamma: float = 1.0, ddof: int = 1, eps: float = 1e-8
+    rewards: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    gamma: float = 1.0,
+    ddof: int = 1,
+    eps: float = 1e-8,
 ) -> NDArray[np.float64]: ...
 def reinforce_plus_plus_baseline(
     rewards: Reals,
@@ -433,25 +439,41 @@ def reinforce_plus_plus_baseline(
     *,
     offsets: Integers | None = None,
     token_offsets: Integers,
+    mask: NDArray[np.bool_] | None = None,
     ddof: int = 1,
     eps: float = 1e-8,
 ) -> NDArray[np.float64]: ...
 def discounted_returns(rewards: Reals, offsets: Integers, *, gamma: float) -> NDArray[np.float64]: ...
 def gigpo(
-    rewards: Reals, offsets: Integers, group_ids: Integers, state_ids: Integers, how: dict[str, Any]
+    rewards: Reals,
+    offsets: Integers,
+    group_ids: Integers,
+    state_ids: Integers,
+    *,
+    gamma: float,
+    step_weight: float,
+    unit: Literal["trajectory", "step"],
+    norm: Literal["mean_std", "mean"],
+    ddof: int,
+    eps: float,
 ) -> dict[str, Any]: ...
 def empg(
     advantages: Reals,
-    entropies: Floats,
+    entropies: Reals,
     offsets: Integers,
     *,
     fade: float = 1.0,
     bonus_fade: float = 1.0,
     bonus: float = 0.05,
+    eps: float = 1e-8,
 ) -> NDArray[np.float64]: ...
 def conventions() -> list[dict[str, Any]]: ...
 def by_convention(
-    name: str, rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None
+    name: Literal["trl", "verl", "openrlhf", "mlx_lm_lora", "tinker", "prime_rl"],
+    rewards: Reals,
+    group_ids: Integers | None = None,
+    *,
+    offsets: Integers | None = None,
 ) -> NDArray[np.float64]: ...
 
 # curriculum
@@ -665,7 +687,9 @@ class LogSumExp:
     def __ne__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
-def soft_value(rewards: Reals, group_ids: Integers, *, temperature: float) -> NDArray[np.float64]: ...
+def soft_value(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None, temperature: float
+) -> NDArray[np.float64]: ...
 def regression_intercept(
     rewards: Reals,
     log_ratio: Reals,

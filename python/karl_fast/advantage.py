@@ -22,7 +22,7 @@ reward stays missing. Where a function departs from that, it says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from karl_fast._core import (
     whiten,
     zscore,
 )
+from karl_fast.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,8 +87,11 @@ class Convention:
         ddof: taken from the count under the variance; None where the trainer only centres.
         eps: added to the standard deviation.
         singleton: a group with one present reward: ``zero``, ``raw`` (the reward itself over 1 + eps) or ``nan``.
-        missing: a missing reward: ``zero`` (left out, its own advantage 0), ``reward_zero`` (counts as a reward of 0)
-            or ``poison`` (its whole group is NaN).
+        missing: a missing reward: ``zero`` (left out, its own advantage 0), ``poison`` (its whole group is NaN) or
+            ``refused`` (the trainer stops, and so does :func:`by_convention`).
+        single: the statistics of float32 rewards: ``torch`` (`torch.mean` and `torch.std` of a group), ``torch_rows``
+            (of a table with a row a group), ``torch_nan`` (`torch.nanmean`, float32 throughout), or ``float64`` (the
+            trainer's rounding is not followed).
         source: repository, commit and lines.
     """
 
@@ -96,6 +100,7 @@ class Convention:
     eps: float
     singleton: str
     missing: str
+    single: str
     source: str
 
 
@@ -150,14 +155,19 @@ def ema_baseline(
         start: the baseline of a group that the state does not know.
         state: what an earlier call gave.
 
+    Returns:
+        The advantages, and the state behind the last row.
+
     Raises:
         ArgumentError: an infinite reward, an alpha outside 0 to 1, a start that is not finite, or a state that names a
-            group twice.
+            group twice or is none.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     Reference: karl 1.0.0, ``weight_updater.py``.
     """
-    before = state or Ema()
+    before = Ema() if state is None else state
+    if not isinstance(before, Ema):
+        raise ArgumentError(f"state is a {type(before).__name__}, wanted an Ema or None")
     found = _core.ema_baseline(rewards, group_ids, alpha=alpha, start=start, ids=before.ids, baselines=before.baselines)
     return EmaBaseline(found["advantages"], Ema(found["ids"], found["baselines"]))
 
@@ -211,6 +221,9 @@ def gigpo(
         norm: whether both are divided by the standard deviation.
         ddof, eps: of that deviation.
 
+    Returns:
+        The advantages of the trajectory, of the step, and of both, a step.
+
     Raises:
         ArgumentError: an infinite reward, columns that differ, a gamma outside 0 to 1, a negative eps.
         UsageError: a unit or norm that there is not.
@@ -219,11 +232,23 @@ def gigpo(
     Reference: Feng et al. 2025 (arXiv:2505.10978), equations 3 and 5 to 8; SAMPO (arXiv:2602.21534) has
     gamma 0.95, step_weight 1 and mean_std.
     """
-    how = {"gamma": gamma, "step_weight": step_weight, "unit": unit, "norm": norm, "ddof": ddof, "eps": eps}
-    return Gigpo(**_core.gigpo(rewards, offsets, group_ids, state_ids, how))
+    how: Any = {"gamma": gamma, "step_weight": step_weight, "unit": unit, "norm": norm, "ddof": ddof, "eps": eps}
+    return Gigpo(**_core.gigpo(rewards, offsets, group_ids, state_ids, **how))
 
 
 def state_ids(observations: Iterable[str | bytes]) -> NDArray[np.int64]:
-    """Number observations so that equal ones, and no others, have one number, in order of appearance. [U]"""
+    """Number observations so that equal ones, and no others, have one number, in order of appearance.
+
+    Args:
+        observations: the state each step begins in, as the policy saw it. [U]
+
+    Returns:
+        The numbers, for :func:`gigpo`. [U]
+
+    Raises:
+        TypeError: an observation that cannot be hashed.
+
+    Reference: Feng et al. 2025 (arXiv:2505.10978), section 4.2.
+    """
     numbers: dict[str | bytes, int] = {}
     return np.fromiter((numbers.setdefault(seen, len(numbers)) for seen in observations), dtype=np.int64)

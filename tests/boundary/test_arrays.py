@@ -121,7 +121,7 @@ def test_columns_of_two_lengths_are_refused(score: Any) -> None:
 def test_a_missing_reward_stays_missing_and_an_infinite_one_is_refused(score: Any) -> None:
     assert math.isnan(score(np.array([1.0, math.nan, 0.0]), np.zeros(3, dtype=np.int64))[1])
     for bad in (math.inf, -math.inf):
-        with pytest.raises(ArgumentError, match=r"reward at index 1 is -?inf, wanted a finite number"):
+        with pytest.raises(ArgumentError, match=r"rewards? at index 1 is -?inf, wanted a finite number"):
             score(np.array([1.0, bad, 0.0]), np.zeros(3, dtype=np.int64))
 
 

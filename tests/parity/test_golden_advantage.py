@@ -49,6 +49,33 @@ def test_a_convention_equals_its_trainer(case: Any, name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-6 if case["id"] == "near_equal" else GOLDEN, atol=1e-9)
 
 
+ROOT = 1.2e-7
+"""Relative: one step of float32."""
+ROUNDED = read("torch_float32_advantages")["cases"]
+
+
+@pytest.mark.parametrize("name", ["trl", "verl", "openrlhf", "tinker"])
+@pytest.mark.parametrize("case", ROUNDED, ids=lambda case: case["id"])
+def test_a_convention_of_float32_rewards_has_the_bits_of_torch(case: Any, name: Any) -> None:
+    table = np.array(case["rewards"], dtype=np.float32)
+    offsets = np.arange(0, table.size + 1, table.shape[1])
+    found = advantage.by_convention(name, table.ravel(), offsets=offsets)
+    # TRL takes the root in float32, where torch may be one step off the nearest.
+    np.testing.assert_allclose(found, np.ravel(case["outputs"][name]), rtol=ROOT if name == "trl" else 0)
+    ids = np.tile(np.arange(len(table)), table.shape[1])
+    mixed = advantage.by_convention(name, table.T.ravel(), ids)
+    np.testing.assert_array_equal(mixed.reshape(table.T.shape).T.ravel(), found)
+
+
+@pytest.mark.parametrize("size", [*range(2, 70), 127, 128, 300, 1000, 2048, 5000, 20_000])
+def test_a_float32_mean_has_the_bits_of_torch_at_any_length(size: int) -> None:
+    torch = pytest.importorskip("torch")
+    rewards = np.random.default_rng(size).choice([0.1, 0.3, 0.7, 1.0], size).astype(np.float32)
+    tensor = torch.from_numpy(rewards)
+    found = advantage.by_convention("tinker", rewards, offsets=np.array([0, size]))
+    np.testing.assert_array_equal(found, (tensor - tensor.mean()).numpy())
+
+
 def test_trl_gives_an_unscorable_row_advantage_zero() -> None:
     found = advantage.by_convention("trl", np.array([1.0, 0.0, np.nan, 0.0]), offsets=np.array([0, 4]))
     np.testing.assert_allclose(found, CASES["trl_unscorable_nan"]["outputs"]["adv"], rtol=GOLDEN)
@@ -143,12 +170,11 @@ def test_gigpo_over_trajectories_equals_the_paper_and_not_arlarenas_default() ->
 
 
 def test_empg_equals_arlarena() -> None:
-    case = read("sampo_empg")["empg"]
-    mask, entropy = np.array(case["inputs"]["mask"]), np.array(case["inputs"]["entropy"])
-    means = (entropy * mask).sum(axis=1) / mask.sum(axis=1)
-    before = np.array(case["inputs"]["adv_before"])[:, 0].copy()
-    found = advantage.empg(before, means, np.array([0, 2, 4]))
-    np.testing.assert_allclose(found, np.array(case["outputs"]["adv_after(EXECUTED)"])[:, 0], rtol=SINGLE)
+    case = read("empg_float64")
+    before, means, offsets = (np.array(case["inputs"][name]) for name in ("before", "means", "offsets"))
+    found = advantage.empg(before, means, offsets)
+    np.testing.assert_allclose(found, case["outputs"]["after"], rtol=GOLDEN)
+    assert np.abs(advantage.empg(before, means, offsets, eps=0.0) / found - 1.0).max() > GOLDEN
 
 
 def test_an_ema_baseline_is_the_skill_weight_of_karl_less_one_half() -> None:

@@ -329,13 +329,13 @@ def test_weights_that_overflow_are_an_error_unless_they_are_normalised() -> None
     ("call", "match"),
     [
         (lambda r, g: target.soft_value(r, g, temperature=-1.0), "temperature is -1, wanted zero or more"),
-        (lambda r, g: target.soft_value(r, g[:2].copy(), temperature=1.0), "rewards has length 3, wanted 2"),
+        (lambda r, g: target.soft_value(r, g[:2].copy(), temperature=1.0), "group_ids has length 2, wanted 3"),
         (lambda r, g: target.regression_intercept(r, r, g, temperature=0.0), "temperature is 0, wanted a number above"),
         (lambda r, g: target.regression_intercept(r, r[:2].copy(), g, temperature=1.0), "log_ratio has length 2"),
         (lambda r, g: target.awr_weights(r, temperature=1.0, clip=0.0), "clip is 0"),
         (lambda r, g: target.rwr_weights(r, inverse_temperature=-1.0), "inverse_temperature is -1"),
         (lambda r, g: target.tpo_target(r, r, g, temperature=math.inf), "temperature is inf"),
-        (lambda r, g: target.soft_value(np.append(r[:2], math.inf), g, temperature=1.0), "reward at index 2 is inf"),
+        (lambda r, g: target.soft_value(np.append(r[:2], math.inf), g, temperature=1.0), "rewards at index 2 is inf"),
         (lambda r, g: target.tpo_target(r * math.nan, r, g), "logp_old at index 0 is NaN"),
     ],
 )

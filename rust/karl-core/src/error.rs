@@ -24,6 +24,22 @@ pub enum Error {
         /// The number found.
         value: f64,
     },
+    /// A single number that has to be finite is NaN or infinite.
+    Number {
+        /// The argument.
+        what: &'static str,
+        /// The number found.
+        value: f64,
+    },
+    /// A number in a column that has to be zero or more is negative or NaN.
+    NegativeAt {
+        /// The argument.
+        what: &'static str,
+        /// The row.
+        index: usize,
+        /// The number found.
+        value: f64,
+    },
     /// An argument has the wrong number of elements.
     Length {
         /// The argument.
@@ -175,6 +191,10 @@ impl fmt::Display for Error {
             Self::NotFinite { what, index, value } => {
                 write!(f, "{what} at index {index} is {value}, wanted a finite number")
             }
+            Self::Number { what, value } => write!(f, "{what} is {value}, wanted a finite number"),
+            Self::NegativeAt { what, index, value } => {
+                write!(f, "{what} at index {index} is {value}, wanted zero or more")
+            }
             Self::Length { what, got, wanted } => {
                 write!(f, "{what} has length {got}, wanted {wanted}")
             }
@@ -291,6 +311,19 @@ fn check_each<T: Real>(what: &'static str, values: &[T], fine: impl Fn(f64) -> b
 /// Refuses negative numbers and NaN: written as "not at least zero", which is not "less than zero" for a NaN.
 pub(crate) fn check_not_negative(what: &'static str, value: f64) -> Result<()> {
     if value >= 0.0 { Ok(()) } else { Err(Error::Negative { what, value }) }
+}
+
+/// Refuses a single number that is not finite.
+pub(crate) fn check_number(what: &'static str, value: f64) -> Result<()> {
+    if value.is_finite() { Ok(()) } else { Err(Error::Number { what, value }) }
+}
+
+/// Refuses negative numbers in a column; NaN passes.
+pub(crate) fn check_none_negative<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
+    match values.iter().position(|value| value.widen() < 0.0) {
+        Some(index) => Err(Error::NegativeAt { what, index, value: values[index].widen() }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses everything but finite numbers above zero.

@@ -7,6 +7,7 @@ use karl_core::{Scopes, Temperature, target};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
+use crate::advantage::grouping::score;
 use crate::array::{column, groups, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
@@ -90,6 +91,7 @@ pub(crate) fn boltzmann<'py>(
 /// Args:
 ///     rewards: float64 or float32; NaN or null is missing. [B]
 ///     group_ids: int64, negative for none, or names in an Arrow column. [B]
+///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///     temperature: zero or more, and infinite too; in units of the reward.
 ///
 /// Returns:
@@ -97,26 +99,22 @@ pub(crate) fn boltzmann<'py>(
 ///
 /// Raises:
 ///     ArgumentError: an infinite reward, a negative temperature, or columns that differ in rows.
-///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///     UsageError: both or neither of group_ids and offsets.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: OAPL (arXiv:2602.19362), A*PO (arXiv:2505.20686), Kimi k1.5 (arXiv:2501.12599).
 #[pyfunction]
-#[pyo3(signature = (rewards, group_ids, *, temperature))]
+#[pyo3(signature = (rewards, group_ids=None, *, offsets=None, temperature))]
 pub(crate) fn soft_value<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Option<&Bound<'py, PyAny>>,
+    offsets: Option<&Bound<'py, PyAny>>,
     temperature: f64,
 ) -> PyResult<Doubles<'py>> {
-    let rewards = reals("rewards", rewards)?;
-    let groups = groups("group_ids", group_ids)?;
-    let values = with_reals!(&rewards, |rewards| compute(py, || target::soft_value(
-        rewards,
-        &groups,
-        temperature,
-        threads()
-    )));
-    Ok(values?.into_pyarray(py))
+    score!(py, rewards, (group_ids, offsets), |values, layout| {
+        target::soft_value(values, layout, temperature, threads())
+    })
 }
 
 /// The intercept that a regression of log-ratios on rewards fits to each group.

@@ -77,17 +77,22 @@ def leave_one_out(rewards: Any, ids: Any) -> Any:
 def maxrl(rewards: Any, ids: Any, eps: float) -> Any:
     def one(reward: float, values: list[float]) -> float:
         about = mean(values)
-        return (reward - about) / (about + eps) if about > 0 else 0.0
+        return (reward - about) / (about + eps)
 
     return by_group(rewards, ids, one)
 
 
 def partition_baseline(rewards: Any, ids: Any, b: float) -> Any:
     def one(reward: float, values: list[float]) -> float:
-        top = max(values)
-        return reward - top - math.log(mean([math.exp(b * (value - top)) for value in values])) / b
+        return reward - soft_value(values, b)
 
     return by_group(rewards, ids, one)
+
+
+def soft_value(values: list[float], b: float) -> float:
+    """With the digits that a b near 0 takes from the logarithm of a mean near 1."""
+    top = max(values)
+    return top + math.log1p(mean([math.expm1(b * (value - top)) for value in values])) / b
 
 
 def shrunk(rewards: Any, ids: Any, strength: float, floor: float, min_count: int) -> Any:
@@ -114,7 +119,7 @@ def gdpo(columns: list[Any], weights: list[float], ids: Any, ddof: int, eps: flo
 
 def whiten(values: Any, mask: Any, ddof: int, eps: float) -> Any:
     kept = [float(v) for v, keep in zip(values, mask, strict=True) if keep and not math.isnan(v)]
-    out = np.where(np.isnan(values), NAN, 0.0)
+    out = np.where(np.isnan(values) & mask, NAN, 0.0)
     if kept and max(kept) > min(kept):
         scale = math.sqrt(std(kept, ddof) ** 2 + eps)
         for at, value in enumerate(values):
@@ -158,11 +163,11 @@ def gigpo(rewards: Any, lengths: list[int], groups: Any, states: Any, how: Any) 
     return episode, norm(returns(rewards, lengths, how["gamma"]), anchors)
 
 
-def empg(advantages: Any, entropies: Any, lengths: list[int], fades: tuple[float, float, float]) -> Any:
-    fade, bonus_fade, bonus = fades
+def empg(advantages: Any, entropies: Any, lengths: list[int], fades: tuple[float, ...]) -> Any:
+    fade, bonus_fade, bonus, eps = fades
     low, span = min(entropies), max(entropies) - min(entropies)
-    levels = [(entropy - low) / span if span else 0.0 for entropy in entropies]
-    gain = mean([math.exp(-fade * level) for level in levels])
+    levels = [(entropy - low) / (span + eps) if span else 0.0 for entropy in entropies]
+    gain = mean([math.exp(-fade * level) for level in levels]) + eps
     out = np.array([a * math.exp(-fade * h) / gain for a, h in zip(advantages, levels, strict=True)])
     end = 0
     for length in lengths:
@@ -194,11 +199,10 @@ def openrlhf(values: list[float]) -> list[float]:
 
 
 def mlx_lm_lora(values: list[float]) -> list[float]:
-    """NaN rewards were set to 0 before."""
-    filled = [0.0 if math.isnan(value) else value for value in values]
-    if len(filled) == 1:
+    """A row whose rewards are all NaN raised before."""
+    if len(values) == 1:
         return [0.0]
-    return [(value - float(np.mean(filled))) / (float(np.std(filled)) + 1e-4) for value in filled]
+    return [(value - float(np.mean(values))) / (float(np.std(values)) + 1e-4) for value in values]
 
 
 def centred(values: list[float]) -> list[float]:

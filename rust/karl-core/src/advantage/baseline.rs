@@ -1,7 +1,8 @@
 //! Baselines that do not come from the rewards they are taken off.
 
-use super::frame::check_rewards;
-use crate::error::{Error, Result, check_finite, check_length, check_positive, check_range};
+use crate::error::{
+    Error, Result, check_finite, check_length, check_not_infinite, check_number, check_positive, check_range,
+};
 use crate::group::Groups;
 use crate::real::Real;
 
@@ -15,12 +16,12 @@ use crate::real::Real;
 /// Reference: karl 1.0.0, `karl/reward_engine.py:235-247`, with a baseline of 0.5 and a temperature of 1.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for an infinite reward, a baseline that is not finite, or an advantage beyond f64;
-/// [`Error::Positive`] for a temperature that is not a finite number above 0.
+/// [`Error::NotFinite`] for an infinite reward or an advantage beyond f64; [`Error::Number`] for a baseline that is not
+/// finite; [`Error::Positive`] for a temperature that is not a finite number above 0.
 pub fn fixed_baseline<R: Real>(rewards: &[R], baseline: f64, temperature: f64) -> Result<Vec<f64>> {
-    check_finite("baseline", &[baseline])?;
+    check_number("baseline", baseline)?;
     check_positive("temperature", temperature)?;
-    check_rewards(rewards)?;
+    check_not_infinite("rewards", rewards)?;
     let advantages: Vec<f64> =
         rewards.iter().map(|reward| (reward.widen() - baseline) / temperature).collect();
     match advantages.iter().position(|advantage| advantage.is_infinite()) {
@@ -51,7 +52,8 @@ pub struct Ema {
 /// Reference: the skill weights of karl 1.0.0 (`karl/weight_updater.py:25-38`, alpha 0.1), which are `b_g + 0.5`.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for an infinite reward, or a baseline or `start` that is not finite; [`Error::Range`] for an
+/// [`Error::NotFinite`] for an infinite reward, or a baseline of the state that is not finite; [`Error::Number`] for a
+/// `start` that is not; [`Error::Range`] for an
 /// alpha outside 0 to 1; [`Error::Row`] for an id of the state that is negative or stands there twice;
 /// [`Error::Length`] where columns differ in rows.
 pub fn ema_baseline<R: Real>(
@@ -60,10 +62,10 @@ pub fn ema_baseline<R: Real>(
     (alpha, start): (f64, f64),
     mut state: Ema,
 ) -> Result<(Vec<f64>, Ema)> {
-    check_length("rewards", rewards.len(), ids.len())?;
+    check_length("group_ids", ids.len(), rewards.len())?;
     check_range("alpha", alpha, 0.0, 1.0)?;
-    check_finite("start", &[start])?;
-    check_rewards(rewards)?;
+    check_number("start", start)?;
+    check_not_infinite("rewards", rewards)?;
     let known = state.ids.len();
     let groups = numbered(&mut state, ids, start)?;
     let mut advantage = |(at, reward): (usize, &R)| {
@@ -82,8 +84,8 @@ pub fn ema_baseline<R: Real>(
 
 /// The groups of the state and, behind them, of the rows. New groups are added to the state.
 fn numbered(state: &mut Ema, ids: &[i64], start: f64) -> Result<Groups<'static>> {
-    check_length("baselines", state.baselines.len(), state.ids.len())?;
-    check_finite("baseline", &state.baselines)?;
+    check_length("state.baselines", state.baselines.len(), state.ids.len())?;
+    check_finite("state.baselines", &state.baselines)?;
     let all = [state.ids.as_slice(), ids].concat();
     let groups = Groups::from_ids(&all)?;
     let known = state.ids.len();

@@ -1,7 +1,8 @@
 //! Advantages that are turned up where the policy was sure, and down where it was not.
 
-use super::frame::check_rewards;
-use crate::error::{Result, check_finite, check_length, check_not_negative};
+use crate::error::{
+    Result, check_finite, check_length, check_none_negative, check_not_infinite, check_not_negative,
+};
 use crate::numeric::sum;
 use crate::ragged::Offsets;
 use crate::real::Real;
@@ -15,19 +16,21 @@ pub struct Empg {
     pub bonus_fade: f64,
     /// The bonus of a step whose next step is the surest.
     pub bonus: f64,
+    /// Added to the span of the entropies, and to the mean that scales the gains.
+    pub eps: f64,
 }
 
 impl Default for Empg {
     fn default() -> Self {
-        // ARLArena dc1da9f, recipe/shop_agent/ppo/core_algos.py:550 (k, k_f, zeta).
-        Self { fade: 1.0, bonus_fade: 1.0, bonus: 0.05 }
+        // ARLArena dc1da9f, recipe/shop_agent/ppo/core_algos.py:550 (k, k_f, zeta) and :600.
+        Self { fade: 1.0, bonus_fade: 1.0, bonus: 0.05, eps: 1e-8 }
     }
 }
 
 /// Entropy-modulated advantages of the steps of trajectories.
 ///
 /// ```text
-/// h_k = (H_k - min H) / (max H - min H),    g_k = exp(-fade h_k) / mean_j exp(-fade h_j)
+/// h_k = (H_k - min H) / (max H - min H + eps),    g_k = exp(-fade h_k) / (mean_j exp(-fade h_j) + eps)
 /// A_k <- A_k g_k + bonus exp(-bonus_fade h_{k+1})     (no bonus for the last step of a trajectory)
 /// A_k <- A_k - mean_j A_j
 /// ```
@@ -39,11 +42,12 @@ impl Default for Empg {
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite advantage, or an entropy that is not finite;
-/// [`Error::Negative`](crate::Error::Negative) for a negative fade or bonus;
+/// [`Error::NegativeAt`](crate::Error::NegativeAt) for a negative entropy;
+/// [`Error::Negative`](crate::Error::Negative) for a negative fade, bonus or eps;
 /// [`Error::Length`](crate::Error::Length) where columns differ in steps.
-pub fn empg<R: Real>(
+pub fn empg<R: Real, H: Real>(
     advantages: &[R],
-    entropies: &[f64],
+    entropies: &[H],
     trajectories: Offsets<'_>,
     how: Empg,
 ) -> Result<Vec<f64>> {
@@ -52,11 +56,13 @@ pub fn empg<R: Real>(
     check_not_negative("fade", how.fade)?;
     check_not_negative("bonus_fade", how.bonus_fade)?;
     check_not_negative("bonus", how.bonus)?;
-    check_rewards(advantages)?;
-    check_finite("entropy", entropies)?;
-    let levels = levels(entropies);
+    check_not_negative("eps", how.eps)?;
+    check_not_infinite("advantages", advantages)?;
+    check_finite("entropies", entropies)?;
+    check_none_negative("entropies", entropies)?;
+    let levels = levels(entropies, how.eps);
     let gains: Vec<f64> = levels.iter().map(|level| libm::exp(-how.fade * level)).collect();
-    let gain = sum(gains.iter().copied()) / gains.len() as f64;
+    let gain = sum(gains.iter().copied()) / gains.len() as f64 + how.eps;
     let mut modulated: Vec<f64> =
         advantages.iter().zip(&gains).map(|(advantage, own)| advantage.widen() * (own / gain)).collect();
     for steps in trajectories.rows().filter(|steps| !steps.is_empty()) {
@@ -68,12 +74,13 @@ pub fn empg<R: Real>(
     Ok(modulated)
 }
 
-/// Entropies from 0, the least of all, to 1, the largest.
-fn levels(entropies: &[f64]) -> Vec<f64> {
-    let min = entropies.iter().copied().fold(f64::INFINITY, f64::min);
-    let max = entropies.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let level = |&entropy: &f64| if min < max { (entropy - min) / (max - min) } else { 0.0 };
-    entropies.iter().map(level).collect()
+/// Entropies from 0, the least of all, to nearly 1, the largest.
+fn levels<H: Real>(entropies: &[H], eps: f64) -> Vec<f64> {
+    let entropies = || entropies.iter().map(|entropy| entropy.widen());
+    let min = entropies().fold(f64::INFINITY, f64::min);
+    let max = entropies().fold(f64::NEG_INFINITY, f64::max);
+    let level = |entropy: f64| if min < max { (entropy - min) / (max - min + eps) } else { 0.0 };
+    entropies().map(level).collect()
 }
 
 /// Takes the mean of the present ones off each.

@@ -150,7 +150,7 @@ pub(super) fn checked<R: Real>(advantages: Vec<f64>, rewards: &[R], layout: Layo
 /// Refuses infinite rewards; NaN passes, because it says "missing".
 pub(super) fn check_rewards<R: Real>(rewards: &[R]) -> Result<()> {
     match rewards.iter().position(|reward| reward.widen().is_infinite()) {
-        Some(index) => Err(Error::NotFinite { what: "reward", index, value: rewards[index].widen() }),
+        Some(index) => Err(Error::NotFinite { what: "rewards", index, value: rewards[index].widen() }),
         None => Ok(()),
     }
 }

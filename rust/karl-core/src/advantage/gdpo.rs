@@ -5,18 +5,19 @@ use super::frame::score;
 use super::whole::Whole;
 use super::zscore::ZScore;
 use crate::blocks;
-use crate::error::{Error, Result, check_finite, check_not_negative};
+use crate::error::{Error, Result, check_not_negative, check_number};
 use crate::real::Real;
 
 /// Group-decoupled advantage of several rewards, one column after the other.
 ///
 /// ```text
 /// z_id = (r_id - mean_gd) / (std_gd + eps),    s_i = sum_d weight_d z_id
-/// A_i  = (s_i - mean) / (std + eps)            (left out by [`sum`](Self::sum))
+/// A_i  = s_i / (std + eps)                     (left out by [`sum`](Self::sum))
 /// ```
 ///
 /// Each reward is normalised in its group by itself, so that one of large scale does not drown the others; then the
-/// weighted sum is normalised over the batch. A missing reward is left out of its row's sum, and a row that has none at all
+/// weighted sum is normalised over the batch. Its mean there is 0, as that of each reward is in each group, so none is taken
+/// off: a group in which every reward is equal keeps advantage exactly 0. A missing reward is left out of its row's sum, and a row that has none at all
 /// is missing. A reward that is equal throughout a group adds exactly 0 there.
 /// Shapes: D columns `[B]`, result `[B]`. Cost: linear in each. Reference: GDPO 2026 (arXiv:2601.05242).
 #[derive(Debug)]
@@ -42,9 +43,9 @@ impl<'a> Gdpo<'a> {
     /// Adds a reward and its weight.
     ///
     /// # Errors
-    /// As [`zscore`](super::zscore()); [`Error::NotFinite`] for a weight that is not finite.
+    /// As [`zscore`](super::zscore()); [`Error::Number`] for a weight that is not finite.
     pub fn add<R: Real>(&mut self, rewards: &[R], weight: f64) -> Result<()> {
-        check_finite("weight", &[weight])?;
+        check_number("weight", weight)?;
         let how = ZScore { ddof: self.ddof, eps: self.eps };
         let scores = score(rewards, self.layout, &how, self.threads)?;
         for (sum, score) in self.sums.iter_mut().zip(scores).filter(|(_, score)| !score.is_nan()) {
@@ -68,7 +69,7 @@ impl<'a> Gdpo<'a> {
         let divisor = whole.deviation(self.ddof) + self.eps;
         blocks::fill(&mut self.sums, self.threads, |_, block| {
             for sum in block.iter_mut().filter(|sum| !sum.is_nan()) {
-                *sum = if whole.is_constant() { 0.0 } else { (*sum - whole.mean) / divisor };
+                *sum = if whole.is_constant() { 0.0 } else { *sum / divisor };
             }
         });
         match self.sums.iter().position(|sum| sum.is_infinite()) {

@@ -4,7 +4,7 @@ use super::Layout;
 use super::centre::centre;
 use super::returns::discounted_returns;
 use super::zscore::zscore;
-use crate::error::{Result, check_finite, check_length};
+use crate::error::{Result, check_length, check_number};
 use crate::group::Groups;
 use crate::numeric::sum;
 use crate::ragged::Offsets;
@@ -96,12 +96,12 @@ pub struct Credit {
 ///
 /// # Errors
 /// As [`discounted_returns`], [`centre`] and [`zscore`]; [`Error::Length`](crate::Error::Length) where columns differ;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for a step weight that is not finite.
+/// [`Error::Number`](crate::Error::Number) for a step weight that is not finite.
 pub fn gigpo<R: Real>(steps: Steps<'_, R>, how: Gigpo, threads: usize) -> Result<Credit> {
     let Steps { rewards, trajectories, groups, states } = steps;
     check_length("group_ids", groups.rows(), trajectories.len())?;
     check_length("state_ids", states.rows(), rewards.len())?;
-    check_finite("step_weight", &[how.step_weight])?;
+    check_number("step_weight", how.step_weight)?;
     let returns = discounted_returns(rewards, trajectories, how.gamma, threads)?;
     let owner = spread(trajectories);
     let episode = episode(steps, &owner, how, threads)?;

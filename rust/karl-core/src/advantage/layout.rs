@@ -1,5 +1,6 @@
 //! Which rows are one group: by a code a row, or end to end.
 
+use crate::blocks::{self, ALONE, in_parts};
 use crate::error::{Result, check_length};
 use crate::group::Groups;
 use crate::ragged::Offsets;
@@ -54,9 +55,48 @@ impl Layout<'_> {
         }
     }
 
-    /// Refuses a column of another number of rows.
-    pub(super) fn check(&self, what: &'static str, rows: usize) -> Result<()> {
-        check_length(what, rows, self.rows())
+    /// One state a group, folded over its rows in their order.
+    pub(crate) fn fold<S: Clone + Send + Sync>(
+        &self,
+        threads: usize,
+        start: S,
+        step: impl Fn(&mut S, usize, usize) + Sync,
+    ) -> Vec<S> {
+        let offsets = match self {
+            Self::Coded(groups) => return groups.fold(threads, start, step),
+            Self::Ragged(offsets) => offsets,
+        };
+        let one = |group: usize| {
+            let mut state = start.clone();
+            offsets.row(group).for_each(|row| step(&mut state, group, row));
+            state
+        };
+        let threads = if self.rows() < ALONE { 1 } else { threads };
+        in_parts(offsets.len(), threads, |groups| groups.map(one).collect::<Vec<S>>()).concat()
+    }
+
+    /// The number of each row's group; NaN for a row without one.
+    pub(crate) fn on_rows(&self, numbers: &[f64], threads: usize) -> Vec<f64> {
+        let mut column = vec![f64::NAN; self.rows()];
+        match self {
+            Self::Coded(groups) => blocks::fill(&mut column, threads, |first, block| {
+                for (number, row) in block.iter_mut().zip(first..) {
+                    *number = groups.code(row).map_or(f64::NAN, |group| numbers[group]);
+                }
+            }),
+            Self::Ragged(offsets) => {
+                offsets.rows().zip(numbers).for_each(|(rows, number)| column[rows].fill(*number));
+            }
+        }
+        column
+    }
+
+    /// Refuses a column of another number of rows: by the name of what names the groups, where that is a column too.
+    pub(crate) fn check(&self, what: &'static str, rows: usize) -> Result<()> {
+        match self {
+            Self::Coded(groups) => check_length("group_ids", groups.rows(), rows),
+            Self::Ragged(offsets) => check_length(what, rows, offsets.values()),
+        }
     }
 }
 

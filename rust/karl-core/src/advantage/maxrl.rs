@@ -2,7 +2,7 @@
 
 use super::Layout;
 use super::frame::{Formula, Line, Spread, score};
-use crate::error::{Result, check_not_negative};
+use crate::error::{Result, check_none_negative, check_not_negative};
 use crate::real::Real;
 
 /// Mean-normalised advantage within each group.
@@ -12,12 +12,12 @@ use crate::real::Real;
 /// ```
 ///
 /// With rewards of 0 and 1 a group weighs as its success rate is rare, which makes the gradient that of the log-likelihood of
-/// success to the order of the group's size. Rewards are to be zero or more: a group whose mean is not above 0 has
-/// advantage 0, for there the formula would turn the sign round. Degenerate cases: see the [module](super).
+/// success to the order of the group's size. Rewards are zero or more: a mean below 0 would turn the sign round. Degenerate cases: see the [module](super).
 /// Shapes: rewards `[B]`, result `[B]`. Cost: linear. Reference: `MaxRL` 2026 (arXiv:2602.02710).
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
+/// [`Error::NegativeAt`](crate::Error::NegativeAt) for a negative reward;
 /// [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
 pub fn maxrl<'a, R: Real>(
@@ -27,6 +27,7 @@ pub fn maxrl<'a, R: Real>(
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_not_negative("eps", eps)?;
+    check_none_negative("rewards", rewards)?;
     score(rewards, groups.into(), &MaxRl { eps }, threads)
 }
 
@@ -39,8 +40,6 @@ impl Formula for MaxRl {
     fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
         if group.is_constant() {
             Line::zero(group)
-        } else if mean <= 0.0 {
-            Line { factor: 0.0, ..Line::less(mean) }
         } else {
             Line { divisor: mean + self.eps, ..Line::less(mean) }
         }

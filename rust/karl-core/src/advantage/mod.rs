@@ -54,13 +54,14 @@ mod partition;
 mod ragged;
 mod returns;
 mod shrunk;
+mod single;
 mod whiten;
 mod whole;
 mod zscore;
 
 pub use baseline::{Ema, ema_baseline, fixed_baseline};
 pub use centre::centre;
-pub use convention::{CONVENTIONS, Convention, Missing, Singleton};
+pub use convention::{CONVENTIONS, Convention, Missing, Single, Singleton};
 pub use empg::{Empg, empg};
 pub use gdpo::Gdpo;
 pub use gigpo::{Credit, Gigpo, Norm, Steps, Unit, gigpo};

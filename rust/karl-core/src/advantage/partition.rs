@@ -1,9 +1,11 @@
 //! The reward less its group's soft maximum.
 
 use super::Layout;
-use super::frame::{Formula, Line, Spread, score};
+use super::frame::checked;
+use crate::blocks;
 use crate::error::{Result, check_positive};
 use crate::real::Real;
+use crate::target::soft_value;
 
 /// Advantage against the log-partition of the group.
 ///
@@ -12,9 +14,9 @@ use crate::real::Real;
 /// ```
 ///
 /// `b` is the inverse temperature: as it goes to 0 `V_g` goes to the mean, and as it grows to the largest reward.
-/// `V_g` is never below the mean, so the advantages of a group do not add up to zero. With it `exp(b A_i) / n` is the
+/// `V_g` is [`soft_value`] at the temperature `1 / b`; it is never below the mean, so the advantages of a group do not add up to zero. With it `exp(b A_i) / n` is the
 /// Boltzmann target of the group. Degenerate cases: see the [module](super).
-/// Shapes: rewards `[B]`, result `[B]`. Cost: one `exp` a row, one `log` a group.
+/// Shapes: rewards `[B]`, result `[B]`. Cost: one `expm1` a row, one `log1p` a group.
 /// References: Richemond et al. 2024, DRO (arXiv:2405.19107); OAPL (arXiv:2602.19362), whose beta is `1 / b`.
 ///
 /// # Errors
@@ -28,31 +30,10 @@ pub fn partition_baseline<'a, R: Real>(
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_positive("inverse_temperature", inverse_temperature)?;
-    score(rewards, groups.into(), &Partition { inverse_temperature }, threads)
-}
-
-struct Partition {
-    inverse_temperature: f64,
-}
-
-impl Formula for Partition {
-    const TERMS: bool = true;
-
-    #[inline(always)]
-    fn about(&self, group: &Spread) -> f64 {
-        group.max
-    }
-
-    #[inline(always)]
-    fn term(&self, reward: f64, max: f64) -> f64 {
-        libm::exp(self.inverse_temperature * (reward - max))
-    }
-
-    #[inline(always)]
-    fn line(&self, group: &Spread, max: f64, sum: f64) -> Line {
-        if group.is_constant() {
-            return Line::zero(group);
-        }
-        Line::less(max + libm::log(sum / group.size()) / self.inverse_temperature)
-    }
+    let layout = groups.into();
+    let mut advantages = soft_value(rewards, layout, 1.0 / inverse_temperature, threads)?;
+    blocks::fill(&mut advantages, threads, |first, block| {
+        block.iter_mut().zip(&rewards[first..]).for_each(|(value, reward)| *value = reward.widen() - *value);
+    });
+    checked(advantages, rewards, layout)
 }

@@ -1,9 +1,8 @@
 //! What a step is worth with what follows it.
 
-use super::frame::check_rewards;
 use super::ragged::cut;
 use crate::blocks::each;
-use crate::error::{Error, Result, check_length, check_range};
+use crate::error::{Error, Result, check_length, check_not_infinite, check_range};
 use crate::ragged::Offsets;
 use crate::real::Real;
 
@@ -27,7 +26,7 @@ pub fn discounted_returns<R: Real>(
 ) -> Result<Vec<f64>> {
     check_length("rewards", rewards.len(), offsets.values())?;
     check_range("gamma", gamma, 0.0, 1.0)?;
-    check_rewards(rewards)?;
+    check_not_infinite("rewards", rewards)?;
     let mut returns = vec![0.0; rewards.len()];
     each(cut(offsets, &mut returns, threads), |(rows, mut rest)| {
         for row in rows {

@@ -1,7 +1,7 @@
 //! One number a group: the soft value that a regression subtracts, and the intercept that it fits. Both are given on each
 //! row, so that they can be subtracted from rewards as they stand.
 
-use crate::blocks;
+use crate::advantage::Layout;
 use crate::error::{
     Result, check_finite, check_length, check_not_infinite, check_not_negative, check_positive,
 };
@@ -19,26 +19,27 @@ use crate::real::Real;
 /// left out of its group; a row without a group, or whose group has no reward, has none (NaN). A group whose rewards are
 /// all equal has exactly that value.
 ///
-/// Shapes: `[B]`, result `[B]`. Cost: two passes, one `expm1` a row.
+/// Groups come by codes, or end to end. Shapes: `[B]`, result `[B]`. Cost: two passes, one `expm1` a row.
 /// References: OAPL (arXiv:2602.19362); A*PO (arXiv:2505.20686), which writes the mean as temperature 0; the mean is the
 /// baseline of Kimi k1.5 (arXiv:2501.12599).
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or a spread
 /// beyond f64; [`Error::Negative`](crate::Error::Negative) for a negative temperature.
-pub fn soft_value<T: Real>(
+pub fn soft_value<'a, T: Real>(
     rewards: &[T],
-    groups: &Groups<'_>,
+    groups: impl Into<Layout<'a>>,
     temperature: f64,
     threads: usize,
 ) -> Result<Vec<f64>> {
-    check_length("rewards", rewards.len(), groups.rows())?;
-    check_not_infinite("reward", rewards)?;
+    let layout = groups.into();
+    layout.check("rewards", rewards.len())?;
+    check_not_infinite("rewards", rewards)?;
     check_not_negative("temperature", temperature)?;
-    let tops = groups.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rewards[row].widen()));
+    let tops = layout.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rewards[row].widen()));
     let raised =
         |below: f64| if temperature.is_infinite() { below } else { libm::expm1(below / temperature) };
-    let means = groups.fold(threads, Mean::default(), |mean: &mut Mean, group, row| {
+    let means = layout.fold(threads, Mean::default(), |mean: &mut Mean, group, row| {
         let below = rewards[row].widen() - tops[group];
         // 0 / 0 is the top itself.
         mean.add(if below == 0.0 { 0.0 } else { raised(below) });
@@ -49,7 +50,8 @@ pub fn soft_value<T: Real>(
         mean if temperature > 0.0 => top + temperature * libm::log1p(mean),
         _ => top,
     };
-    checked("soft value", on_rows(groups, &tops.iter().zip(means).map(value).collect::<Vec<f64>>(), threads))
+    let values: Vec<f64> = tops.iter().zip(means).map(value).collect();
+    checked("soft value", layout.on_rows(&values, threads))
 }
 
 /// The intercept that a regression of log-ratios on rewards fits to each group, on each of its rows.
@@ -77,14 +79,14 @@ pub fn regression_intercept<T: Real, L: Real>(
 ) -> Result<Vec<f64>> {
     check_length("rewards", rewards.len(), groups.rows())?;
     check_length("log_ratio", log_ratio.len(), groups.rows())?;
-    check_not_infinite("reward", rewards)?;
+    check_not_infinite("rewards", rewards)?;
     check_finite("log_ratio", log_ratio)?;
     check_positive("temperature", temperature)?;
     let means = groups.fold(threads, Mean::default(), |mean: &mut Mean, _, row| {
         mean.add(rewards[row].widen() / temperature - log_ratio[row].widen());
     });
     let intercepts: Vec<f64> = means.into_iter().map(Mean::value).collect();
-    checked("regression intercept", on_rows(groups, &intercepts, threads))
+    checked("regression intercept", Layout::from(groups).on_rows(&intercepts, threads))
 }
 
 /// The mean of what is there.
@@ -106,17 +108,6 @@ impl Mean {
     fn value(self) -> f64 {
         self.total.value() / f64::from(self.count)
     }
-}
-
-/// The number of each row's group; NaN for a row without one.
-fn on_rows(groups: &Groups<'_>, numbers: &[f64], threads: usize) -> Vec<f64> {
-    let mut column = vec![0.0; groups.rows()];
-    blocks::fill(&mut column, threads, |first, block| {
-        for (number, row) in block.iter_mut().zip(first..) {
-            *number = groups.code(row).map_or(f64::NAN, |group| numbers[group]);
-        }
-    });
-    column
 }
 
 fn checked(what: &'static str, column: Vec<f64>) -> Result<Vec<f64>> {

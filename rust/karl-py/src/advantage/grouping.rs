@@ -8,13 +8,13 @@ use crate::array::{Column, column, groups_in_any_order};
 use crate::error::{UsageError, to_python};
 
 /// The groups of rows: exactly one of the two was given.
-pub(super) enum Grouping<'py> {
+pub(crate) enum Grouping<'py> {
     Ids(Groups<'static>),
     Offsets(Column<'py, i64>),
 }
 
 impl<'py> Grouping<'py> {
-    pub(super) fn new(
+    pub(crate) fn new(
         group_ids: Option<&Bound<'py, PyAny>>,
         offsets: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
@@ -25,7 +25,7 @@ impl<'py> Grouping<'py> {
         }
     }
 
-    pub(super) fn layout(&self, rows: usize) -> PyResult<Layout<'_>> {
+    pub(crate) fn layout(&self, rows: usize) -> PyResult<Layout<'_>> {
         match self {
             Self::Ids(groups) => Ok(Layout::Coded(groups)),
             Self::Offsets(column) => ragged("offsets", column, rows).map(Layout::Ragged),
@@ -34,7 +34,7 @@ impl<'py> Grouping<'py> {
 }
 
 /// Offsets over `values` values.
-pub(super) fn ragged<'a>(
+pub(crate) fn ragged<'a>(
     name: &'static str,
     column: &'a Column<'_, i64>,
     values: usize,
@@ -55,4 +55,4 @@ macro_rules! score {
         Ok(numpy::IntoPyArray::into_pyarray(out, $py))
     }};
 }
-pub(super) use score;
+pub(crate) use score;

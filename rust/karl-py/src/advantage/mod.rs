@@ -1,8 +1,10 @@
 //! Bindings of `karl_core::advantage`: the scores of a reward within its group. Those over tokens, steps and time stand in
 //! files of their own.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 pub(crate) mod convention;
-mod grouping;
+pub(crate) mod grouping;
 pub(crate) mod running;
 pub(crate) mod steps;
 pub(crate) mod tokens;
@@ -11,7 +13,7 @@ use karl_core::advantage::{self, Extent, Gdpo, Shrunk};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{freedom, reals, threads, with_reals};
+use crate::array::{count, freedom, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{ArgumentError, UsageError};
 use grouping::{Grouping, score};
@@ -26,17 +28,17 @@ pub(crate) type Scores<'py> = Bound<'py, PyArray1<f64>>;
 /// has a group of one; a missing reward (NaN) and a row without a group have NaN.
 ///
 /// Args:
-///     rewards: float64 or float32, an array of `NumPy` or an Arrow column; NaN or null is missing. [B]
-///     `group_ids`: the group of each row in any order, negative for none; or names, in an Arrow column. [B]
+///     rewards: float64 or float32, an array of NumPy or an Arrow column; NaN or null is missing. [B]
+///     group_ids: the group of each row in any order, negative for none; or names, in an Arrow column. [B]
 ///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///
 /// Returns:
 ///     The advantages. [B]
 ///
 /// Raises:
-///     `ArgumentError`: an infinite reward, columns that differ in rows, or an advantage beyond float64.
-///     `UsageError`: both or neither of `group_ids` and offsets.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied, or offsets out of place.
+///     ArgumentError: an infinite reward, columns that differ in rows, or an advantage beyond float64.
+///     UsageError: both or neither of group_ids and offsets.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: Liu et al. 2025 (arXiv:2503.20783).
 #[pyfunction]
@@ -55,8 +57,8 @@ pub(crate) fn centre<'py>(
 ///     A_i = (r_i - mean_g) / (std_g + eps),    std^2 = sum_j (r_j - mean)^2 / (n - ddof)
 ///
 /// Args:
-///     rewards, `group_ids`, offsets: as in :func:`centre`.
-///     ddof: taken from the count under the variance: 0, or 1 as TRL, verl and `OpenRLHF` have it.
+///     rewards, group_ids, offsets: as in :func:`centre`.
+///     ddof: taken from the count under the variance: 0, or 1 as TRL, verl and OpenRLHF have it.
 ///     eps: added to the deviation. A tiny one blows nearly equal rewards up to advantages near 1.
 ///     scope: what the deviation is over. ``group``; ``batch``: all rows that have a reward and a group, with the mean of
 ///         the group (TRL's ``scale_rewards="batch"``); ``global``: the mean too is over all of them.
@@ -65,8 +67,8 @@ pub(crate) fn centre<'py>(
 ///     The advantages. Equal rewards in a group have exactly 0, and with ``global`` equal rewards everywhere. [B]
 ///
 /// Raises:
-///     `ArgumentError`: as :func:`centre`; a negative eps; rewards that differ, but no more of them than ddof.
-///     `UsageError`, `DTypeError`, `LayoutError`: as :func:`centre`; a scope that there is not.
+///     ArgumentError: as :func:`centre`; a negative eps; rewards that differ, but no more of them than ddof.
+///     UsageError, DTypeError, LayoutError: as :func:`centre`; a scope that there is not.
 ///
 /// Reference: Shao et al. 2024 (arXiv:2402.03300).
 #[pyfunction]
@@ -100,7 +102,7 @@ fn extent(scope: &str) -> PyResult<Extent> {
 ///     A_i = r_i - mean of r_j, j != i  =  n / (n - 1) * (r_i - mean_g)
 ///
 /// Args:
-///     rewards, `group_ids`, offsets: as in :func:`centre`.
+///     rewards, group_ids, offsets: as in :func:`centre`.
 ///
 /// Returns:
 ///     The advantages; degenerate cases as in :func:`centre`. [B]
@@ -122,21 +124,22 @@ pub(crate) fn leave_one_out<'py>(
     })
 }
 
-/// Centred reward over the mean of its group (`MaxRL`), for rewards of zero or more.
+/// Centred reward over the mean of its group (MaxRL).
 ///
 ///     A_i = (r_i - mean_g) / (mean_g + eps)
 ///
 /// Args:
-///     rewards, `group_ids`, offsets: as in :func:`centre`.
+///     rewards, group_ids, offsets: as in :func:`centre`; rewards are zero or more.
 ///     eps: added to the mean.
 ///
 /// Returns:
-///     The advantages; a group whose mean is not above 0 has 0, for there the formula would turn the sign round. [B]
+///     The advantages; degenerate cases as in :func:`centre`. [B]
 ///
 /// Raises:
-///     As :func:`centre`; `ArgumentError` for a negative eps.
+///     As :func:`centre`; ArgumentError for a negative eps, or a negative reward: a mean below 0 would turn the sign
+///     round.
 ///
-/// Reference: `MaxRL` (arXiv:2602.02710).
+/// Reference: MaxRL (arXiv:2602.02710).
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids=None, *, offsets=None, eps=1e-8))]
 pub(crate) fn maxrl<'py>(
@@ -158,14 +161,14 @@ pub(crate) fn maxrl<'py>(
 /// `exp(b A_i) / n` is the Boltzmann target of the group. The baseline lies between the mean (b to 0) and the largest reward.
 ///
 /// Args:
-///     rewards, `group_ids`, offsets: as in :func:`centre`.
-///     `inverse_temperature`: b, above 0; the beta of OAPL is 1 / b.
+///     rewards, group_ids, offsets: as in :func:`centre`.
+///     inverse_temperature: b, above 0; the beta of OAPL is 1 / b.
 ///
 /// Returns:
 ///     The advantages; degenerate cases as in :func:`centre`. [B]
 ///
 /// Raises:
-///     As :func:`centre`; `ArgumentError` for an inverse temperature that is not above 0.
+///     As :func:`centre`; ArgumentError for an inverse temperature that is not above 0.
 ///
 /// References: DRO (arXiv:2405.19107); OAPL (arXiv:2602.19362).
 #[pyfunction]
@@ -191,16 +194,16 @@ pub(crate) fn partition_baseline<'py>(
 /// Deviations have ddof 0. The baseline is not the group's alone: a group of one is judged by the rest, and is not 0.
 ///
 /// Args:
-///     rewards, `group_ids`, offsets: as in :func:`centre`.
+///     rewards, group_ids, offsets: as in :func:`centre`.
 ///     strength: how many rewards at the mean of all a group is given on top of its own.
 ///     floor: the least a deviation may be.
-///     `min_count`: the least rewards for a group to have a deviation of its own.
+///     min_count: the least rewards for a group to have a deviation of its own.
 ///
 /// Returns:
 ///     The advantages. [B]
 ///
 /// Raises:
-///     As :func:`centre`; `ArgumentError` for a negative strength or floor.
+///     As :func:`centre`; ArgumentError for a negative strength, floor or min_count.
 ///
 /// Reference: the reward engine of karl at c41d1c5, whose constants are the defaults.
 #[pyfunction]
@@ -212,8 +215,9 @@ pub(crate) fn shrunk<'py>(
     offsets: Option<&Bound<'py, PyAny>>,
     strength: f64,
     floor: f64,
-    min_count: u32,
+    min_count: i64,
 ) -> PyResult<Scores<'py>> {
+    let min_count = u32::try_from(count("min_count", min_count)?).unwrap_or(u32::MAX);
     let how = Shrunk { strength, floor, min_count };
     score!(py, rewards, (group_ids, offsets), |values, layout| {
         advantage::shrunk(values, layout, how, threads())
@@ -223,12 +227,14 @@ pub(crate) fn shrunk<'py>(
 /// Several rewards, each normalised in its group before they are added (GDPO).
 ///
 ///     z_id = (r_id - mean_gd) / (std_gd + eps),    s_i = sum_d weight_d z_id
-///     A_i  = (s_i - mean) / (std + eps)
+///     A_i  = s_i / (std + eps)
+///
+/// The sums of a batch have mean 0, so none is taken off: a group whose rewards are all equal has exactly 0.
 ///
 /// Args:
 ///     rewards: D columns as in :func:`centre`; a missing reward is left out of its row's sum. D x [B]
 ///     weights: one a reward. [D]
-///     `group_ids`, offsets: as in :func:`centre`.
+///     group_ids, offsets: as in :func:`centre`.
 ///     ddof, eps: of both normalisations; the defaults are TRL's.
 ///     batch: whether the sums are normalised over the batch, as the paper has it.
 ///
@@ -236,7 +242,7 @@ pub(crate) fn shrunk<'py>(
 ///     The advantages; NaN where a row has none of the rewards. [B]
 ///
 /// Raises:
-///     As :func:`zscore`; `ArgumentError` for a weight that is not finite, or weights that are not one a reward.
+///     As :func:`zscore`; ArgumentError for a weight that is not finite, or weights that are not one a reward.
 ///
 /// Reference: GDPO (arXiv:2601.05242).
 #[pyfunction]
@@ -252,7 +258,8 @@ pub(crate) fn gdpo<'py>(
     eps: f64,
     batch: bool,
 ) -> PyResult<Scores<'py>> {
-    let columns: Vec<_> = rewards.iter().map(|column| reals("rewards", column)).collect::<PyResult<_>>()?;
+    let one = |(at, column): (usize, &Bound<'py, PyAny>)| reals(&format!("rewards[{at}]"), column);
+    let columns: Vec<_> = rewards.iter().enumerate().map(one).collect::<PyResult<_>>()?;
     if columns.is_empty() || columns.len() != weights.len() {
         let (got, wanted) = (weights.len(), columns.len().max(1));
         return Err(ArgumentError::new_err(format!(
@@ -263,9 +270,25 @@ pub(crate) fn gdpo<'py>(
     let rows = with_reals!(&columns[0], |values| values.len());
     let (layout, ddof) = (grouping.layout(rows)?, freedom(ddof)?);
     let mut gdpo = compute(py, || Gdpo::new(layout, ddof, eps, threads()))?;
-    for (column, weight) in columns.iter().zip(weights) {
-        with_reals!(column, |values| compute(py, || gdpo.add(values, weight))?);
+    for (at, (column, weight)) in columns.iter().zip(weights).enumerate() {
+        with_reals!(column, |values| {
+            same_rows(at, values.len(), rows)?;
+            compute(py, || gdpo.add(values, weight)).map_err(|error| of_column(py, error, at))?;
+        });
     }
     let out = compute(py, || if batch { gdpo.normalised() } else { Ok(gdpo.sum()) })?;
     Ok(out.into_pyarray(py))
+}
+
+fn same_rows(at: usize, got: usize, wanted: usize) -> PyResult<()> {
+    let refused = || ArgumentError::new_err(format!("rewards[{at}] has length {got}, wanted {wanted}"));
+    if got == wanted { Ok(()) } else { Err(refused()) }
+}
+
+/// What is wrong with a number, and in which of the columns.
+fn of_column(py: Python<'_>, error: PyErr, at: usize) -> PyErr {
+    if !error.is_instance_of::<ArgumentError>(py) {
+        return error;
+    }
+    ArgumentError::new_err(format!("{} (reward {at})", error.value(py)))
 }

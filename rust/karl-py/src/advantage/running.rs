@@ -1,5 +1,7 @@
 //! Bindings of the baselines that do not come from the rewards they are taken off.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use karl_core::advantage::{self, Ema};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -13,7 +15,7 @@ use crate::enter::compute;
 ///     A_i = (r_i - baseline) / temperature
 ///
 /// Args:
-///     rewards: float64 or float32, an array of `NumPy` or an Arrow column; NaN or null is missing. [B]
+///     rewards: float64 or float32, an array of NumPy or an Arrow column; NaN or null is missing. [B]
 ///     baseline: the number; 0.5 is that of karl 1.0.0.
 ///     temperature: what the difference is divided by, above 0.
 ///
@@ -21,8 +23,8 @@ use crate::enter::compute;
 ///     The advantages; NaN where the reward is missing. [B]
 ///
 /// Raises:
-///     `ArgumentError`: an infinite reward, a baseline that is not finite, or a temperature that is not above 0.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied.
+///     ArgumentError: an infinite reward, a baseline that is not finite, or a temperature that is not above 0.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
 /// Reference: karl 1.0.0, ``reward_engine.compute_advantage``.
 #[pyfunction]
@@ -40,7 +42,7 @@ pub(crate) fn fixed_baseline<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// What `ema_baseline` found, as a dictionary.
+/// What ema_baseline found, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Running<'py> {
     advantages: Scores<'py>,

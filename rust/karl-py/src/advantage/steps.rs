@@ -1,12 +1,14 @@
 //! Bindings of the scores of steps: returns, `GiGPO`, EMPG.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
 use karl_core::advantage::{self, Empg, Gigpo, Norm, Steps, Unit};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
 use super::grouping::ragged;
-use crate::array::{column, groups, reals, threads, with_reals};
+use crate::array::{column, freedom, groups, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
 
@@ -23,8 +25,8 @@ use crate::error::UsageError;
 ///     The returns. A missing reward makes its own return NaN, and with gamma above 0 those before it. [T]
 ///
 /// Raises:
-///     `ArgumentError`: an infinite reward, a return beyond float64, or a gamma outside 0 to 1.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied, or offsets out of place.
+///     ArgumentError: an infinite reward, a return beyond float64, or a gamma outside 0 to 1.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: Sutton and Barto 2018, section 3.3.
 #[pyfunction]
@@ -45,28 +47,32 @@ pub(crate) fn discounted_returns<'py>(
 
 /// Advantages of steps, turned up where the policy was sure and down where it was not (EMPG).
 ///
-///     h_k = (H_k - min H) / (max H - min H),    g_k = exp(-fade h_k) / mean_j exp(-fade h_j)
+///     h_k = (H_k - min H) / (max H - min H + eps),    g_k = exp(-fade h_k) / (mean_j exp(-fade h_j) + eps)
 ///     A_k <- A_k g_k + bonus exp(-bonus_fade h_{k+1})      (no bonus for the last step of a trajectory)
 ///     A_k <- A_k - mean_j A_j
 ///
 /// Args:
 ///     advantages: of each step, of all trajectories end to end; float64 or float32, NaN is missing. [U]
-///     entropies: the mean entropy of the tokens of each step, in nats; float64. [U]
+///     entropies: the mean entropy of the tokens of each step, in nats, zero or more; float64 or
+///         float32. [U]
 ///     offsets: where the steps of each trajectory begin. [N + 1]
 ///     fade: how fast a gradient fades with entropy (k of the paper).
-///     `bonus_fade`: how fast the bonus fades with the entropy of the next step (k').
+///     bonus_fade: how fast the bonus fades with the entropy of the next step (k').
 ///     bonus: of a step whose next step is the surest (zeta).
+///     eps: added to both denominators.
 ///
 /// Returns:
 ///     The modulated advantages, with mean 0. Entropies that are all equal have h = 0. [U]
 ///
 /// Raises:
-///     `ArgumentError`: an infinite advantage, an entropy that is not finite, a negative number, columns that differ.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied, or offsets out of place.
+///     ArgumentError: an infinite advantage, an entropy that is not finite or negative, another negative number, columns that
+///         differ.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
-/// Reference: EMPG (arXiv:2509.09265), equations 8 to 12; the defaults are those of `ARLArena`.
+/// Reference: EMPG (arXiv:2509.09265), equations 8 to 12; the defaults are those of ARLArena.
 #[pyfunction]
-#[pyo3(signature = (advantages, entropies, offsets, *, fade=1.0, bonus_fade=1.0, bonus=0.05))]
+#[pyo3(signature = (advantages, entropies, offsets, *, fade=1.0, bonus_fade=1.0, bonus=0.05, eps=1e-8))]
+#[allow(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn empg<'py>(
     py: Python<'py>,
     advantages: &Bound<'py, PyAny>,
@@ -75,47 +81,37 @@ pub(crate) fn empg<'py>(
     fade: f64,
     bonus_fade: f64,
     bonus: f64,
+    eps: f64,
 ) -> PyResult<Scores<'py>> {
-    let advantages = reals("advantages", advantages)?;
-    let (entropies, offsets) = (column::<f64>("entropies", entropies)?, column::<i64>("offsets", offsets)?);
-    let entropies = entropies.as_slice()?;
-    let how = Empg { fade, bonus_fade, bonus };
+    let (advantages, entropies) = (reals("advantages", advantages)?, reals("entropies", entropies)?);
+    let offsets = column::<i64>("offsets", offsets)?;
+    let how = Empg { fade, bonus_fade, bonus, eps };
     let out = with_reals!(&advantages, |values| {
-        let offsets = ragged("offsets", &offsets, values.len())?;
-        compute(py, || advantage::empg(values, entropies, offsets, how))?
+        let steps = ragged("offsets", &offsets, values.len())?;
+        with_reals!(&entropies, |entropies| {
+            compute(py, || advantage::empg(values, entropies, steps, how))?
+        })
     });
     Ok(out.into_pyarray(py))
 }
 
-/// The axes of `gigpo`, as Python's module hands them over.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct How {
-    gamma: f64,
-    step_weight: f64,
-    unit: String,
-    norm: String,
-    ddof: u8,
-    eps: f64,
-}
-
-impl How {
-    fn read(&self) -> PyResult<Gigpo> {
-        let unit = match self.unit.as_str() {
-            "trajectory" => Unit::Trajectory,
-            "step" => Unit::Step,
-            unit => return Err(UsageError::new_err(format!("unit is {unit:?}, wanted trajectory or step"))),
-        };
-        let norm = match self.norm.as_str() {
-            "mean" => Norm::Mean,
-            "mean_std" => Norm::MeanStd { ddof: self.ddof, eps: self.eps },
-            norm => return Err(UsageError::new_err(format!("norm is {norm:?}, wanted mean_std or mean"))),
-        };
-        Ok(Gigpo { gamma: self.gamma, step_weight: self.step_weight, unit, norm })
+fn unit_named(name: &str) -> PyResult<Unit> {
+    match name {
+        "trajectory" => Ok(Unit::Trajectory),
+        "step" => Ok(Unit::Step),
+        _ => Err(UsageError::new_err(format!("unit is {name:?}, wanted trajectory or step"))),
     }
 }
 
-/// What `gigpo` found, as a dictionary.
+fn norm_named(name: &str, ddof: u8, eps: f64) -> PyResult<Norm> {
+    match name {
+        "mean" => Ok(Norm::Mean),
+        "mean_std" => Ok(Norm::MeanStd { ddof, eps }),
+        _ => Err(UsageError::new_err(format!("norm is {name:?}, wanted mean_std or mean"))),
+    }
+}
+
+/// What gigpo found, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Credit<'py> {
     episode: Scores<'py>,
@@ -125,18 +121,25 @@ pub(crate) struct Credit<'py> {
 
 /// Credit for a trajectory, and for each of its steps among those from the same state.
 #[pyfunction]
-#[pyo3(signature = (rewards, offsets, group_ids, state_ids, how))]
+#[pyo3(signature = (rewards, offsets, group_ids, state_ids, *, gamma, step_weight, unit, norm, ddof, eps))]
+#[allow(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn gigpo<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
     offsets: &Bound<'py, PyAny>,
     group_ids: &Bound<'py, PyAny>,
     state_ids: &Bound<'py, PyAny>,
-    how: How,
+    gamma: f64,
+    step_weight: f64,
+    unit: &str,
+    norm: &str,
+    ddof: i64,
+    eps: f64,
 ) -> PyResult<Credit<'py>> {
     let (rewards, offsets) = (reals("rewards", rewards)?, column::<i64>("offsets", offsets)?);
     let (groups, states) = (groups("group_ids", group_ids)?, groups("state_ids", state_ids)?);
-    let how = how.read()?;
+    let (unit, norm) = (unit_named(unit)?, norm_named(norm, freedom(ddof)?, eps)?);
+    let how = Gigpo { gamma, step_weight, unit, norm };
     let credit = with_reals!(&rewards, |rewards| {
         let trajectories = ragged("offsets", &offsets, rewards.len())?;
         let steps = Steps { rewards, trajectories, groups: &groups, states: &states };
