@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats, Integers
+    from karl_fast.protocols import Integers, Reals
 
 __all__ = [
     "LogSumExp",
@@ -81,7 +81,7 @@ class Target:
 
 
 def boltzmann(
-    scores: Floats,
+    scores: Reals,
     scopes: Integers | None = None,
     *,
     ess: float | None = None,
@@ -91,8 +91,8 @@ def boltzmann(
     """Temper scores into log-weights: log w_i = b * s_i - log Z(scope of i).
 
     Args:
-        scores: what is tempered; NaN for a row that cannot be drawn. An array of NumPy, or an Arrow column, which is
-            copied where it has nulls (missing) or several chunks. [B]
+        scores: what is tempered, float64, or float32, which is widened once; NaN for a row that cannot be drawn. An
+            array of NumPy, or an Arrow column, which is copied where it has nulls (missing) or several chunks. [B]
         scopes: the number of what each row is normalised with, negative for none; or names, in an Arrow column.
             Everything is one scope by default. [B]
         ess: the share of rows, above 0 and up to 1, that the effective sample size is to be; b is solved for it to
@@ -101,10 +101,15 @@ def boltzmann(
         kl: how far the target may be from uniform over the rows that have a score, in nats, from 0 on; b is solved for
             it. It cannot pass log(n / rows at the top): the nearest is then taken, and ``note`` says so.
 
+    Returns:
+        The log-weights, log Z of each scope, and what was reached.
+
     Raises:
         ArgumentError: an infinite score, or a number outside its range.
         UsageError: more than one of ``ess``, ``inverse_temperature`` and ``kl``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    References: Zhu et al., FlowRL (arXiv:2509.15207); Kish, Survey Sampling (1965).
     """
     if ess is None and inverse_temperature is None and kl is None:
         ess = DEFAULT_ESS

@@ -88,7 +88,15 @@ def test_rates_of_float32_are_widened_and_nothing_else(measure: Any) -> None:
 
 def seen(trials: Any, a: float = 1.0, b: float = 1.0) -> BetaPosterior:
     table = ints(trials).reshape(-1, 3)
-    return BetaPosterior(a, b).update(table[:, 0].copy(), table[:, 1].copy(), table[:, 1] + table[:, 2])
+    posterior = BetaPosterior(a, b)
+    posterior.update(table[:, 0].copy(), table[:, 1].copy(), table[:, 1] + table[:, 2])
+    return posterior
+
+
+def merged(one: Any, two: Any) -> BetaPosterior:
+    posterior = seen(one)
+    posterior.merge(seen(two))
+    return posterior
 
 
 @given(TRIALS, st.sampled_from([(1.0, 1.0), (0.5, 0.5), (2.0, 7.0)]))
@@ -109,7 +117,7 @@ def test_the_moments_are_those_of_the_counts(trials: Any, prior: tuple[float, fl
 @given(TRIALS, TRIALS)
 def test_merging_the_posteriors_of_two_halves_is_the_posterior_of_the_whole(one: Any, two: Any) -> None:
     whole = seen(one + two)
-    assert seen(one).merge(seen(two)) == whole == seen(two).merge(seen(one)) == seen(list(reversed(one + two)))
+    assert merged(one, two) == whole == merged(two, one) == seen(list(reversed(one + two)))
     assert BetaPosterior.from_bytes(whole.to_bytes()) == whole == pickle.loads(pickle.dumps(whole))
     assert whole.to_bytes() == seen(two + one).to_bytes()
     assert BetaPosterior(2.0, 1.0) != BetaPosterior(1.0, 1.0)
@@ -131,10 +139,10 @@ def test_quantiles_equal_those_of_scipy() -> None:
 
 
 def test_a_uniform_prior_has_the_quantiles_of_the_uniform_law() -> None:
-    posterior = BetaPosterior().update(ints([4]), ints([0]), ints([0]))
+    posterior = seen([(4, 0, 0)])
     for probability in (0.0, 1e-9, 0.25, 0.5, 1.0):
         assert math.isclose(posterior.quantile(probability)[0], probability, rel_tol=LOG)
-    ten = BetaPosterior().update(ints([4]), ints([10]), ints([10]))  # the law of the largest of eleven uniforms
+    ten = seen([(4, 10, 0)])  # the law of the largest of eleven uniforms
     assert math.isclose(ten.quantile(0.5)[0], 0.5 ** (1 / 11), rel_tol=LOG)
 
 
@@ -200,9 +208,10 @@ ONE = ints([1])
         (lambda: BetaPosterior().update(ONE, ints([2]), ONE), "successes is 2, wanted at most 1"),
         (lambda: BetaPosterior().update(ONE, ints([-2]), ONE), "successes is -2, wanted zero or more"),
         (lambda: BetaPosterior().update(ONE, ints([1, 2]), ONE), "successes has length 2, wanted 1"),
-        (lambda: BetaPosterior().update(ONE, ONE, ONE).quantile(1.5), "probability is 1.5"),
-        (lambda: BetaPosterior().update(ONE, ONE * 0, ONE * 10**10).quantile(0.5), "trials is 10000000000"),
+        (lambda: seen([(1, 1, 0)]).quantile(1.5), "probability is 1.5"),
+        (lambda: seen([(1, 0, 10**10)]).quantile(0.5), "trials is 10000000000"),
         (lambda: BetaPosterior(2.0, 1.0).merge(BetaPosterior()), "cannot be merged with one of another prior"),
+        (lambda: BetaPosterior().merge(1), "^other is a int, wanted a BetaPosterior$"),  # type: ignore[arg-type]
         (lambda: Stage(()), "give a stage either epochs or steps"),
         (lambda: Stage((), steps=1), r"stage has levels \(\)"),
         (lambda: Stage(("a",), epochs=0), "lasts 0"),
@@ -215,16 +224,20 @@ def test_what_is_wrong_is_named(call: Any, message: str) -> None:
         call()
 
 
+def test_a_posterior_is_as_it_was_after_what_it_refuses_and_may_be_merged_with_itself() -> None:
+    posterior = seen([(1, 2, 3), (4, 5, 6)])
+    with pytest.raises(errors.ArgumentError, match="successes is 9, wanted at most 1"):
+        posterior.update(ints([1, 4]), ints([1, 9]), ints([1, 1]))
+    assert posterior == seen([(1, 2, 3), (4, 5, 6)])
+    posterior.merge(posterior)
+    assert posterior == seen([(1, 4, 6), (4, 10, 12)])
+    assert len(posterior) == 2
+
+
 def test_bytes_that_are_no_posterior_are_refused() -> None:
     whole = seen([(1, 2, 3), (4, 5, 6)]).to_bytes()
-    damaged = [whole[:cut] for cut in range(len(whole)) if cut not in (24, 48)]
-    damaged += [
-        b"X" + whole[1:],
-        whole + b"\0",
-        whole[:24] + whole[48:72] + whole[24:48],
-        whole[:24] + whole[24:48] * 2,
-    ]
-    damaged += [whole[:8] + b"\xff" * 8 + whole[16:]]
-    for data in damaged:
-        with pytest.raises(errors.ArgumentError, match=r"bytes are no Beta posterior|prior a is NaN"):
+    damaged = [whole[:cut] for cut in range(len(whole))]
+    damaged += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    for data in [*damaged, whole + b"\0"]:
+        with pytest.raises(errors.ArgumentError, match="bytes are no state of a Beta posterior"):
             BetaPosterior.from_bytes(data)

@@ -29,7 +29,8 @@ def test_the_soft_value_is_no_success_rate_and_the_mean_is() -> None:
     accuracy = np.array([case["outputs"]["accuracy_p"] for case in cases])
     soft = np.array([case["outputs"]["beta_times_it(soft value)"] for case in cases])
     solved = [case["correct"] for case in cases]
-    posterior = curriculum.BetaPosterior().update(np.arange(4), np.array(solved), np.full(4, 8))
+    posterior = curriculum.BetaPosterior()
+    posterior.update(np.arange(4), np.array(solved), np.full(4, 8))
     assert (
         curriculum.nearest_rate(posterior.mean(), 2).tolist() == curriculum.nearest_rate(accuracy, 2).tolist() == [2, 1]
     )

@@ -184,11 +184,16 @@ BAD: list[Any] = [
     (lambda: sampling.draw_var_opt(np.array([1.0]), 0), "k is 0, wanted a number above zero"),
     (lambda: sampling.VarOpt(0), "k is 0, wanted a number above zero"),
     (lambda: sampling.Alias(np.array([-math.inf])), "total weight is 0, wanted a number above zero"),
-    (lambda: sampling.inclusion(np.array([0.0, math.nan]), 1), "log weight at index 1 is NaN"),
-    (lambda: sampling.draw_with_inclusion(np.zeros(2), -1), "k is -1"),
-    (lambda: sampling.TopK(2, seed=-1), "seed -1"),
+    (lambda: sampling.inclusion(np.array([0.0, math.nan]), 1), "log_weights at index 1 is NaN"),
+    (lambda: sampling.draw_with_inclusion(np.zeros(2), -1), "^k is -1, wanted 0 to 2"),
+    (lambda: sampling.TopK(2, seed=-1), "^seed is -1, wanted 0 to 2"),
     (lambda: sampling.weighted_reservoir_of([("a", 1.0), ("b", -2.0)], 1), "weight at index 1 is -2"),
     (lambda: sampling.weighted_reservoir_of([("a", 1.0), "b"], 1), "item at index 1 is no tuple"),
+    (lambda: sampling.threshold(np.full(3, 1e308), 2), "total of weights at index 1 is inf"),
+    (lambda: sampling.draw_var_opt(np.full(3, 1e308), 2), "total of weights at index 1 is inf"),
+    (lambda: sampling.TopK(2).update(table(3), np.zeros(2)), "^log_weights has length 2, wanted 3$"),
+    (lambda: sampling.Priority(2).update(table(3), np.zeros(4)), "^weights has length 4, wanted 3$"),
+    (lambda: sampling.VarOpt(2).update(table(3), np.zeros(4)), "^weights has length 4, wanted 3$"),
     (lambda: sampling.TopK(2).merge(sampling.TopK(3)), "another k"),
     (lambda: sampling.TopK(2).merge(sampling.BottomK(2)), "other is a BottomK, wanted a TopK"),
     (lambda: sampling.TopK.from_bytes(sampling.BottomK(2).to_bytes()), "they are of another kind"),
@@ -228,3 +233,60 @@ def test_states_of_every_kind_survive_pickle_and_go_on() -> None:
         if not isinstance(state, sampling.VarOpt):
             state.merge(state)
             assert state.to_bytes() == before
+
+
+def states() -> list[Any]:
+    keys, weights = table(50), np.arange(1.0, 51.0)
+    made: list[Any] = [sampling.TopK(5), sampling.BottomK(5), sampling.Priority(5), sampling.VarOpt(5)]
+    made[1].update(keys)
+    for state in (made[0], *made[2:]):
+        state.update(keys, weights)
+    moments = sampling.Moments()
+    moments.update(weights)
+    return [*made, moments]
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_states_are_equal_where_they_hold_the_same(at: int) -> None:
+    one, other = states()[at], states()[at]
+    assert one == other
+    assert one != states()[at - 1]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    one.update(*((np.array([0.5]),) if at == 4 else (table(1), np.array([1e9]))[: 1 if at == 1 else 2]))
+    assert (one == other) == (at == 1)
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_bytes_with_one_bit_turned_are_refused(at: int) -> None:
+    state = states()[at]
+    data = state.to_bytes()
+    for place in range(len(data)):
+        with pytest.raises(ArgumentError, match="bytes are no state"):
+            type(state).from_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+
+
+SINGLE: list[Any] = [
+    pytest.param(lambda a: sampling.draw(a, 3), id="draw"),
+    pytest.param(lambda a: sampling.weighted_reservoir(a, 3), id="weighted_reservoir"),
+    pytest.param(lambda a: sampling.draw_with_inclusion(a, 3).inclusion, id="draw_with_inclusion"),
+    pytest.param(lambda a: sampling.inclusion(a, 3), id="inclusion"),
+    pytest.param(lambda a: sampling.threshold(a, 3)[1], id="threshold"),
+    pytest.param(lambda a: sampling.draw_priority(a, 3).estimates, id="draw_priority"),
+    pytest.param(lambda a: sampling.draw_var_opt(a, 3).estimates, id="draw_var_opt"),
+    pytest.param(lambda a: sampling.Alias(a).probabilities(), id="Alias"),
+]
+
+
+@pytest.mark.parametrize("call", SINGLE)
+def test_single_numbers_are_widened_and_nothing_else(call: Any) -> None:
+    single = np.random.default_rng(3).random(40).astype(np.float32)
+    np.testing.assert_array_equal(call(single), call(single.astype(np.float64)))
+
+
+def test_inclusion_adds_up_however_far_log_weights_are_apart() -> None:
+    assert sampling.inclusion(np.array([1e308, -1e308, 0.0]), 2).tolist() == [1.0, 0.0, 1.0]
+    logs = np.random.default_rng(5).normal(0.0, 200.0, 300)
+    assert math.isclose(sampling.inclusion(logs, 40).sum(), 40.0, rel_tol=1e-12)
+    even = sampling.inclusion(np.zeros(5000), 100)
+    np.testing.assert_allclose(even, 0.02, rtol=1e-10)

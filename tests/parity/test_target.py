@@ -116,13 +116,13 @@ def test_a_state_may_be_merged_with_itself() -> None:
     state = target.LogSumExp()
     state.update(np.zeros(3))
     state.merge(state)
-    assert state.count == 6
+    assert len(state) == 6
     assert math.isclose(state.value, math.log(6), rel_tol=LOG)
 
 
 def test_a_state_of_nothing() -> None:
     state = target.LogSumExp()
-    assert (state.value, state.count) == (-math.inf, 0)
+    assert (state.value, len(state)) == (-math.inf, 0)
     assert math.isnan(state.mean)
     assert repr(state) == "LogSumExp(value=-inf, count=0)"
 
@@ -133,7 +133,7 @@ def test_a_state_is_unchanged_by_what_it_refuses(bad: float) -> None:
     state.update(np.zeros(2))
     with pytest.raises(ArgumentError, match="value at index 1"):
         state.update(np.array([5.0, bad]))
-    assert state.count == 2
+    assert len(state) == 2
     for call in (target.log_sum_exp, target.log_mean_exp, target.ess):
         with pytest.raises(ArgumentError, match="at index 20000"):
             call(np.append(np.zeros(20_000), bad))
@@ -145,10 +145,15 @@ def test_bytes_that_no_state_gave_are_refused() -> None:
     state = target.LogSumExp()
     state.update(np.array([1.0, -200.0]))
     data = state.to_bytes()
-    swollen = data[:-1] + b"\xff"
-    for wrong in (b"", data[:3], b"XXXX" + data[4:], data[:-1], data[:9], swollen, data + data[-24:]):
-        with pytest.raises(ArgumentError, match="bytes are no LogSumExp"):
+    flipped = [data[:at] + bytes([data[at] ^ 16]) + data[at + 1 :] for at in range(len(data))]
+    for wrong in (*flipped, *(data[:cut] for cut in range(len(data))), data + data[-24:]):
+        with pytest.raises(ArgumentError, match="bytes are no state of a log-sum-exp"):
             target.LogSumExp.from_bytes(wrong)
+
+
+def test_a_state_of_another_kind_is_not_merged() -> None:
+    with pytest.raises(ArgumentError, match=r"^other is a float, wanted a LogSumExp$"):
+        target.LogSumExp().merge(1.0)  # type: ignore[arg-type]
 
 
 def test_groups_are_given_one_way() -> None:

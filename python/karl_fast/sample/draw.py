@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 
 def draw(
-    log_weights: Floats,
+    log_weights: Reals,
     k: int,
     *,
     sampler: Sampler = "gumbel",
@@ -38,8 +38,8 @@ def draw(
     shards or order where keys are given. Points belong to the seed, and fall on rows in the order given.
 
     Args:
-        log_weights: any constant may be added; minus infinity is never drawn. An array of NumPy, or an Arrow column
-            without nulls. [B]
+        log_weights: any constant may be added; minus infinity is never drawn. Float64, or float32, which is widened
+            once: an array of NumPy, or an Arrow column without nulls. [B]
         k: how many; without replacement, all rows that can be drawn where there are fewer.
         sampler: by which law.
         seed: 0 to 2^64 - 1.
@@ -50,7 +50,7 @@ def draw(
         Row numbers; with replacement in row order, copies side by side. [k, or rows that can be drawn]
 
     Raises:
-        ArgumentError: a log-weight that is NaN or plus infinity.
+        ArgumentError: a log-weight that is NaN or plus infinity, or a number outside its range.
         UsageError: a sampler that there is not.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
@@ -63,13 +63,23 @@ def draw(
 
 
 def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """Draw k of the numbers below ``rows``, all alike, in one pass with skips: Algorithm L (Li 1994).
+    """Draw k of the numbers below ``rows``, all alike, in one pass with skips: Algorithm L.
 
-    The numbers stand in the places of the reservoir. It takes about 3 k ln(rows / k) uniforms, which are hashes of the
-    seed and their count; unlike :func:`draw`, the result depends on how many rows there are and in which order.
+    It takes about 3 k ln(rows / k) uniforms, which are hashes of the seed and their count; unlike :func:`draw`, the
+    result depends on how many rows there are and in which order.
+
+    Args:
+        rows: how many there are, 0 to 2^63 - 1.
+        k: how many; all rows where there are fewer.
+        seed: 0 to 2^64 - 1.
+
+    Returns:
+        The numbers in the places of the reservoir. [k, or rows]
 
     Raises:
         ArgumentError: a number outside its range.
+
+    References: Li 1994.
     """
     check_draw(k, seed)
     if not 0 <= rows < 1 << 63:
@@ -77,15 +87,25 @@ def reservoir(rows: int, k: int, *, seed: int = 0) -> NDArray[np.int64]:
     return _core.reservoir(rows, k, seed=seed)
 
 
-def weighted_reservoir(log_weights: NDArray[np.float64], k: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """Draw k rows without replacement in one pass with jumps: A-ExpJ (Efraimidis and Spirakis 2006).
+def weighted_reservoir(log_weights: Reals, k: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Draw k rows without replacement in one pass with jumps: A-ExpJ.
 
     The law is that of :func:`draw`. It takes about k ln(B / k) uniforms, which are hashes of the seed and their count;
-    unlike :func:`draw`, the result depends on the order of the rows. By descending key.
+    unlike :func:`draw`, the result depends on the order of the rows.
+
+    Args:
+        log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
+        k: how many; all rows that can be drawn where there are fewer.
+        seed: 0 to 2^64 - 1.
+
+    Returns:
+        Row numbers by descending key. [k, or rows that can be drawn]
 
     Raises:
-        ArgumentError: a log-weight that is NaN or plus infinity.
+        ArgumentError: a log-weight that is NaN or plus infinity, or a number outside its range.
         DTypeError, LayoutError: an array that would have to be cast or copied.
+
+    References: Efraimidis and Spirakis 2006.
     """
     check_draw(k, seed)
     return _core.weighted_reservoir(log_weights, k, seed=seed)
@@ -93,5 +113,7 @@ def weighted_reservoir(log_weights: NDArray[np.float64], k: int, *, seed: int = 
 
 def check_draw(k: int, seed: int) -> None:
     """Refuse a count or a seed that no draw can take, by name."""
-    if not 0 <= k < 1 << 32 or not 0 <= seed < 1 << 64:
-        raise ArgumentError(f"k is {k} and seed {seed}, wanted k from 0 on and seed from 0 to 2^64 - 1")
+    if not 0 <= k < 1 << 32:
+        raise ArgumentError(f"k is {k}, wanted 0 to 2^32 - 1")
+    if not 0 <= seed < 1 << 64:
+        raise ArgumentError(f"seed is {seed}, wanted 0 to 2^64 - 1")

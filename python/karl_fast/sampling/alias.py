@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 
 class Alias:
@@ -40,7 +40,7 @@ class Alias:
 
     __slots__ = ("_table",)
 
-    def __init__(self, log_weights: Floats) -> None:
+    def __init__(self, log_weights: Reals) -> None:
         self._table = _core.Alias(log_weights)
 
     def __len__(self) -> int:

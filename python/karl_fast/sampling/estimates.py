@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Estimated:
     estimates: NDArray[np.float64]
 
 
-def draw_with_inclusion(log_weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Drawn:
+def draw_with_inclusion(log_weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Drawn:
     """Draw k rows as :func:`draw` does, with the inclusion probability of each given the threshold.
 
     ::
@@ -56,10 +56,13 @@ def draw_with_inclusion(log_weights: Floats, k: int, *, seed: int = 0, keys: NDA
     :func:`inclusion` gives.
 
     Args:
-        log_weights: any constant may be added; minus infinity is never drawn. [B]
+        log_weights: any constant may be added; minus infinity is never drawn. Float32 is widened once. [B]
         k: how many; all rows that can be drawn where there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. [B, 3]
+
+    Returns:
+        Rows by falling key.
 
     Raises:
         ArgumentError: a log-weight that is NaN or plus infinity, or a number outside its range.
@@ -71,7 +74,7 @@ def draw_with_inclusion(log_weights: Floats, k: int, *, seed: int = 0, keys: NDA
     return Drawn(**_core.draw_with_inclusion(log_weights, k, seed=seed, keys=keys))
 
 
-def inclusion(log_weights: Floats, k: int) -> NDArray[np.float64]:
+def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
     """Give the probability of each row to be among k drawn without replacement, over all draws (Plackett-Luce).
 
     ::
@@ -82,19 +85,21 @@ def inclusion(log_weights: Floats, k: int) -> NDArray[np.float64]:
     are not k * p_i: for weights 1, 2, 3, 4 and k = 2 the first is 0.2345.
 
     Args:
-        log_weights: any constant may be added; minus infinity has probability 0. [B]
+        log_weights: any constant may be added; minus infinity has probability 0. Float32 is widened once. [B]
         k: how many are drawn; where no more rows have a weight, each of them has probability 1.
 
     Returns:
         A probability a row. [B]
 
     Raises:
-        ArgumentError: a log-weight that is NaN or plus infinity, or a number outside its range.
+        ArgumentError: a log-weight that is NaN or plus infinity, a number outside its range, or probabilities found
+            that do not add up to k.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
-    Cost: a few hundred nodes of B k log B multiplications, more of them where log-weights spread over hundreds of
-    nats: 0.1 s for 1,000 rows and k = 10. For large draws take the probabilities that go with one:
-    :func:`draw_with_inclusion`.
+    Rows so far above or below the others that their place is sure are not integrated. Ctrl-C stops it.
+
+    Cost: a few hundred nodes of B exponentials; some dozen of them, the fewer the larger k is, of B k log B
+    multiplications. For large draws take the probabilities that go with one: :func:`draw_with_inclusion`.
 
     References: Efraimidis and Spirakis 2006; Kool, van Hoof, Welling 2019 (arXiv:1903.06059).
     """
@@ -102,7 +107,7 @@ def inclusion(log_weights: Floats, k: int) -> NDArray[np.float64]:
     return _core.inclusion(log_weights, k)
 
 
-def threshold(weights: Floats, k: int) -> tuple[float, NDArray[np.float64]]:
+def threshold(weights: Reals, k: int) -> tuple[float, NDArray[np.float64]]:
     """Solve for the threshold under which k rows are expected, and give each row's probability.
 
     ::
@@ -113,14 +118,14 @@ def threshold(weights: Floats, k: int) -> tuple[float, NDArray[np.float64]]:
     replacement one after the other does not have.
 
     Args:
-        weights: finite, zero or more. [B]
+        weights: finite, zero or more; float32 is widened once. [B]
         k: how many rows, 1 or more.
 
     Returns:
         tau, 0 where no more than k rows have a weight, and pi. [B]
 
     Raises:
-        ArgumentError: a weight that is negative, NaN or infinite; k = 0.
+        ArgumentError: a weight that is negative, NaN or infinite, weights whose total overflows, or k = 0.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     References: Cohen, Duffield, Kaplan, Lund, Thorup 2009 (arXiv:0803.0473).
@@ -133,7 +138,7 @@ def threshold(weights: Floats, k: int) -> tuple[float, NDArray[np.float64]]:
     return _core.threshold(weights, k)
 
 
-def draw_priority(weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
+def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
     """Draw k rows by priority sampling.
 
     ::
@@ -144,7 +149,7 @@ def draw_priority(weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.ui
     draw does not change with shards or order where keys are given; :class:`Priority` merges shards.
 
     Args:
-        weights: finite, zero or more; from 1e290 on priorities overflow. [B]
+        weights: finite, zero or more; from 1e290 on priorities overflow. Float32 is widened once. [B]
         k: how many; all rows that have a weight where there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. [B, 3]
@@ -162,14 +167,14 @@ def draw_priority(weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.ui
     return Estimated(**_core.draw_priority(weights, k, seed=seed, keys=keys))
 
 
-def draw_var_opt(weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
+def draw_var_opt(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
     """Draw exactly k rows whose estimates add up to the true total, and vary least: VarOpt.
 
     Row i is drawn with probability min(1, w_i / tau), tau from :func:`threshold`, and then counts for max(w_i, tau).
     No unbiased scheme of k rows has a smaller average variance over sets of one size.
 
     Args:
-        weights: finite, zero or more. [B]
+        weights: finite, zero or more; float32 is widened once. [B]
         k: how many, 1 or more; all rows that have a weight where there are fewer.
         seed: 0 to 2^64 - 1.
         keys: ``Log.keys``; the index of each row where absent. The draw depends on the order of the rows all the
@@ -179,7 +184,8 @@ def draw_var_opt(weights: Floats, k: int, *, seed: int = 0, keys: NDArray[np.uin
         Rows in row order.
 
     Raises:
-        ArgumentError: a weight that is negative, NaN or infinite, or a number outside its range.
+        ArgumentError: a weight that is negative, NaN or infinite, weights whose total overflows, or a number outside
+            its range.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     References: Cohen, Duffield, Kaplan, Lund, Thorup 2009 (arXiv:0803.0473).

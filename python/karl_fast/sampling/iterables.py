@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
-    """Draw k items, all alike, in one pass with skips: Algorithm L (Li 1994).
+    """Draw k items, all alike, in one pass with skips: Algorithm L.
 
     It takes about 3 k ln(n / k) uniforms, which are hashes of the seed and their count, and one step of the iterator an
     item. The result depends on the order of the items; where they have ids, :class:`BottomK` does not.
@@ -31,6 +31,8 @@ def reservoir_of(items: Iterable[T], k: int, *, seed: int = 0) -> list[T]:
         ArgumentError: a number outside its range.
 
     What the iterator raises, it raises.
+
+    References: Li 1994.
 
     >>> reservoir_of((line for line in ["a", "b"]), 5)
     ['a', 'b']

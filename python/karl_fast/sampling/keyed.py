@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +75,12 @@ class TopK(_Keyed):
     __slots__ = ()
     _law = "gumbel"
 
-    def update(self, keys: NDArray[np.uint64], log_weights: Floats) -> None:
+    def update(self, keys: NDArray[np.uint64], log_weights: Reals) -> None:
         """Take items in.
 
         Args:
             keys: ``Log.keys``: low and high half of each item's id, and its ordinal. [B, 3]
-            log_weights: minus infinity is never drawn. [B]
+            log_weights: minus infinity is never drawn. Float32 is widened once. [B]
 
         Raises:
             ArgumentError: a log-weight that is NaN or plus infinity; nothing is taken then.
@@ -132,12 +132,12 @@ class Priority(_Keyed):
     __slots__ = ()
     _law = "priority"
 
-    def update(self, keys: NDArray[np.uint64], weights: Floats) -> None:
+    def update(self, keys: NDArray[np.uint64], weights: Reals) -> None:
         """Take items in.
 
         Args:
             keys: ``Log.keys``: low and high half of each item's id, and its ordinal. [B, 3]
-            weights: finite, zero or more; 0 is never drawn. [B]
+            weights: finite, zero or more; 0 is never drawn. Float32 is widened once. [B]
 
         Raises:
             ArgumentError: a weight that is negative, NaN or infinite; nothing is taken then.

@@ -20,6 +20,13 @@ class State:
     def __len__(self) -> int:
         return len(self._state)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
     def merge(self, other: Self) -> None:
         """Take in what another state has seen.
 

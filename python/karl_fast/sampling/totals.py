@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Floats
+    from karl_fast.protocols import Reals
 
 
 class VarOpt(State):
@@ -47,15 +47,16 @@ class VarOpt(State):
     def _read(cls, data: bytes) -> _core.VarOpt:
         return _core.VarOpt.from_bytes(data)
 
-    def update(self, keys: NDArray[np.uint64], weights: Floats) -> None:
+    def update(self, keys: NDArray[np.uint64], weights: Reals) -> None:
         """Take items in, one after the other.
 
         Args:
             keys: ``Log.keys``: low and high half of each item's id, and its ordinal. [B, 3]
-            weights: finite, zero or more; 0 is never drawn. [B]
+            weights: finite, zero or more; 0 is never drawn. Float32 is widened once. [B]
 
         Raises:
-            ArgumentError: a weight that is negative, NaN or infinite; nothing is taken then.
+            ArgumentError: a weight that is negative, NaN or infinite, or a total of all that overflows; nothing is
+                taken then.
             DTypeError, LayoutError: an array that would have to be cast or copied.
         """
         self._state.update(keys, weights)
@@ -91,11 +92,11 @@ class Moments(State):
     def _read(cls, data: bytes) -> _core.Moments:
         return _core.Moments.from_bytes(data)
 
-    def update(self, values: Floats) -> None:
+    def update(self, values: Reals) -> None:
         """Take numbers in.
 
         Args:
-            values: NaN is missing. [B]
+            values: NaN is missing. Float32 is widened once. [B]
 
         Raises:
             ArgumentError: an infinite number, or more than 2^41 numbers in all; nothing is taken then.

@@ -277,6 +277,18 @@ pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
     }
 }
 
+/// Refuses weights that add up to more than an f64 holds, from what has been seen on.
+pub(crate) fn check_total(seen: f64, weights: &[f64]) -> Result<()> {
+    let mut total = seen;
+    for (index, weight) in weights.iter().enumerate() {
+        total += weight;
+        if total.is_infinite() {
+            return Err(Error::NotFinite { what: "total of weights", index, value: total });
+        }
+    }
+    Ok(())
+}
+
 /// Refuses everything but finite numbers.
 pub(crate) fn check_finite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, f64::is_finite)

@@ -158,16 +158,6 @@ fn at_or_below_zero(x: f64) -> f64 {
     if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN }
 }
 
-/// [`exp`] of each value, at full vector width. Cost: about a nanosecond a value.
-pub fn exp_in_place(values: &mut [f64]) {
-    wide(Each(values, exp));
-}
-
-/// [`exp_f32`] of each value, at full vector width.
-pub fn exp_f32_in_place(values: &mut [f32]) {
-    wide(Each(values, exp_f32));
-}
-
 /// [`ln`] of each value, at full vector width.
 pub fn ln_in_place(values: &mut [f64]) {
     wide(Each(values, ln));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::numbers::Numbers;
+use crate::hashes::Hashes;
 use crate::rng::Key;
 
 /// One [`Key`] a row.
@@ -75,12 +75,12 @@ impl Keys {
 
     /// The hashes of a run of rows, which has to be as long as `out`.
     #[inline(always)]
-    pub(crate) fn hash(&self, rows: Range<usize>, numbers: &Numbers, out: &mut [u64]) {
+    pub(crate) fn hash(&self, rows: Range<usize>, hashes: &Hashes, out: &mut [u64]) {
         let rows = out.iter_mut().zip(rows);
         match &self.0 {
-            Form::Indices(_) => rows.for_each(|(hash, row)| *hash = numbers.of_index(row)),
-            Form::Sorted(_) => rows.for_each(|(hash, row)| *hash = numbers.of(self.get(row))),
-            Form::Given(keys) => rows.for_each(|(hash, row)| *hash = numbers.of(keys[row])),
+            Form::Indices(_) => rows.for_each(|(hash, row)| *hash = hashes.of_index(row)),
+            Form::Sorted(_) => rows.for_each(|(hash, row)| *hash = hashes.of(self.get(row))),
+            Form::Given(keys) => rows.for_each(|(hash, row)| *hash = hashes.of(keys[row])),
         }
     }
 

@@ -133,9 +133,9 @@ fn logs_that_are_no_logs_of_weights_are_refused() {
         let logs = [0.0, value];
         assert_eq!(not_finite(log_sum_exp(&logs, 1)), ("log_sum_exp value", 1, value.to_bits()));
         assert_eq!(not_finite(log_mean_exp(&logs, 1)).1, 1);
-        assert_eq!(not_finite(ess(&logs, 1)), ("log weight", 1, value.to_bits()));
-        assert_eq!(not_finite(Weighted::by_logs(&logs, &Keys::of_indices(2)).map(|_| ())).0, "log weight");
-        assert_eq!(not_finite(gumbel::keys(&logs, &Keys::of_indices(2), 7)).0, "log weight");
+        assert_eq!(not_finite(ess(&logs, 1)), ("log_weights", 1, value.to_bits()));
+        assert_eq!(not_finite(Weighted::by_logs(&logs, &Keys::of_indices(2)).map(|_| ())).0, "log_weights");
+        assert_eq!(not_finite(gumbel::keys(&logs, &Keys::of_indices(2), 7)).0, "log_weights");
     }
     assert_eq!(
         log_mean_exp::<f64>(&[], 1),

@@ -1,6 +1,6 @@
 //! The exponential and the logarithm against `libm`, and against themselves in loops.
 
-use karl_core::exp::{exp, exp_f32, exp_f32_in_place, exp_in_place, ln, ln_in_place};
+use karl_core::exp::{exp, exp_f32, ln, ln_in_place};
 
 /// How many representable numbers apart from `libm` any result may be.
 const APART: u64 = 1;
@@ -89,17 +89,8 @@ fn loops_have_the_bits_of_single_calls() {
     let inputs: Vec<f64> = exponents().step_by(7).collect();
     for length in (0..70).chain([inputs.len()]) {
         let mut found = inputs[..length].to_vec();
-        exp_in_place(&mut found);
-        assert!(found.iter().zip(&inputs).all(|(&found, &x)| apart(found, exp(x)) == 0));
-        let mut found = inputs[..length].to_vec();
         ln_in_place(&mut found);
         assert!(found.iter().zip(&inputs).all(|(&found, &x)| apart(found, ln(x)) == 0));
-        #[allow(clippy::cast_possible_truncation, reason = "rounding to the nearest is what is asked for")]
-        let inputs: Vec<f32> = inputs[..length].iter().map(|&x| x as f32).collect();
-        let mut found = inputs.clone();
-        exp_f32_in_place(&mut found);
-        let same = |a: f32, b: f32| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
-        assert!(found.iter().zip(&inputs).all(|(&found, &x)| same(found, exp_f32(x))));
     }
 }
 

@@ -5,6 +5,7 @@ use karl_core::kl::{self, Direction, Estimator, Through, Tokens};
 use karl_core::partition::{Partition, ess, log_sum_exp, log_sum_exp_by, log_sum_exp_rows};
 use karl_core::target::{Tpo, awr_weights, regression_intercept, rwr_weights, soft_value, tpo};
 use karl_core::{Error, Groups, Offsets, Real, Scopes, Temperature, boltzmann};
+use twox_hash::XxHash3_64;
 
 const ROWS: u16 = 50_003;
 const THREADS: [usize; 3] = [2, 3, 7];
@@ -87,16 +88,32 @@ fn a_partition_survives_its_bytes_and_refuses_others() {
     let bytes = seen.to_bytes();
     assert_eq!(Partition::from_bytes(&bytes), Ok(seen));
     for length in 0..bytes.len() {
-        let cut = Partition::from_bytes(&bytes[..length]);
-        assert!(matches!(cut, Err(Error::Bytes { what: "LogSumExp", .. })), "{length} bytes");
+        assert!(
+            matches!(Partition::from_bytes(&bytes[..length]), Err(Error::Bytes { .. })),
+            "{length} bytes"
+        );
     }
+    for at in 0..bytes.len() {
+        let mut other = bytes.clone();
+        other[at] ^= 1;
+        assert!(matches!(Partition::from_bytes(&other), Err(Error::Bytes { .. })), "byte {at}");
+    }
+}
+
+/// The state of so many zero weights: mark, kind and version, the count, no bins, and the hash.
+fn counted(count: u64) -> Vec<u8> {
+    let mut bytes = Partition::default().to_bytes();
+    bytes[8..16].copy_from_slice(&count.to_le_bytes());
+    bytes.truncate(16);
+    let hash = XxHash3_64::oneshot(&bytes);
+    bytes.extend(hash.to_le_bytes());
+    bytes
 }
 
 #[test]
 fn a_partition_counts_no_more_than_its_bins_hold() {
-    let mut bytes = Partition::default().to_bytes();
-    bytes[4..12].copy_from_slice(&(1_u64 << 43).to_le_bytes());
-    let mut full = Partition::from_bytes(&bytes).unwrap();
+    assert!(matches!(Partition::from_bytes(&counted((1 << 43) + 1)), Err(Error::Bytes { .. })));
+    let mut full = Partition::from_bytes(&counted(1 << 43)).unwrap();
     let before = full.clone();
     let refused = full.update(&[0.0], 1).unwrap_err();
     assert!(matches!(refused, Error::Most { most, .. } if most == 1 << 43));

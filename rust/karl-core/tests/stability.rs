@@ -3,7 +3,7 @@
 //! Ids and uniform numbers were computed with python-xxhash 4 from the formulas in `rng`, not with this crate.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
-use karl_core::numbers::Numbers;
+use karl_core::hashes::Hashes;
 use karl_core::numeric::sum;
 use karl_core::order::{split_of, write_order};
 use karl_core::rng::{gumbel, id128, uniform};
@@ -63,13 +63,13 @@ fn uniforms_are_those_of_xxh3() {
 fn uniforms_of_columns_are_those_of_single_keys() {
     let words = (0..40_000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     for (seed, purpose) in [(0, Draw), (7, Order), (u64::MAX, Purpose::Alias), (1 << 63, Purpose::Drop)] {
-        let numbers = Numbers::new(seed, purpose);
+        let hashes = Hashes::new(seed, purpose);
         for (at, word) in words.clone().enumerate() {
             let id = u128::from(word) << (at % 65) | at as u128;
             let key = Key { id, ordinal: if at % 3 == 0 { 0 } else { word.rotate_left(17) } };
-            assert_eq!(numbers.uniform(key).to_bits(), uniform(seed, key, purpose).to_bits(), "{key:?}");
+            assert_eq!(hashes.uniform(key).to_bits(), uniform(seed, key, purpose).to_bits(), "{key:?}");
             let index = Key::of_index(at << (at % 40));
-            let found = ((numbers.of_index(at << (at % 40)) >> 12) as f64 + 0.5) * f64::EPSILON;
+            let found = ((hashes.of_index(at << (at % 40)) >> 12) as f64 + 0.5) * f64::EPSILON;
             assert_eq!(found.to_bits(), uniform(seed, index, purpose).to_bits(), "{index:?}");
         }
     }

@@ -100,6 +100,16 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
     refused(format!("has dtype {}", array.dtype()))
 }
 
+/// A column of float32 or float64 for a kernel that keeps f64: single numbers are widened here, once.
+pub(crate) fn widened<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Column<'py, f64>> {
+    match reals(name, object)? {
+        Reals::Double(column) => Ok(column),
+        Reals::Single(column) => {
+            Ok(Column::Arrow(column.as_slice()?.iter().map(|&value| f64::from(value)).collect()))
+        }
+    }
+}
+
 /// A contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
 pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
     if object.cast::<PyUntypedArray>().is_err() {

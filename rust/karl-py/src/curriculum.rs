@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 use crate::array::{column, count, reals, small_count, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{ArgumentError, to_python};
+use crate::state::{Shared, of_kind};
 
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 type Counts<'py> = Bound<'py, PyArray1<u64>>;
@@ -111,16 +112,15 @@ pub(crate) fn nearest_rate<'py>(
 ///
 /// `rate ~ Beta(a + successes, b + failures)`; a prior of (1, 1) is uniform, (0.5, 0.5) is Jeffreys'. Tasks stand by
 /// ascending id in every array. Counts are integers, so merging the posteriors of two halves is the posterior of the
-/// whole, to the bit. Immutable: `update` and `merge` give a new one.
+/// whole, to the bit. The length of a posterior is the count of its tasks.
 ///
 /// Raises:
 ///     ArgumentError: a prior outside [1e-6, 1e9].
-#[pyclass(frozen, eq, module = "karl_fast._core")]
-#[derive(PartialEq)]
-pub(crate) struct BetaPosterior(curriculum::BetaPosterior);
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct BetaPosterior(Shared<curriculum::BetaPosterior>);
 
 fn of(found: karl_core::Result<curriculum::BetaPosterior>) -> PyResult<BetaPosterior> {
-    found.map(BetaPosterior).map_err(|error| to_python(error.into()))
+    found.map(|state| BetaPosterior(Shared::new(state))).map_err(|error| to_python(error.into()))
 }
 
 #[pymethods]
@@ -131,7 +131,7 @@ impl BetaPosterior {
         of(curriculum::BetaPosterior::new(a, b))
     }
 
-    /// The posterior that has seen these trials too.
+    /// Take trials in; on an error nothing is taken in.
     ///
     /// Args:
     ///     ids: of the tasks, in any order, each as often as it comes. `[N]`
@@ -147,53 +147,58 @@ impl BetaPosterior {
         ids: &Bound<'_, PyAny>,
         successes: &Bound<'_, PyAny>,
         trials: &Bound<'_, PyAny>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<()> {
         let (ids, successes) = (column::<i64>("ids", ids)?, column::<i64>("successes", successes)?);
         let trials = column::<i64>("trials", trials)?;
         let (ids, successes, trials) = (ids.as_slice()?, successes.as_slice()?, trials.as_slice()?);
-        compute(py, || self.0.update(ids, successes, trials)).map(Self)
+        compute(py, || self.0.lock().update(ids, successes, trials))
     }
 
-    /// The posterior that has seen what both have.
+    /// Take in what another posterior has seen; on an error nothing is taken in.
+    ///
+    /// Args:
+    ///     other: a BetaPosterior, which may be this one.
     ///
     /// Raises:
-    ///     ArgumentError: another prior.
-    fn merge(&self, other: &Self) -> PyResult<Self> {
-        of(self.0.merge(&other.0))
+    ///     ArgumentError: another prior, or a state of another kind.
+    fn merge(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        // A posterior may be merged with itself.
+        let other = of_kind::<Self>(other)?.get().0.lock().clone();
+        compute(py, || self.0.lock().merge(&other))
     }
 
     /// The parameters of a task that was not tried.
     #[getter]
     fn prior(&self) -> (f64, f64) {
-        self.0.prior()
+        self.0.lock().prior()
     }
 
     /// The ids of the tasks, ascending. `[P]`
     #[getter]
     fn ids<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        self.0.ids().collect::<Vec<i64>>().into_pyarray(py)
+        self.0.lock().ids().collect::<Vec<i64>>().into_pyarray(py)
     }
 
     /// Successes of each task. `[P]`
     #[getter]
     fn successes<'py>(&self, py: Python<'py>) -> Counts<'py> {
-        self.0.counts().map(|(right, _)| right).collect::<Vec<u64>>().into_pyarray(py)
+        self.0.lock().counts().map(|(right, _)| right).collect::<Vec<u64>>().into_pyarray(py)
     }
 
     /// Failures of each task. `[P]`
     #[getter]
     fn failures<'py>(&self, py: Python<'py>) -> Counts<'py> {
-        self.0.counts().map(|(_, wrong)| wrong).collect::<Vec<u64>>().into_pyarray(py)
+        self.0.lock().counts().map(|(_, wrong)| wrong).collect::<Vec<u64>>().into_pyarray(py)
     }
 
     /// The mean rate of each task: `a' / (a' + b')`. `[P]`
     fn mean<'py>(&self, py: Python<'py>) -> Column<'py> {
-        self.0.mean().into_pyarray(py)
+        self.0.lock().mean().into_pyarray(py)
     }
 
     /// The variance of the rate of each task: `a' b' / ((a' + b')^2 (a' + b' + 1))`. `[P]`
     fn variance<'py>(&self, py: Python<'py>) -> Column<'py> {
-        self.0.variance().into_pyarray(py)
+        self.0.lock().variance().into_pyarray(py)
     }
 
     /// The rate below which each task's lies with this probability. `[P]`
@@ -201,7 +206,7 @@ impl BetaPosterior {
     /// Raises:
     ///     ArgumentError: a probability outside [0, 1], or more than 1e9 trials of one task.
     fn quantile<'py>(&self, py: Python<'py>, probability: f64) -> PyResult<Column<'py>> {
-        Ok(compute(py, || self.0.quantile(probability))?.into_pyarray(py))
+        Ok(compute(py, || self.0.lock().quantile(probability))?.into_pyarray(py))
     }
 
     /// One rate drawn for each task (Thompson sampling): a pure function of the seed and the task's id. [P]
@@ -213,12 +218,12 @@ impl BetaPosterior {
         let wanted = "wanted an integer in [0, 2^64)";
         let refused = |_| ArgumentError::new_err(format!("seed is {seed}, {wanted}"));
         let seed = u64::try_from(seed).map_err(refused)?;
-        Ok(compute(py, || Ok(self.0.thompson(seed)))?.into_pyarray(py))
+        Ok(compute(py, || Ok(self.0.lock().thompson(seed)))?.into_pyarray(py))
     }
 
-    /// The posterior as bytes, the same on every machine.
+    /// The posterior as bytes: kind and version, little-endian numbers, and a hash of them.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.to_bytes())
+        PyBytes::new(py, &self.0.lock().to_bytes())
     }
 
     /// The posterior that was written as these bytes.
@@ -230,12 +235,17 @@ impl BetaPosterior {
         of(curriculum::BetaPosterior::from_bytes(data))
     }
 
+    fn __eq__(&self, other: &Self) -> bool {
+        let other = other.0.lock().clone();
+        *self.0.lock() == other
+    }
+
     fn __len__(&self) -> usize {
-        self.0.ids().len()
+        self.0.lock().ids().len()
     }
 
     fn __repr__(&self) -> String {
-        let (a, b) = self.0.prior();
+        let (a, b) = self.0.lock().prior();
         format!("BetaPosterior(a={a}, b={b}) of {} tasks", self.__len__())
     }
 

@@ -2,8 +2,6 @@
 
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use karl_core::{Offsets, partition};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
@@ -12,6 +10,7 @@ use pyo3::types::{PyBytes, PyTuple, PyType};
 use crate::array::{column, groups, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::{UsageError, to_python};
+use crate::state::{Shared, of_kind};
 
 /// The logarithm of a sum of exponentials: `log sum_i exp(x_i)`.
 ///
@@ -22,9 +21,14 @@ use crate::error::{UsageError, to_python};
 ///     values: float64 or float32, summed in float64. A NumPy array, or an Arrow column, which is copied where it has
 ///         several chunks; a null is refused. [B]
 ///
+/// Returns:
+///     In nats.
+///
 /// Raises:
 ///     ArgumentError: a NaN or plus infinity.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Blanchard, Higham and Higham, Accurately computing the log-sum-exp and softmax functions (2021).
 #[pyfunction]
 pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = reals("values", values)?;
@@ -36,9 +40,14 @@ pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult
 /// Args:
 ///     values: as of `log_sum_exp`; at least one. [B]
 ///
+/// Returns:
+///     In nats.
+///
 /// Raises:
 ///     ArgumentError: a NaN, plus infinity, or no values, which have no mean.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Blanchard, Higham and Higham, Accurately computing the log-sum-exp and softmax functions (2021).
 #[pyfunction]
 pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<f64> {
     let values = reals("values", values)?;
@@ -52,6 +61,9 @@ pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResul
 ///
 /// Args:
 ///     log_weights: as the values of `log_sum_exp`. [B]
+///
+/// Returns:
+///     In rows.
 ///
 /// Raises:
 ///     ArgumentError: a NaN or plus infinity.
@@ -82,6 +94,8 @@ pub(crate) fn ess(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<f6
 ///     UsageError: both or neither of `group_ids` and `offsets`.
 ///     LayoutError: offsets that do not start at 0, that fall, or that end elsewhere than the values.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Blanchard, Higham and Higham, Accurately computing the log-sum-exp and softmax functions (2021).
 #[pyfunction]
 #[pyo3(signature = (values, group_ids=None, *, offsets=None))]
 pub(crate) fn log_sum_exp_by<'py>(
@@ -113,18 +127,11 @@ pub(crate) fn log_sum_exp_by<'py>(
 /// into it.
 ///
 /// The sum is exact before it is rounded, so that any order, any cut into parts and any tree of merges give the same bits.
-/// The last ulp may differ from that of `log_sum_exp`, which is several times faster. States pickle, and compare by what
-/// they have seen. At most 2^43 values.
+/// The last ulp may differ from that of `log_sum_exp`, which is several times faster. The length of a state is the count of
+/// its values, at most 2^43. States pickle, and compare by what they have seen.
 #[pyclass(frozen, module = "karl_fast._core", name = "LogSumExp")]
 pub(crate) struct LogSumExp {
-    state: Mutex<partition::Partition>,
-}
-
-impl LogSumExp {
-    /// A state is whole even where a thread panicked: it changes at once or not at all.
-    fn state(&self) -> MutexGuard<'_, partition::Partition> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    state: Shared<partition::Partition>,
 }
 
 #[pymethods]
@@ -132,7 +139,7 @@ impl LogSumExp {
     /// A state that has seen nothing.
     #[new]
     fn new() -> Self {
-        Self { state: Mutex::default() }
+        Self { state: Shared::new(partition::Partition::default()) }
     }
 
     /// Take values in; on an error nothing is taken in.
@@ -148,37 +155,43 @@ impl LogSumExp {
         with_reals!(&values, |slice| compute(py, || {
             let mut seen = partition::Partition::default();
             seen.update(slice, threads())?;
-            self.state().merge(&seen)
+            self.state.lock().merge(&seen)
         }))
     }
 
-    /// Take in what another state has seen.
-    fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
-        let other = other.state().clone();
-        compute(py, || self.state().merge(&other))
+    /// Take in what another state has seen; on an error nothing is taken in.
+    ///
+    /// Args:
+    ///     other: a LogSumExp, which may be this one.
+    ///
+    /// Raises:
+    ///     ArgumentError: a state of another kind, or more than 2^43 values in all.
+    fn merge(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<()> {
+        // A state may be merged with itself.
+        let other = of_kind::<Self>(other)?.get().state.lock().clone();
+        compute(py, || self.state.lock().merge(&other))
     }
 
     /// `log sum exp`; minus infinity for nothing.
     #[getter]
     fn value(&self) -> f64 {
-        self.state().log_sum_exp()
+        self.state.lock().log_sum_exp()
     }
 
     /// `log mean exp`; NaN for nothing.
     #[getter]
     fn mean(&self) -> f64 {
-        self.state().log_mean_exp()
+        self.state.lock().log_mean_exp()
     }
 
     /// How many values were seen.
-    #[getter]
-    fn count(&self) -> u64 {
-        self.state().count()
+    fn __len__(&self) -> usize {
+        usize::try_from(self.state.lock().count()).unwrap_or(usize::MAX)
     }
 
-    /// The state as bytes: a version, the count and the exact sum.
+    /// The state as bytes: kind and version, little-endian numbers, and a hash of them.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.state().to_bytes())
+        PyBytes::new(py, &self.state.lock().to_bytes())
     }
 
     /// The state that gave these bytes.
@@ -188,7 +201,7 @@ impl LogSumExp {
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let state = partition::Partition::from_bytes(data).map_err(|error| to_python(error.into()))?;
-        Ok(Self { state: Mutex::new(state) })
+        Ok(Self { state: Shared::new(state) })
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
@@ -197,11 +210,11 @@ impl LogSumExp {
     }
 
     fn __eq__(&self, other: &Self) -> bool {
-        let other = other.state().clone();
-        *self.state() == other
+        let other = other.state.lock().clone();
+        *self.state.lock() == other
     }
 
     fn __repr__(&self) -> String {
-        format!("LogSumExp(value={}, count={})", self.value(), self.count())
+        format!("LogSumExp(value={}, count={})", self.value(), self.__len__())
     }
 }

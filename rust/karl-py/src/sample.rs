@@ -5,7 +5,7 @@ use karl_core::{Copies, Sampler, Weighted};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, keys, threads};
+use crate::array::{column, keys, threads, widened};
 use crate::enter::compute;
 use crate::error::UsageError;
 
@@ -27,7 +27,7 @@ pub(crate) fn gumbel_keys<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let keys = self::keys(keys, weights.len())?;
     let out = compute(py, || gumbel::keys(weights, &keys, seed))?;
@@ -53,7 +53,7 @@ pub(crate) fn draw<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Rows<'py>> {
-    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let (keys, sampler) = (self::keys(keys, weights.len())?, sampler_by_name(sampler)?);
     let rows = compute(py, || {
@@ -85,7 +85,7 @@ pub(crate) fn weighted_reservoir<'py>(
     k: usize,
     seed: u64,
 ) -> PyResult<Rows<'py>> {
-    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let rows = compute(py, || exp_jumps::by_logs(weights, k, seed))?;
     Ok(numbers(rows).into_pyarray(py))

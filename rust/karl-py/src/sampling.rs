@@ -8,8 +8,8 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::array::{column, keys, threads};
-use crate::enter::compute;
+use crate::array::{keys, threads, widened};
+use crate::enter::{compute, enter};
 use crate::error::{ArgumentError, to_python};
 use crate::sample::{Rows, numbers};
 
@@ -51,7 +51,7 @@ pub(crate) fn draw_with_inclusion<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Drawn<'py>> {
-    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let keys = self::keys(keys, weights.len())?;
     let drawn =
@@ -67,10 +67,12 @@ pub(crate) fn inclusion<'py>(
     log_weights: &Bound<'py, PyAny>,
     k: usize,
 ) -> PyResult<Floats<'py>> {
-    let log_weights = column::<f64>("log_weights", log_weights)?;
+    let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
-    let out = compute(py, || exact::inclusion(weights, k, threads()))?;
-    Ok(out.into_pyarray(py))
+    let out =
+        enter(py, None, |watch| exact::inclusion_while(weights, k, threads(), || watch.advance(0).is_ok()))?;
+    // Without a result there is an exception, which has been raised.
+    Ok(out.unwrap_or_default().into_pyarray(py))
 }
 
 /// The threshold at which k rows are expected, and the probability of each row under it.
@@ -80,7 +82,7 @@ pub(crate) fn threshold<'py>(
     weights: &Bound<'py, PyAny>,
     k: usize,
 ) -> PyResult<(f64, Floats<'py>)> {
-    let weights = column::<f64>("weights", weights)?;
+    let weights = widened("weights", weights)?;
     let slice = weights.as_slice()?;
     let (threshold, shares) = compute(py, || {
         let threshold = threshold_of::threshold(slice, k)?;
@@ -99,7 +101,7 @@ pub(crate) fn draw_priority<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Estimated<'py>> {
-    let weights = column::<f64>("weights", weights)?;
+    let weights = widened("weights", weights)?;
     let slice = weights.as_slice()?;
     let keys = self::keys(keys, slice.len())?;
     let drawn = compute(py, || priority::draw(slice, k, &keys, seed, threads()))?;
@@ -116,7 +118,7 @@ pub(crate) fn draw_var_opt<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Estimated<'py>> {
-    let weights = column::<f64>("weights", weights)?;
+    let weights = widened("weights", weights)?;
     let slice = weights.as_slice()?;
     let keys = self::keys(keys, slice.len())?;
     let drawn = compute(py, || var_opt::draw(slice, k, &keys, seed))?;
@@ -133,7 +135,7 @@ pub(crate) struct Alias {
 impl Alias {
     #[new]
     fn new(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let log_weights = column::<f64>("log_weights", log_weights)?;
+        let log_weights = widened("log_weights", log_weights)?;
         let weights = log_weights.as_slice()?;
         Ok(Self { inner: compute(py, || sample::Alias::new(weights))? })
     }

@@ -5,27 +5,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use karl_core::state::{self, Entry, Law};
 use karl_core::{Key, Keys};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::PyClass;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{column, keys};
+use crate::array::{keys, widened};
 use crate::enter::compute;
-use crate::error::UsageError;
+use crate::error::{ArgumentError, UsageError};
 
 type Floats<'py> = Bound<'py, PyArray1<f64>>;
 type Table<'py> = Bound<'py, PyArray2<u64>>;
 
 /// A state that one thread at a time works on; a panic leaves it as it was between two items.
-struct Shared<T>(Mutex<T>);
+pub(crate) struct Shared<T>(Mutex<T>);
 
 impl<T> Shared<T> {
-    const fn new(state: T) -> Self {
+    pub(crate) const fn new(state: T) -> Self {
         Self(Mutex::new(state))
     }
 
-    fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The state that is merged into one of the same kind.
+pub(crate) fn of_kind<'a, 'py, T: PyClass>(other: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, T>> {
+    other.cast().map_err(|_| match other.get_type().name() {
+        Ok(kind) => ArgumentError::new_err(format!("other is a {kind}, wanted a {}", T::NAME)),
+        Err(error) => error,
+    })
 }
 
 /// `[k, 3]` of low and high half of the id and ordinal.
@@ -88,9 +97,9 @@ impl Top {
         keys: &Bound<'_, PyAny>,
         sizes: Option<(&str, Bound<'_, PyAny>)>,
     ) -> PyResult<()> {
-        let sizes = sizes.map(|(name, sizes)| column::<f64>(name, &sizes)).transpose()?;
+        let sizes = sizes.map(|(name, sizes)| widened(name, &sizes)).transpose()?;
         let sizes = sizes.as_ref().map(|sizes| sizes.as_slice()).transpose()?;
-        let keys = given(keys, sizes.map(<[f64]>::len))?;
+        let keys = given(keys)?;
         compute(py, || self.inner.lock().update(&keys, sizes))
     }
 
@@ -136,10 +145,9 @@ impl Top {
     }
 }
 
-/// Keys that have to be given: as many as there are sizes, where there are sizes.
-fn given(object: &Bound<'_, PyAny>, rows: Option<usize>) -> PyResult<Keys> {
-    let rows = rows.or_else(|| object.len().ok()).unwrap_or(0);
-    keys(Some(object), rows)
+/// Keys that have to be given.
+fn given(object: &Bound<'_, PyAny>) -> PyResult<Keys> {
+    keys(Some(object), object.len().unwrap_or(0))
 }
 
 /// A variance-optimal sample.
@@ -169,9 +177,9 @@ impl VarOpt {
 
     /// Takes items in.
     fn update(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>) -> PyResult<()> {
-        let weights = column::<f64>("weights", weights)?;
+        let weights = widened("weights", weights)?;
         let slice = weights.as_slice()?;
-        let keys = given(keys, Some(slice.len()))?;
+        let keys = given(keys)?;
         compute(py, || self.inner.lock().update(&keys, slice))
     }
 
@@ -233,7 +241,7 @@ impl Moments {
 
     /// Takes numbers in.
     fn update(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
-        let values = column::<f64>("values", values)?;
+        let values = widened("values", values)?;
         let slice = values.as_slice()?;
         compute(py, || self.inner.lock().update(slice))
     }

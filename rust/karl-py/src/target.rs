@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::advantage::grouping::score;
-use crate::array::{column, groups, reals, threads, with_reals};
+use crate::array::{column, groups, reals, threads, widened, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
 
@@ -48,17 +48,17 @@ fn sharpness(ess: Option<f64>, inverse_temperature: Option<f64>, kl: Option<f64>
 
 /// The Boltzmann target of scores: `log w_i = b s_i - log Z(scope of i)`.
 #[pyfunction]
-#[pyo3(signature = (scores, scope_ids=None, *, ess=None, inverse_temperature=None, kl=None))]
+#[pyo3(signature = (scores, scopes=None, *, ess=None, inverse_temperature=None, kl=None))]
 pub(crate) fn boltzmann<'py>(
     py: Python<'py>,
     scores: &Bound<'py, PyAny>,
-    scope_ids: Option<&Bound<'py, PyAny>>,
+    scopes: Option<&Bound<'py, PyAny>>,
     ess: Option<f64>,
     inverse_temperature: Option<f64>,
     kl: Option<f64>,
 ) -> PyResult<Target<'py>> {
-    let scores = column::<f64>("scores", scores)?;
-    let partition = scope_ids.map(|ids| groups("scope_ids", ids)).transpose()?;
+    let scores = widened("scores", scores)?;
+    let partition = scopes.map(|ids| groups("scopes", ids)).transpose()?;
     let temperature = sharpness(ess, inverse_temperature, kl)?;
     let values = scores.as_slice()?;
     let target = compute(py, || {

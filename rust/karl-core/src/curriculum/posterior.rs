@@ -4,14 +4,7 @@ use special::Beta;
 
 use crate::error::{Error, Result, check_length, check_range};
 use crate::rng::{Key, Purpose, uniform};
-
-/// The first bytes of a stored posterior: its kind and the version of its layout.
-const MAGIC: [u8; 8] = *b"KFBETA\x00\x01";
-const WHAT: &str = "Beta posterior";
-
-/// Bytes before the tasks, and bytes a task.
-const HEAD: usize = 24;
-const ENTRY: usize = 24;
+use crate::state::bytes::{Kind, Reader, Writer};
 
 /// What a prior may hold. The series of a quantile takes about as many terms as the root of what was seen, so that it
 /// has to end somewhere.
@@ -38,7 +31,8 @@ struct Task {
 ///
 /// ```
 /// use karl_core::curriculum::BetaPosterior;
-/// let posterior = BetaPosterior::new(1.0, 1.0)?.update(&[7, 3, 7], &[1, 0, 2], &[1, 4, 3])?;
+/// let mut posterior = BetaPosterior::new(1.0, 1.0)?;
+/// posterior.update(&[7, 3, 7], &[1, 0, 2], &[1, 4, 3])?;
 /// assert_eq!(posterior.ids().collect::<Vec<_>>(), [3, 7]);
 /// assert_eq!(posterior.mean(), [1.0 / 6.0, 4.0 / 6.0]);
 /// # Ok::<(), karl_core::Error>(())
@@ -60,35 +54,36 @@ impl BetaPosterior {
         Ok(Self { prior: (a, b), tasks: Vec::new() })
     }
 
-    /// The posterior that has seen these trials too. A task may come more than once, and with no trial at all, which
-    /// makes it known. Shapes: all `[N]`. Cost: a sort of N, and one pass over the tasks.
+    /// Takes trials in. A task may come more than once, and with no trial at all, which makes it known. On error nothing
+    /// is taken. Shapes: all `[N]`. Cost: a sort of N, and one pass over the tasks.
     ///
     /// # Errors
     /// [`Error::Negative`] for a negative count; [`Error::Most`] for more successes than trials; [`Error::Length`] for
     /// columns that differ in rows.
-    pub fn update(&self, ids: &[i64], successes: &[i64], trials: &[i64]) -> Result<Self> {
+    pub fn update(&mut self, ids: &[i64], successes: &[i64], trials: &[i64]) -> Result<()> {
         check_length("successes", successes.len(), ids.len())?;
         check_length("trials", trials.len(), ids.len())?;
         let seen: Result<Vec<Task>> =
             ids.iter().zip(successes).zip(trials).map(|((&id, &right), &all)| task(id, right, all)).collect();
         let mut seen = seen?;
         seen.sort_unstable_by_key(|task| task.id);
-        Ok(self.with(&seen))
+        self.add(&seen);
+        Ok(())
     }
 
-    /// The posterior that has seen what both have. Cost: one pass over both.
+    /// Takes in what another posterior has seen. On error nothing is taken. Cost: one pass over both.
     ///
     /// # Errors
     /// [`Error::Merge`] for another prior.
-    pub fn merge(&self, other: &Self) -> Result<Self> {
-        if self.prior == other.prior {
-            Ok(self.with(&other.tasks))
-        } else {
-            Err(Error::Merge { what: WHAT, differs: "prior" })
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if self.prior != other.prior {
+            return Err(Error::Merge { what: Kind::Beta.name(), differs: "prior" });
         }
+        self.add(&other.tasks);
+        Ok(())
     }
 
-    fn with(&self, seen: &[Task]) -> Self {
+    fn add(&mut self, seen: &[Task]) {
         let mut all = [&self.tasks, seen].concat();
         all.sort_by_key(|task| task.id); // two runs in order: merged in one pass
         let mut tasks: Vec<Task> = Vec::with_capacity(all.len());
@@ -101,7 +96,7 @@ impl BetaPosterior {
                 }
             }
         }
-        Self { prior: self.prior, tasks }
+        self.tasks = tasks;
     }
 
     /// `a` and `b` of a task that has not been tried.
@@ -162,20 +157,18 @@ impl BetaPosterior {
         self.ids().zip(self.parameters()).map(|(id, (a, b))| Stream::of(seed, id).beta(a, b)).collect()
     }
 
-    /// The posterior as bytes, the same on every machine: kind and version, prior, then id, successes and failures of
-    /// each task; all little-endian.
+    /// The posterior as bytes, the same on every machine.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + ENTRY * self.tasks.len());
-        bytes.extend(MAGIC);
-        bytes.extend(self.prior.0.to_le_bytes());
-        bytes.extend(self.prior.1.to_le_bytes());
+        let mut bytes = Writer::new(Kind::Beta);
+        bytes.float(self.prior.0);
+        bytes.float(self.prior.1);
         for task in &self.tasks {
-            bytes.extend(task.id.to_le_bytes());
-            bytes.extend(task.successes.to_le_bytes());
-            bytes.extend(task.failures.to_le_bytes());
+            for number in [task.id.cast_unsigned(), task.successes, task.failures] {
+                bytes.number(number);
+            }
         }
-        bytes
+        bytes.finish()
     }
 
     /// The posterior that was written as these bytes.
@@ -183,28 +176,14 @@ impl BetaPosterior {
     /// # Errors
     /// [`Error::Bytes`] for anything else; [`Error::Range`] for a prior that is none.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = |problem| Error::Bytes { what: WHAT, problem };
-        let (words, rest) = bytes.as_chunks::<8>();
-        let Some(([magic, a, b], entries)) = words.split_first_chunk::<3>() else {
-            return Err(wrong("they end in its head"));
-        };
-        if *magic != MAGIC {
-            return Err(wrong("they begin with another kind or version"));
+        let mut bytes = Reader::open(Kind::Beta, bytes)?;
+        let mut state = Self::new(bytes.float()?, bytes.float()?)?;
+        while !bytes.is_empty() {
+            let id = bytes.number()?.cast_signed();
+            state.tasks.push(Task { id, successes: bytes.number()?, failures: bytes.number()? });
         }
-        let (entries, cut) = entries.as_chunks::<3>();
-        if !rest.is_empty() || !cut.is_empty() {
-            return Err(wrong("they end in a task"));
-        }
-        let task = |[id, successes, failures]: &[[u8; 8]; 3]| Task {
-            id: i64::from_le_bytes(*id),
-            successes: u64::from_le_bytes(*successes),
-            failures: u64::from_le_bytes(*failures),
-        };
-        let tasks: Vec<Task> = entries.iter().map(task).collect();
-        if !tasks.is_sorted_by(|a, b| a.id < b.id) {
-            return Err(wrong("its ids do not ascend"));
-        }
-        Ok(Self { tasks, ..Self::new(f64::from_le_bytes(*a), f64::from_le_bytes(*b))? })
+        bytes.require(state.tasks.is_sorted_by(|a, b| a.id < b.id), "its ids do not ascend")?;
+        Ok(state)
     }
 }
 

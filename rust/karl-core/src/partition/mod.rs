@@ -67,7 +67,7 @@ pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
 /// # Errors
 /// [`Error::NotFinite`] for a NaN or plus infinity.
 pub fn ess<T: Real>(log_weights: &[T], threads: usize) -> Result<f64> {
-    let Sums { powers: [first, second], .. } = whole("log weight", log_weights, threads)?;
+    let Sums { powers: [first, second], .. } = whole("log_weights", log_weights, threads)?;
     Ok(if first > 0.0 { first * first / second } else { 0.0 })
 }
 

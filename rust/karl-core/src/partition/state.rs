@@ -1,9 +1,10 @@
 //! A partition that is taken in parts.
 
 use crate::blocks::{ALONE, in_parts};
-use crate::error::{Error, Result, check_logs, check_most};
+use crate::error::{Result, check_logs, check_most};
 use crate::exact::LogSum;
 use crate::real::Real;
+use crate::state::bytes::{Kind, Reader, Writer};
 
 /// `log sum exp(x)` and the number of terms, of a stream: the same bits for any order, any cut into parts and any tree of
 /// merges, for the sum is exact ([`LogSum`]).
@@ -24,21 +25,15 @@ pub struct Partition {
     count: u64,
 }
 
-/// What the bytes of a state begin with: the kind, and the version of what follows.
-const MAGIC: [u8; 4] = *b"KLS\x01";
-
 /// More values than this could be more than a bin holds.
 const MOST: usize = 1 << 43;
-
-/// Bytes of a bin: its number, and what is in it.
-const BIN: usize = 8 + 16;
 
 impl Partition {
     /// Takes values in. Cost: one exponential a value.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for a NaN or plus infinity, [`Error::Most`] for more than 2^43 values in all; nothing is then
-    /// taken in.
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a NaN or plus infinity, [`Error::Most`](crate::Error::Most) for more
+    /// than 2^43 values in all; nothing is then taken in.
     pub fn update<T: Real>(&mut self, values: &[T], threads: usize) -> Result<()> {
         check_logs("value", values)?;
         let count = self.counted(values.len() as u64)?;
@@ -57,7 +52,7 @@ impl Partition {
     /// Takes in what another state has seen.
     ///
     /// # Errors
-    /// [`Error::Most`] for more than 2^43 values together.
+    /// [`Error::Most`](crate::Error::Most) for more than 2^43 values together.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         self.count = self.counted(other.count)?;
         self.sum.merge(&other.sum);
@@ -88,41 +83,32 @@ impl Partition {
         if self.count == 0 { f64::NAN } else { self.log_sum_exp() - libm::log(self.count as f64) }
     }
 
-    /// The state as bytes: four of kind and version, the count, the number of bins of the sum, and each bin;
-    /// little-endian.
+    /// The state as bytes: the same for the same values in any order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(self.count.to_le_bytes());
-        bytes.extend((self.sum.bins().count() as u64).to_le_bytes());
+        let mut bytes = Writer::new(Kind::LogSum);
+        bytes.number(self.count);
         for (bin, sum) in self.sum.bins() {
-            bytes.extend(bin.to_le_bytes());
-            bytes.extend(sum.to_le_bytes());
+            bytes.number(bin.cast_unsigned());
+            bytes.wide(sum);
         }
-        bytes
+        bytes.finish()
     }
 
     /// The state that was written as these bytes.
     ///
     /// # Errors
-    /// [`Error::Bytes`] for any others.
+    /// [`Error::Bytes`](crate::Error::Bytes) for any others.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = |problem| Error::Bytes { what: "LogSumExp", problem };
-        let body = bytes.strip_prefix(&MAGIC).ok_or(wrong("another kind, or another version"))?;
-        let (count, body) = body.split_first_chunk().ok_or(wrong("they end within the count"))?;
-        let (filled, body) = body.split_first_chunk().ok_or(wrong("they end within the number of bins"))?;
-        let (bins, rest) = body.as_chunks::<BIN>();
-        if !rest.is_empty() || bins.len() as u64 != u64::from_le_bytes(*filled) {
-            return Err(wrong("another number of bins"));
+        let mut bytes = Reader::open(Kind::LogSum, bytes)?;
+        let count = bytes.number()?;
+        bytes.require(count <= MOST as u64, "a count is too large")?;
+        let mut bins = Vec::new();
+        while !bytes.is_empty() {
+            bins.push((bytes.number()?.cast_signed(), bytes.wide()?));
         }
-        let parts = |bin: &[u8; BIN]| {
-            let (number, sum) = bin.first_chunk().zip(bin.last_chunk())?;
-            Some((i64::from_le_bytes(*number), u128::from_le_bytes(*sum)))
-        };
-        let count = u64::from_le_bytes(*count);
-        let bins = bins.iter().map(parts).collect::<Option<Vec<_>>>();
-        let sum =
-            bins.and_then(|bins| LogSum::from_bins(&bins, count)).ok_or(wrong("no sum has such bins"))?;
-        Self::default().counted(count).map(|count| Self { sum, count })
+        let sum = LogSum::from_bins(&bins, count);
+        bytes.require(sum.is_some(), "no sum has such bins")?;
+        Ok(Self { sum: sum.unwrap_or_default(), count })
     }
 }

@@ -12,8 +12,8 @@ use super::systematic::part;
 use super::{Weighted, copies};
 use crate::error::{Error, Result};
 use crate::group::{check_rows, numbered};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose};
 
 /// A cell: its own row below the cut, another from there on.
@@ -97,19 +97,19 @@ impl Alias {
     /// `u_j` and `v_j` are the uniforms of (seed, j) with ordinals 0 and 1. Cost: two hashes and one look a draw.
     #[must_use]
     pub fn draw(&self, count: usize, seed: u64) -> Vec<u32> {
-        let numbers = Numbers::new(seed, Purpose::Alias);
+        let hashes = Hashes::new(seed, Purpose::Alias);
         let mut rows = vec![0; count];
         for (at, rows) in rows.chunks_mut(AHEAD).enumerate() {
-            self.look(at * AHEAD, &numbers, rows);
+            self.look(at * AHEAD, &hashes, rows);
         }
         rows
     }
 
     /// Draws from the `first` on. All cells are fetched before any is looked at: one that is far away holds up no other.
-    fn look(&self, first: usize, numbers: &Numbers, rows: &mut [u32]) {
+    fn look(&self, first: usize, hashes: &Hashes, rows: &mut [u32]) {
         let (mut cells, mut heights) = ([Cell { cut: 0, other: 0 }; AHEAD], [0; AHEAD]);
         for (at, row) in rows.iter_mut().enumerate() {
-            let uniform = |ordinal| numbers.uniform(Key { id: (first + at) as u128, ordinal });
+            let uniform = |ordinal| hashes.uniform(Key { id: (first + at) as u128, ordinal });
             #[allow(clippy::cast_possible_truncation, reason = "below the number of rows")]
             let cell = part(self.cells.len() as u128, uniform(0)) as usize;
             (*row, cells[at], heights[at]) = (numbered(cell), self.cells[cell], part(self.size, uniform(1)));

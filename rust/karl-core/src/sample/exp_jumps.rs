@@ -19,7 +19,7 @@ use crate::group::check_rows;
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity;
 /// [`Error::Length`](crate::Error::Length) for more rows than a `u32` can count.
 pub fn by_logs(log_weights: &[f64], k: usize, seed: u64) -> Result<Vec<u32>> {
-    check_logs("log weight", log_weights)?;
+    check_logs("log_weights", log_weights)?;
     check_rows(log_weights.len())?;
     let top = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     Ok(weighted_reservoir((0..).zip(log_weights.iter().map(|log| libm::exp(log - top))), k, stream(seed)))

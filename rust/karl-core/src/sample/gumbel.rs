@@ -19,8 +19,8 @@ use std::ops::Range;
 use super::race::{Race, reach};
 use super::{Sampler, Weighted};
 use crate::error::Result;
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
@@ -43,14 +43,14 @@ pub fn keys(log_weights: &[f64], keys: &Keys, seed: u64) -> Result<Vec<f64>> {
 pub(super) struct Waiting<'a> {
     rows: Weighted<'a>,
     seed: u64,
-    numbers: Numbers,
+    hashes: Hashes,
     own: bool,
 }
 
 impl<'a> Waiting<'a> {
     /// `own` takes the log weights before any sum over the log is taken from them.
     pub(super) fn new(rows: Weighted<'a>, seed: u64, own: bool) -> Self {
-        Self { rows, seed, numbers: Numbers::new(seed, Purpose::Draw), own }
+        Self { rows, seed, hashes: Hashes::new(seed, Purpose::Draw), own }
     }
 }
 
@@ -66,7 +66,7 @@ impl Race for Waiting<'_> {
 
     #[inline(always)]
     fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
-        self.rows.hash(rows, &self.numbers, out);
+        self.rows.hash(rows, &self.hashes, out);
     }
 
     #[inline(always)]

@@ -41,8 +41,8 @@ pub use var_opt::VarOpt;
 use std::ops::Range;
 
 use crate::error::{Error, Result, check_length};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::Key;
 use crate::target::{Boltzmann, Rows};
 
@@ -142,7 +142,7 @@ impl<'a> Weighted<'a> {
     /// plus infinity.
     pub fn by_logs(logs: &'a [f64], keys: &'a Keys) -> Result<Self> {
         check_length("keys", keys.len(), logs.len())?;
-        crate::error::check_logs("log weight", logs)?;
+        crate::error::check_logs("log_weights", logs)?;
         Ok(Self { weights: Weights::Logs(logs), keys, digests: None })
     }
 
@@ -164,10 +164,10 @@ impl<'a> Weighted<'a> {
 
     /// The hashes of a run of rows, which has to be as long as `out`.
     #[inline(always)]
-    fn hash(&self, rows: Range<usize>, numbers: &Numbers, out: &mut [u64]) {
+    fn hash(&self, rows: Range<usize>, hashes: &Hashes, out: &mut [u64]) {
         match self.digests {
-            None => self.keys.hash(rows, numbers, out),
-            Some(_) => out.iter_mut().zip(rows).for_each(|(hash, row)| *hash = numbers.of(self.key(row))),
+            None => self.keys.hash(rows, hashes, out),
+            Some(_) => out.iter_mut().zip(rows).for_each(|(hash, row)| *hash = hashes.of(self.key(row))),
         }
     }
 

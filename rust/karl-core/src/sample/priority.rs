@@ -12,8 +12,8 @@ use std::ops::Range;
 use super::race::Race;
 use super::{Estimated, Ranking};
 use crate::error::{Result, check_length, check_weights};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::{Purpose, open};
 
 /// The priority of a row; minus infinity without weight.
@@ -33,8 +33,8 @@ pub fn priority(weight: f64, u: f64) -> f64 {
 pub fn draw(weights: &[f64], k: usize, keys: &Keys, seed: u64, threads: usize) -> Result<Estimated> {
     check_weights(weights)?;
     check_length("keys", keys.len(), weights.len())?;
-    let numbers = Numbers::new(seed, Purpose::Draw);
-    let mut ranking = Ranking::of(Priorities { weights, keys, numbers }, threads)?;
+    let hashes = Hashes::new(seed, Purpose::Draw);
+    let mut ranking = Ranking::of(Priorities { weights, keys, hashes }, threads)?;
     let rows = ranking.take(k);
     let threshold = ranking.threshold().unwrap_or(0.0);
     let estimates = rows.iter().map(|&row| weights[row as usize].max(threshold)).collect();
@@ -44,7 +44,7 @@ pub fn draw(weights: &[f64], k: usize, keys: &Keys, seed: u64, threads: usize) -
 struct Priorities<'a> {
     weights: &'a [f64],
     keys: &'a Keys,
-    numbers: Numbers,
+    hashes: Hashes,
 }
 
 impl Race for Priorities<'_> {
@@ -59,7 +59,7 @@ impl Race for Priorities<'_> {
 
     #[inline(always)]
     fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
-        self.keys.hash(rows, &self.numbers, out);
+        self.keys.hash(rows, &self.hashes, out);
     }
 
     #[inline(always)]
@@ -68,6 +68,6 @@ impl Race for Priorities<'_> {
     }
 
     fn key(&self, row: usize) -> f64 {
-        priority(self.weights[row], self.numbers.uniform(self.keys.get(row)))
+        priority(self.weights[row], self.hashes.uniform(self.keys.get(row)))
     }
 }

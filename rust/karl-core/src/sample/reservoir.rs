@@ -17,19 +17,19 @@ use std::ops::Range;
 use super::race::Race;
 use super::{Keyed, Ranked, Weighted};
 use crate::group::numbered;
-use crate::numbers::Numbers;
+use crate::hashes::Hashes;
 use crate::rng::{Purpose, open, uniform};
 
 /// Rows by ascending uniform.
 pub(super) struct Alike<'a> {
     rows: Weighted<'a>,
     seed: u64,
-    numbers: Numbers,
+    hashes: Hashes,
 }
 
 impl<'a> Alike<'a> {
     pub(super) fn new(rows: Weighted<'a>, seed: u64) -> Self {
-        Self { rows, seed, numbers: Numbers::new(seed, Purpose::Draw) }
+        Self { rows, seed, hashes: Hashes::new(seed, Purpose::Draw) }
     }
 }
 
@@ -45,7 +45,7 @@ impl Race for Alike<'_> {
 
     #[inline(always)]
     fn hashes(&self, rows: Range<usize>, out: &mut [u64]) {
-        self.rows.hash(rows, &self.numbers, out);
+        self.rows.hash(rows, &self.hashes, out);
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Fixed-size sampling in proportion to size: the threshold under which a row is drawn by its share.
 
-use crate::error::{Result, check_weights};
+use crate::error::{Result, check_positive, check_total, check_weights};
 use crate::numeric::Compensated;
 
 /// The threshold at which `k` rows are expected.
@@ -22,10 +22,12 @@ use crate::numeric::Compensated;
 ///
 /// # Errors
 /// [`Error::Weight`](crate::Error::Weight) for a weight that is negative, NaN or infinite;
+/// [`Error::NotFinite`](crate::Error::NotFinite) for weights whose total overflows;
 /// [`Error::Positive`](crate::Error::Positive) for k = 0.
 pub fn threshold(weights: &[f64], k: usize) -> Result<f64> {
     check_weights(weights)?;
-    crate::error::check_positive("k", k as f64)?;
+    check_total(0.0, weights)?;
+    check_positive("k", k as f64)?;
     let mut weights: Vec<f64> = weights.iter().copied().filter(|&weight| weight > 0.0).collect();
     if weights.len() <= k {
         return Ok(0.0);

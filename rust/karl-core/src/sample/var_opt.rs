@@ -15,10 +15,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::Estimated;
-use crate::error::{Result, check_length, check_weights};
+use crate::error::{Result, check_length, check_positive, check_total, check_weights};
 use crate::group::{check_rows, numbered};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::Purpose;
 
 /// An item above the threshold.
@@ -156,6 +156,12 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.heavy.len()
     }
 
+    /// What all items count for together: the total weight of the stream.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.heavy.iter().map(|Reverse(one)| one.weight).sum::<f64>() + self.total
+    }
+
     pub(crate) fn light_total(&self) -> f64 {
         self.total
     }
@@ -174,17 +180,19 @@ impl<T: Copy + Ord> VarOpt<T> {
 ///
 /// # Errors
 /// [`Error::Weight`](crate::Error::Weight) for a weight that is negative, NaN or infinite;
+/// [`Error::NotFinite`](crate::Error::NotFinite) for weights whose total overflows;
 /// [`Error::Length`](crate::Error::Length) where weights and keys differ in rows, or for more rows than a `u32` can count;
 /// [`Error::Positive`](crate::Error::Positive) for k = 0.
 pub fn draw(weights: &[f64], k: usize, keys: &Keys, seed: u64) -> Result<Estimated> {
     check_weights(weights)?;
+    check_total(0.0, weights)?;
     check_length("keys", keys.len(), weights.len())?;
     check_rows(weights.len())?;
-    crate::error::check_positive("k", k as f64)?;
-    let numbers = Numbers::new(seed, Purpose::Drop);
+    check_positive("k", k as f64)?;
+    let hashes = Hashes::new(seed, Purpose::Drop);
     let mut sample = VarOpt::new(k);
     for (row, &weight) in weights.iter().enumerate() {
-        sample.push(numbered(row), weight, numbers.uniform(keys.get(row)));
+        sample.push(numbered(row), weight, hashes.uniform(keys.get(row)));
     }
     let mut items = sample.items();
     items.sort_unstable_by_key(|&(row, _)| row);

@@ -18,68 +18,72 @@ const HASH: usize = 8;
 /// What a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Gumbel = 1,
     Uniform = 2,
     Priority = 3,
     VarOpt = 4,
     Moments = 5,
+    LogSum = 6,
+    Beta = 7,
 }
 
 impl Kind {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Gumbel => "state of the largest Gumbel keys",
             Self::Uniform => "state of the smallest uniforms",
             Self::Priority => "state of the largest priorities",
             Self::VarOpt => "state of a variance-optimal sample",
             Self::Moments => "state of moments",
+            Self::LogSum => "state of a log-sum-exp",
+            Self::Beta => "state of a Beta posterior",
         }
     }
 }
 
 /// Bytes in the making.
-pub(super) struct Writer(Vec<u8>);
+pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: Kind) -> Self {
         let mut bytes = MARK.to_vec();
         bytes.extend((kind as u16).to_le_bytes());
         bytes.extend(VERSION.to_le_bytes());
         Self(bytes)
     }
 
-    pub(super) fn number(&mut self, number: u64) {
+    pub(crate) fn number(&mut self, number: u64) {
         self.0.extend(number.to_le_bytes());
     }
 
-    pub(super) fn wide(&mut self, number: u128) {
+    pub(crate) fn wide(&mut self, number: u128) {
         self.0.extend(number.to_le_bytes());
     }
 
-    pub(super) fn float(&mut self, number: f64) {
+    pub(crate) fn float(&mut self, number: f64) {
         self.number(number.to_bits());
     }
 
-    pub(super) fn key(&mut self, key: Key) {
+    pub(crate) fn key(&mut self, key: Key) {
         key.words().into_iter().for_each(|word| self.number(word));
     }
 
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.number(XxHash3_64::oneshot(&self.0));
         self.0
     }
 }
 
 /// Bytes that are being read.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     what: &'static str,
     left: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     /// Checks header and hash.
-    pub(super) fn open(kind: Kind, bytes: &'a [u8]) -> Result<Self> {
+    pub(crate) fn open(kind: Kind, bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Self { what: kind.name(), left: bytes };
         reader.require(bytes.len() >= HEADER + HASH, "there are too few")?;
         let (whole, hash) = bytes.split_at(bytes.len() - HASH);
@@ -95,11 +99,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses the bytes where something is not as it has to be.
-    pub(super) fn require(&self, fine: bool, problem: &'static str) -> Result<()> {
+    pub(crate) fn require(&self, fine: bool, problem: &'static str) -> Result<()> {
         if fine { Ok(()) } else { Err(Error::Bytes { what: self.what, problem }) }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
@@ -111,29 +115,29 @@ impl<'a> Reader<'a> {
         Ok(*array)
     }
 
-    pub(super) fn number(&mut self) -> Result<u64> {
+    pub(crate) fn number(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(super) fn wide(&mut self) -> Result<u128> {
+    pub(crate) fn wide(&mut self) -> Result<u128> {
         self.array().map(u128::from_le_bytes)
     }
 
-    pub(super) fn float(&mut self) -> Result<f64> {
+    pub(crate) fn float(&mut self) -> Result<f64> {
         self.number().map(f64::from_bits)
     }
 
-    pub(super) fn key(&mut self) -> Result<Key> {
+    pub(crate) fn key(&mut self) -> Result<Key> {
         Ok(Key::from_words([self.number()?, self.number()?, self.number()?]))
     }
 
     /// A number that memory could count.
-    pub(super) fn count(&mut self) -> Result<usize> {
+    pub(crate) fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         usize::try_from(count).map_err(|_| Error::Bytes { what: self.what, problem: "a count is too large" })
     }
 
-    pub(super) fn end(&self) -> Result<()> {
+    pub(crate) fn end(&self) -> Result<()> {
         self.require(self.left.is_empty(), "there are too many")
     }
 }

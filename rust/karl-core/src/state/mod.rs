@@ -6,10 +6,13 @@
 //! | [`Moments`] | exact sums of numbers and of their squares | to the bit, in any order |
 //! | [`VarOpt`] | k items and what each counts for | in law: each order has its own draw |
 //!
+//! [`Partition`](crate::partition::Partition) and [`BetaPosterior`](crate::curriculum::BetaPosterior) stand in their families and
+//! are written in the same way.
+//!
 //! Bytes begin with their kind and version and end with a hash of all before it; every number in them is little-endian. What
 //! they hold is checked when they are read, and nothing is allocated that they do not fill.
 
-mod bytes;
+pub(crate) mod bytes;
 mod moments;
 mod top;
 mod var_opt;

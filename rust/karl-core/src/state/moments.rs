@@ -1,7 +1,6 @@
 //! Count, mean, variance and range of numbers that come in any order, in parts.
 //!
-//! Not by Welford's updates and Chan's merge ([`numeric::Moments`](crate::numeric::Moments)): their last bits belong to the
-//! order. Sums of numbers and of their squares are exact here, and the variance is taken from them without rounding.
+//! Not by Welford's updates and Chan's merge: their last bits belong to the order. Sums of numbers and of their squares are exact here, and the variance is taken from them without rounding.
 
 use std::collections::BTreeMap;
 

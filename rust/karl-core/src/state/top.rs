@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::bytes::{Kind, Reader, Writer};
 use crate::error::{Error, Result, check_length, check_logs, check_weights};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose, gumbel};
 use crate::sample::gumbel::inclusion;
 use crate::sample::priority::priority;
@@ -33,10 +33,15 @@ impl Law {
 
     fn check(self, sizes: &[f64]) -> Result<()> {
         match self {
-            Self::Gumbel => check_logs("log weight", sizes),
+            Self::Gumbel => check_logs("log_weights", sizes),
             Self::Uniform => Ok(()),
             Self::Priority => check_weights(sizes),
         }
+    }
+
+    /// What sizes are called where they are given.
+    const fn sizes(self) -> &'static str {
+        if matches!(self, Self::Gumbel) { "log_weights" } else { "weights" }
     }
 
     fn kind(self) -> Kind {
@@ -99,7 +104,7 @@ pub struct Top {
     law: Law,
     k: usize,
     seed: u64,
-    numbers: Numbers,
+    hashes: Hashes,
     /// Among others the items of the k + 1 largest ranks.
     held: Vec<Entry>,
     /// A rank that k + 1 items have reached.
@@ -110,8 +115,8 @@ impl Top {
     /// A state that has seen nothing.
     #[must_use]
     pub fn new(law: Law, k: usize, seed: u64) -> Self {
-        let numbers = Numbers::new(seed, Purpose::Draw);
-        Self { law, k, seed, numbers, held: Vec::new(), least: f64::NEG_INFINITY }
+        let hashes = Hashes::new(seed, Purpose::Draw);
+        Self { law, k, seed, hashes, held: Vec::new(), least: f64::NEG_INFINITY }
     }
 
     /// Takes items in, with their sizes where the law looks at them. On error nothing is taken. Shapes: all `[B]`.
@@ -123,7 +128,7 @@ impl Top {
     /// infinity; [`Error::Weight`] for a weight that is negative, NaN or infinite.
     pub fn update(&mut self, keys: &Keys, sizes: Option<&[f64]>) -> Result<()> {
         if let Some(sizes) = sizes {
-            check_length("keys", keys.len(), sizes.len())?;
+            check_length(self.law.sizes(), sizes.len(), keys.len())?;
             self.law.check(sizes)?;
         }
         for (row, key) in keys.iter().enumerate() {
@@ -135,7 +140,7 @@ impl Top {
     }
 
     fn push(&mut self, key: Key, size: f64) {
-        let rank = self.law.rank(size, self.numbers.uniform(key));
+        let rank = self.law.rank(size, self.hashes.uniform(key));
         if rank >= self.least && rank > f64::NEG_INFINITY {
             self.held.push(Entry { rank, key, size });
             if self.held.len() >= self.room().saturating_mul(2).max(64) {
@@ -238,7 +243,7 @@ impl Top {
         let mut state = Self::new(law, bytes.count()?, bytes.number()?);
         while !bytes.is_empty() {
             let (key, size) = (bytes.key()?, bytes.float()?);
-            let entry = Entry { rank: law.rank(size, state.numbers.uniform(key)), key, size };
+            let entry = Entry { rank: law.rank(size, state.hashes.uniform(key)), key, size };
             let follows = state.held.last().is_none_or(|last| last.order(&entry).is_lt());
             bytes.require(law.holds(size) && follows, "an item is out of place")?;
             state.held.push(entry);

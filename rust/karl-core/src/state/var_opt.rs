@@ -1,9 +1,9 @@
 //! A variance-optimal sample that is filled in parts and merged.
 
 use super::bytes::{Kind, Reader, Writer};
-use crate::error::{Error, Result, check_length, check_positive, check_weights};
+use crate::error::{Error, Result, check_length, check_positive, check_total, check_weights};
+use crate::hashes::Hashes;
 use crate::keys::Keys;
-use crate::numbers::Numbers;
 use crate::rng::{Key, Purpose};
 use crate::sample::var_opt;
 
@@ -21,7 +21,7 @@ pub struct VarOpt {
     seed: u64,
     /// How many merges lie below this state: an item that comes again needs another number.
     round: u64,
-    numbers: Numbers,
+    hashes: Hashes,
     sample: var_opt::VarOpt<Key>,
 }
 
@@ -36,35 +36,38 @@ impl VarOpt {
     }
 
     fn of(k: usize, seed: u64, round: u64, sample: var_opt::VarOpt<Key>) -> Self {
-        Self { k, seed, round, numbers: Numbers::new(seed, Purpose::Drop), sample }
+        Self { k, seed, round, hashes: Hashes::new(seed, Purpose::Drop), sample }
     }
 
     /// Takes items in, one after the other. On error nothing is taken. Shapes: all `[B]`.
     ///
     /// # Errors
     /// [`Error::Length`] where keys and weights differ in number; [`Error::Weight`] for a weight that is negative, NaN or
-    /// infinite.
+    /// infinite; [`Error::NotFinite`] where the total of all weights overflows.
     pub fn update(&mut self, keys: &Keys, weights: &[f64]) -> Result<()> {
-        check_length("keys", keys.len(), weights.len())?;
+        check_length("weights", weights.len(), keys.len())?;
         check_weights(weights)?;
+        check_total(self.sample.total(), weights)?;
         keys.iter().zip(weights).for_each(|(key, &weight)| self.push(key, weight));
         Ok(())
     }
 
     fn push(&mut self, key: Key, weight: f64) {
         let ordinal = key.ordinal.wrapping_add(self.round << ROUNDS_FROM);
-        self.sample.push(key, weight, self.numbers.uniform(Key { ordinal, ..key }));
+        self.sample.push(key, weight, self.hashes.uniform(Key { ordinal, ..key }));
     }
 
-    /// Takes in the items of another state for what they count there: exact in law, with a draw of its own.
+    /// Takes in the items of another state for what they count there: exact in law, with a draw of its own. On error
+    /// nothing is taken.
     ///
     /// # Errors
-    /// [`Error::Merge`] for a state of another k or seed.
+    /// [`Error::Merge`] for a state of another k or seed; [`Error::NotFinite`] where the total of both overflows.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let settings = [("k", self.k == other.k), ("seed", self.seed == other.seed)];
         if let Some((differs, _)) = settings.into_iter().find(|&(_, same)| !same) {
             return Err(Error::Merge { what: Kind::VarOpt.name(), differs });
         }
+        check_total(self.sample.total(), &[other.sample.total()])?;
         self.round = self.round.max(other.round).wrapping_add(1);
         other.sample.items().into_iter().for_each(|(key, weight)| self.push(key, weight));
         Ok(())

@@ -32,7 +32,7 @@ pub use value::{regression_intercept, soft_value};
 pub use weights::{awr_weights, rwr_weights};
 
 use crate::blocks;
-use crate::error::{Error, Result, check_not_negative, check_range};
+use crate::error::{Error, Result, check_finite, check_not_negative};
 use crate::group::{Scope, Scopes};
 use sums::{Scale, Sums};
 
@@ -277,7 +277,7 @@ pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
     match temperature {
         Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
         Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),
-        Temperature::Kl(nats) => check_range("kl", nats, 0.0, f64::MAX),
+        Temperature::Kl(nats) => check_not_negative("kl", nats).and_then(|()| check_finite("kl", &[nats])),
         Temperature::Inverse(value) => check_inverse_temperature(0, value),
     }
 }

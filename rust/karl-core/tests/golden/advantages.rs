@@ -1,7 +1,8 @@
 //! Group advantages, as the trainers give them.
 
 use karl_core::Score;
-use karl_core::numeric::mean_and_variance;
+
+use crate::naive::mean_and_variance;
 
 use super::{CLOSE, NEAR_EQUAL, assert_all_close, assert_close, each, golden, number, numbers, whole};
 
@@ -49,7 +50,7 @@ fn mean_and_deviation_equal_those_of_the_cases() {
             numbers(&case["rewards"]).into_iter().filter(|reward| !reward.is_nan()).collect();
         for (ddof, name) in [(0, "std_ddof0"), (1, "std_ddof1")] {
             let wanted = &case["outputs"][name];
-            if let Some((mean, variance)) = mean_and_variance(rewards.iter().copied(), ddof) {
+            if let Some((mean, variance)) = mean_and_variance(&rewards, ddof) {
                 assert_close(mean, number(&case["outputs"]["mean"]), CLOSE, "mean");
                 assert!(
                     wanted.is_null()

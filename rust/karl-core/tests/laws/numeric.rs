@@ -1,8 +1,7 @@
-//! Sums, moments and log-sum-exp.
+//! Log-sum-exp and effective sample size.
 
 use crate::naive;
 use crate::{CLOSE, close, config};
-use karl_core::numeric::{Moments, mean_and_variance};
 use karl_core::partition::{Partition, ess, log_mean_exp, log_sum_exp};
 use proptest::prelude::*;
 
@@ -41,27 +40,5 @@ proptest! {
         let ess = ess(&logs, 2).unwrap();
         prop_assert!(close(ess, naive::ess(&weights)));
         prop_assert!((1.0 - CLOSE..=logs.len() as f64 + CLOSE).contains(&ess));
-    }
-
-    #[test]
-    fn moments_stream_merge_and_agree_with_two_passes(values in prop::collection::vec(-9.0..9.0, 0..40), cut in 0..40_usize) {
-        let state = |part: &[f64]| {
-            let mut state = Moments::default();
-            for &value in part {
-                state.push(value);
-            }
-            state
-        };
-        let (left, right) = values.split_at(cut.min(values.len()));
-        for ddof in [0, 1] {
-            let twice = mean_and_variance(values.iter().copied(), ddof);
-            for moments in [state(&values), state(left).merge(state(right))] {
-                prop_assert_eq!(moments.variance(ddof).is_some(), twice.is_some());
-                if let (Some(variance), Some((mean, expected))) = (moments.variance(ddof), twice) {
-                    prop_assert!(close(moments.mean, mean) && close(variance, expected));
-                    prop_assert!(close(expected, naive::variance(&values, ddof)));
-                }
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test crate uses its own part of the twins")]
 
 use karl_core::filter::Verdict;
+use karl_core::numeric::sum;
 use karl_core::{Groups, Rules, Score};
 
 /// The codes as the crate wants them.
@@ -28,6 +29,16 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 pub(crate) fn variance(values: &[f64], ddof: u8) -> f64 {
     let mean = mean(values);
     values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() as f64 - f64::from(ddof))
+}
+
+/// Mean and variance by two compensated passes; none where there are no more than `ddof` values.
+pub(crate) fn mean_and_variance(values: &[f64], ddof: u8) -> Option<(f64, f64)> {
+    if values.len() <= usize::from(ddof) {
+        return None;
+    }
+    let mean = sum(values.iter().copied()) / values.len() as f64;
+    let squares = sum(values.iter().map(|value| (value - mean) * (value - mean)));
+    Some((mean, squares / (values.len() as f64 - f64::from(ddof))))
 }
 
 fn all_equal(values: &[f64]) -> bool {

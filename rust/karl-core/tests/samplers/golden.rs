@@ -2,11 +2,13 @@
 
 use karl_core::sample::algorithm_l::{Jumps, reservoir};
 use karl_core::sample::exp_jumps::weighted_reservoir;
-use karl_core::sample::inclusion::inclusion;
+use karl_core::sample::inclusion::{inclusion, inclusion_while};
 use karl_core::sample::priority::priority;
+use karl_core::sample::threshold::threshold;
+use karl_core::sample::var_opt;
+use karl_core::state::VarOpt;
+use karl_core::{Error, Keys, Ranking};
 use serde_json::Value;
-
-use karl_core::Ranking;
 
 fn case(name: &str) -> Value {
     let path = format!("{}/../../tests/golden/sampling.json", env!("CARGO_MANIFEST_DIR"));
@@ -76,4 +78,57 @@ fn inclusion_is_that_of_plackett_luce() {
             assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
         }
     }
+}
+
+/// What is sure is not integrated: neither size nor spread makes a wrong sum, and none takes long.
+#[test]
+fn inclusion_adds_up_however_far_rows_are_apart() {
+    let far = inclusion(&[1e308, -1e308, 0.0], 2, 1).unwrap();
+    assert_eq!(far, [1.0, 0.0, 1.0]);
+    let pair = inclusion(&[0.0, 1e6, 2.0, -1e6], 2, 1).unwrap();
+    let share = 1.0 / (1.0 + libm::exp(2.0));
+    assert!((pair[0] - share).abs() < 1e-12 && (pair[0] + pair[2] - 1.0).abs() < 1e-12, "{pair:?}");
+    let chain: Vec<f64> = (0..1000).map(|row| f64::from(row) * -30.0).collect();
+    let found = inclusion(&chain, 400, 2).unwrap();
+    assert!((found[400] - libm::exp(-30.0)).abs() < 1e-15, "{}", found[400]);
+    assert!(found[..399].iter().all(|&sure| sure > 1.0 - 1e-12));
+    let alike = inclusion(&vec![7.0; 2000], 50, 2).unwrap();
+    assert!(alike.iter().all(|&found| (found - 0.025).abs() < 1e-12), "{}", alike[0]);
+}
+
+/// The same rows shifted, in another order and by another number of threads.
+#[test]
+fn inclusion_does_not_depend_on_order_or_threads() {
+    let logs: Vec<f64> = (0..300).map(|row| f64::from(row * 37 % 300) * 0.125).collect();
+    let backwards: Vec<f64> = logs.iter().rev().map(|log| log + 1024.0).collect();
+    for k in [1, 7, 150, 299] {
+        let found = inclusion(&logs, k, 1).unwrap();
+        let mut other = inclusion(&backwards, k, 3).unwrap();
+        other.reverse();
+        assert_eq!(found, other);
+    }
+}
+
+#[test]
+fn inclusion_stops_when_asked() {
+    assert_eq!(inclusion_while(&vec![0.0; 5000], 2000, 2, || false), Ok(None));
+}
+
+#[test]
+fn weights_whose_total_overflows_are_refused() {
+    let (weights, keys) = ([1e308; 3], Keys::of_indices(3));
+    let refused = |found: Result<(), Error>| {
+        let Err(Error::NotFinite { what: "total of weights", index, .. }) = found else {
+            panic!("{found:?}")
+        };
+        index
+    };
+    assert_eq!(refused(threshold(&weights, 2).map(drop)), 1);
+    assert_eq!(refused(var_opt::draw(&weights, 2, &keys, 7).map(drop)), 1);
+    let mut state = VarOpt::new(2, 7).unwrap();
+    state.update(&Keys::of_indices(1), &weights[..1]).unwrap();
+    let (before, other) = (state.to_bytes(), state.clone());
+    assert_eq!(refused(state.update(&keys, &[1.0, 1e307, 1e308])), 2);
+    assert_eq!(refused(state.merge(&other)), 0);
+    assert_eq!(state.to_bytes(), before);
 }

@@ -1,7 +1,6 @@
 //! One pass: the rows that are held, and what is told of the others.
 
 use karl_core::filter::Verdict;
-use karl_core::numeric::mean_and_variance;
 use karl_core::rng::{gumbel, uniform};
 use karl_core::state::Moments;
 use karl_core::stream::{Settings, Stream};
@@ -85,7 +84,7 @@ proptest! {
         };
         let forward = of(&mut values.iter().copied());
         prop_assert_eq!(forward, of(&mut values.iter().rev().copied()));
-        let (mean, variance) = mean_and_variance(values.iter().copied(), 0).unwrap();
+        let (mean, variance) = crate::naive::mean_and_variance(&values, 0).unwrap();
         let (got_mean, got_std) = (f64::from_bits(forward.1), f64::from_bits(forward.2));
         // The twin rounds its mean, and each deviation from it.
         let step = (far.abs() + 1e3) * f64::EPSILON;

@@ -21,20 +21,20 @@ const MIX: u64 = 0x1656_6791_9e37_79f9;
 /// The hashes of one seed and purpose.
 ///
 /// ```
-/// use karl_core::numbers::Numbers;
+/// use karl_core::hashes::Hashes;
 /// use karl_core::rng::{Key, Purpose, uniform};
-/// let numbers = Numbers::new(7, Purpose::Draw);
+/// let hashes = Hashes::new(7, Purpose::Draw);
 /// let key = Key { id: 1 << 100, ordinal: 3 };
-/// assert_eq!(numbers.uniform(key), uniform(7, key, Purpose::Draw));
+/// assert_eq!(hashes.uniform(key), uniform(7, key, Purpose::Draw));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Numbers {
+pub struct Hashes {
     secret: [u64; 4],
     /// What a key of ordinal 0 adds for ordinal and purpose.
     first: u64,
 }
 
-impl Numbers {
+impl Hashes {
     /// The hashes of this seed and purpose.
     #[must_use]
     pub fn new(seed: u64, purpose: Purpose) -> Self {
