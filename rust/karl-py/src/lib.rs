@@ -68,7 +68,9 @@ mod _core {
     #[pymodule_export]
     use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
-    use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
+    use super::ratio::{
+        check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,
+    };
     #[pymodule_export]
     use super::replay::{
         accuracy_error, age_distribution, delight, delight_gate, exponential_decay, importance_log_weights,
