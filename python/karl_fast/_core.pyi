@@ -111,6 +111,7 @@ __all__ = [
     "surprisal",
     "threshold",
     "token_log_ratio",
+    "token_weights",
     "top",
     "tpo_target",
     "uniforms",
@@ -610,6 +611,9 @@ def sequence_log_ratio(
     *,
     mask: NDArray[np.bool_] | None = None,
     product: bool = False,
+) -> NDArray[np.float64]: ...
+def token_weights(
+    offsets: Integers, *, mask: NDArray[np.bool_] | None = None, aggregate: object
 ) -> NDArray[np.float64]: ...
 def check_clip(clip: object) -> None: ...
 def check_aggregate(aggregate: object) -> None: ...

@@ -114,8 +114,9 @@ def gradient(
 
     Reference: A Comedy of Estimators (arXiv:2512.21852); DeepSeek-V3.2 for k3 through the ratio.
     """
-    columns = {"logp_old": logp_old, "mask": mask}
-    return _core.kl_gradient(logp, logp_ref, estimator=estimator, through_ratio=through_ratio, **columns)
+    return _core.kl_gradient(
+        logp, logp_ref, estimator=estimator, logp_old=logp_old, mask=mask, through_ratio=through_ratio
+    )
 
 
 def in_reward(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,9 @@ def loss(**changed: Any) -> ratio.PolicyLoss:
         (lambda: Clip(0.2, -0.2), r"^high is -0.2, wanted zero or more$"),
         (lambda: DualClip(0.2, 0.5, 1.5), r"^bound is 1.5, wanted a number above 1.5$"),
         (lambda: TwoSided(0.2, 0.5, 0.5), r"^delta is 0.5, wanted a number above 1.5$"),
-        (lambda: Cap(0.28), r"^high is 0.28, wanted a number in \[1, inf\]$"),
-        (lambda: Cap(2.0, low=1.5), r"^low is 1.5, wanted a number in \[0, 1\]$"),
-        (lambda: ConstantLength(0), r"^tokens is 0, wanted a number in \[1, "),
+        (lambda: Cap(0.28), r"^ceiling is 0.28, wanted a number in \[1, inf\]$"),
+        (lambda: Cap(2.0, floor=1.5), r"^floor is 1.5, wanted a number in \[0, 1\]$"),
+        (lambda: ConstantLength(0), r"^tokens is 0, wanted a finite number, 1 or more$"),
         (lambda: TokenMean(0.5), r"^tokens is 0.5"),
         (lambda: SequenceMean(math.inf), r"^sequences is inf"),
     ],
@@ -75,13 +76,34 @@ def test_a_point_that_nobody_can_mean_is_refused_when_it_is_built(build: Any, me
         ({"level": "word"}, UsageError, '^level is "word", wanted token'),
         ({"per": "word"}, UsageError, '^per is "word", wanted sequence'),
         ({"clip": 0.2}, UsageError, "^clip is a float"),
-        ({"aggregate": Clip(0.2, 0.2)}, UsageError, '^aggregate is "clip", wanted sequence-mean'),
+        ({"clip": NoClip}, UsageError, "^clip is the class NoClip, wanted an instance of one in karl_fast.ratio$"),
+        ({"clip": SimpleNamespace(kind="none")}, UsageError, "^clip is a SimpleNamespace, wanted one of those in"),
+        ({"aggregate": Clip(0.2, 0.2)}, UsageError, "^aggregate is a Clip, wanted one of those in karl_fast.ratio$"),
+        ({"aggregate": TokenMean}, UsageError, "^aggregate is the class TokenMean, wanted an instance"),
+        ({"mask": [True] * 4}, DTypeError, "^mask is a list, wanted a NumPy array of bool$"),
         ({"log_ratio_clamp": -1.0}, ArgumentError, "^log_ratio_clamp is -1, wanted zero or more$"),
     ],
 )
 def test_an_argument_is_refused_by_name(changed: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         loss(**changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"aggregate": SequenceMean}, UsageError, "^aggregate is the class SequenceMean"),
+        ({"aggregate": NoClip()}, UsageError, "^aggregate is a NoClip"),
+        ({"mask": np.ones(3, bool)}, LayoutError, "^offsets at index 2 is 4, wanted 3$"),
+        ({"offsets": np.array([0, 3, 1])}, LayoutError, "^offsets at index 2 is 1, wanted"),
+        ({"offsets": np.array([-2, -1])}, LayoutError, "^offsets at index 0 is -2, wanted 0$"),
+        ({"offsets": np.array([], np.int64)}, ArgumentError, "^offsets has length 0"),
+    ],
+)
+def test_an_argument_of_token_weights_is_refused_by_name(changed: Any, error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"offsets": OFFSETS, "aggregate": TokenMean()}
+    with pytest.raises(error, match=message):
+        ratio.token_weights(**(given | changed))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

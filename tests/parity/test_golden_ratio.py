@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from karl_fast import ratio
+from karl_fast import kl, ratio
 from karl_fast.errors import ArgumentError
 from karl_fast.ratio import (
     Cap,
@@ -49,7 +49,7 @@ RULES: dict[str, Any] = {
     "dapo_clip_0.2_0.28_token-mean": {"clip": DualClip(0.2, 0.28, 3.0), "aggregate": TokenMean()},
     "gspo_3e-4_4e-4": {"clip": Clip(3e-4, 4e-4), "aggregate": SequenceMean(), "level": "sequence"},
     "gspo_0.2_0.2": {"clip": PPO, "aggregate": SequenceMean(), "level": "sequence"},
-    "cispo_verl_0.2_0.2": {"clip": Cap(1.2, low=0.8), "aggregate": TokenMean()},
+    "cispo_verl_0.2_0.2": {"clip": Cap(1.2, floor=0.8), "aggregate": TokenMean()},
     "trl_grpo_": {"clip": PPO, "aggregate": SequenceMean()},
     "trl_bnpo_": {"clip": PPO, "aggregate": TokenMean()},
     "trl_dapo_eps_high0.28": {"clip": TRL, "aggregate": TokenMean()},
@@ -63,7 +63,7 @@ RULES: dict[str, Any] = {
     "trl_dapo_delta1.5": {"clip": TwoSided(0.2, 0.2, 1.5), "aggregate": TokenMean()},
     "trl_luspo_levelsequence": {"clip": PPO, "aggregate": SequenceSum(), "level": "sequence"},
 }
-"""Not here: SAPO and GMPO, whose bound is not one on the ratio, and the variants with a KL term."""
+"""Not here: SAPO and GMPO, whose bound is not one on the ratio; the variants with a KL term are below."""
 
 BY_LENGTH = {"ppo_clip_0.2_0.2_dualclip3_seq-mean-token-mean", "gspo_3e-4_4e-4", "gspo_0.2_0.2"}
 TOLERANCE = {name: VERL_LENGTHS if name in BY_LENGTH else GOLDEN for name in RULES}
@@ -106,6 +106,23 @@ def test_losses_and_gradients_equal_those_of_verl_and_trl(name: str, form: Any) 
     assert np.all(coefficient[~BATCH.keep] == 0.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "through_ratio"), [("trl_grpo_beta0.04", False), ("trl_grpo_beta0.04_bias_corrTrue", True)]
+)
+def test_a_penalty_of_k3_summed_with_the_weights_of_tokens_is_that_of_trl(name: str, through_ratio: bool) -> None:
+    """The bias correction of TRL multiplies k3 by the ratio, which its gradient goes through."""
+    loss, coefficient = BATCH.padded(clip=PPO, aggregate=SequenceMean())
+    reference, keep = np.array(LOSSES["inputs"]["ref_logp"]).ravel(), BATCH.keep.ravel()
+    tokens: Any = {"estimator": "k3", "mask": keep, "logp_old": BATCH.old.ravel() if through_ratio else None}
+    weights = ratio.token_weights(np.arange(0, 17, 4), mask=keep, aggregate=SequenceMean())
+    loss += 0.04 * weights @ kl.estimate(BATCH.new.ravel(), reference, **tokens)
+    slopes = kl.gradient(BATCH.new.ravel(), reference, through_ratio=through_ratio, **tokens)
+    coefficient = coefficient + (0.04 * weights * slopes).reshape(coefficient.shape)
+    wanted = CASES[name]["outputs"]
+    assert loss == pytest.approx(wanted["loss"], rel=GOLDEN)
+    np.testing.assert_allclose(coefficient, wanted["grad_wrt_new_logp"], rtol=GOLDEN, atol=1e-15)
+
+
 def test_no_rule_passes_for_another() -> None:
     """But for those whose numbers agree in the golden file too, and verl's Dr. GRPO, which is a sum at T = B = 4."""
     found = {name: BATCH.padded(**rule) for name, rule in RULES.items()}
@@ -140,7 +157,7 @@ def test_ratios_equal_the_derived_ones() -> None:
 
 def test_a_cap_given_as_a_distance_from_one_is_refused() -> None:
     """TRL takes 0.28 there, and gives every token of every sequence the weight 0.28."""
-    with pytest.raises(ArgumentError, match=r"^high is 0\.28, wanted a number in \[1, inf\]$"):
+    with pytest.raises(ArgumentError, match=r"^ceiling is 0\.28, wanted a number in \[1, inf\]$"):
         Cap(0.28)
     trap = np.array(CASES["trl_cispo_eps_high0.28"]["outputs"]["grad_wrt_new_logp"])[BATCH.keep]
     assert np.ptp(np.abs(trap)) == 0.0

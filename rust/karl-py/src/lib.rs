@@ -71,7 +71,9 @@ mod _core {
     #[pymodule_export]
     use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
-    use super::ratio::{check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio};
+    use super::ratio::{
+        check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,
+    };
     #[pymodule_export]
     use super::replay::age::{age_distribution, exponential_decay, power_decay, window_decay};
     #[pymodule_export]

@@ -1,16 +1,21 @@
 //! Bindings of `karl_core::ratio`.
 
+#![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
+
+mod points;
+
 use karl_core::Offsets;
 use karl_core::ratio::{
-    Advantages, Aggregate, Clip, Lane, Level, Objective, Per, Power, Tokens, policy_loss as loss_of,
-    row_log_ratio, token_log_ratio as log_ratio_of,
+    Advantages, Lane, Objective, Power, Tokens, policy_loss as loss_of, row_log_ratio,
+    token_log_ratio as log_ratio_of, token_weights as weights_of,
 };
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::array::{Column, Reals, column, flags, reals, threads};
 use crate::enter::compute;
-use crate::error::{DTypeError, UsageError, to_python};
+use crate::error::{DTypeError, to_python};
+use points::{aggregate_of, clip_of, places};
 
 /// Log-probabilities of tokens under both policies, which have one dtype, and which tokens count.
 struct Packed<'py> {
@@ -59,19 +64,27 @@ macro_rules! with_packed {
     };
 }
 
-/// The log ratio of each token: `log_ratio_t = logp_t - logp_old_t`, in nats.
+/// The log ratio of each token, in nats.
+///
+/// ```text
+/// log_ratio_t = logp_t - logp_old_t
+/// ```
+///
+/// Cost: memory speed.
 ///
 /// Args:
 ///     logp: log-probabilities under the policy, float32 or float64. [N]
-///     `logp_old`: the same under the behaviour policy, of the same dtype. [N]
+///     logp_old: the same under the behaviour policy, of the same dtype. [N]
 ///     mask: which tokens count, all by default; a masked one has 0, whatever it holds. [N]
 ///
 /// Returns:
 ///     The log ratios, of the same dtype. [N]
 ///
 /// Raises:
-///     `ArgumentError`: a token that counts has no finite log ratio, or columns differ in length.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied.
+///     ArgumentError: a token that counts has no finite log ratio, or columns differ in length.
+///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///
+/// Reference: Schulman et al. 2017, PPO (arXiv:1707.06347), whose ratio is the exp of it.
 #[pyfunction]
 #[pyo3(signature = (logp, logp_old, *, mask=None))]
 pub(crate) fn token_log_ratio<'py>(
@@ -89,14 +102,16 @@ pub(crate) fn token_log_ratio<'py>(
 
 /// The log ratio of each sequence, in nats: the mean of its tokens' log ratios, or their sum.
 ///
-///     `log s_i = (1 / T_i) sum_t (logp_t - logp_old_t)`      exp of it is the geometric mean of the tokens' ratios
-///     product=True:  `sum_t (logp_t - logp_old_t)`           exp of it is their product
+/// ```text
+/// log s_i = (1 / T_i) sum_t (logp_t - logp_old_t)     exp of it is the geometric mean of the tokens' ratios
+/// product=True:       sum_t (logp_t - logp_old_t)     exp of it is their product
+/// ```
 ///
-/// `T_i` is the number of tokens of sequence i that count. Offsets of turns give the log ratios of turns. Cost: one read.
+/// T_i is the number of tokens of sequence i that count. Offsets of turns give the log ratios of turns. Cost: one read.
 ///
 /// Args:
 ///     logp: log-probabilities under the policy, float32 or float64. [N]
-///     `logp_old`: the same under the behaviour policy, of the same dtype. [N]
+///     logp_old: the same under the behaviour policy, of the same dtype. [N]
 ///     offsets: where each sequence begins, and the last ends. int64, [B + 1]
 ///     mask: which tokens count, all by default. [N]
 ///     product: the sum in place of the mean.
@@ -105,8 +120,8 @@ pub(crate) fn token_log_ratio<'py>(
 ///     The log ratios, NaN where no token counts. float64, [B]
 ///
 /// Raises:
-///     `ArgumentError`: a token that counts has no finite log ratio, or columns differ in length.
-///     `DTypeError`, `LayoutError`: an array that would have to be cast or copied, or offsets that are out of place.
+///     ArgumentError: a token that counts has no finite log ratio, or columns differ in length.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets that are out of place.
 ///
 /// Reference: Zheng et al. 2025, GSPO (arXiv:2507.18071).
 #[pyfunction]
@@ -132,6 +147,27 @@ pub(crate) fn sequence_log_ratio<'py>(
     })
 }
 
+/// The weight of each token of so many in the sum of an aggregate.
+#[pyfunction]
+#[pyo3(signature = (offsets, *, mask=None, aggregate))]
+pub(crate) fn token_weights<'py>(
+    py: Python<'py>,
+    offsets: &Bound<'py, PyAny>,
+    mask: Option<&Bound<'py, PyAny>>,
+    aggregate: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let (starts, aggregate) = (column::<i64>("offsets", offsets)?, aggregate_of(aggregate)?);
+    let mask = mask.map(|mask| flags("mask", mask)).transpose()?;
+    let (starts, mask) = (starts.as_slice()?, mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?);
+    let weights = compute(py, || {
+        // Without a mask the last offset says how many tokens there are; a negative one is refused as out of place.
+        let last = usize::try_from(starts.last().copied().unwrap_or(0)).unwrap_or(0);
+        let offsets = Offsets::new("offsets", starts, mask.map_or(last, <[bool]>::len))?;
+        weights_of(&offsets, mask, aggregate, threads())
+    })?;
+    Ok(weights.into_pyarray(py))
+}
+
 /// Refuses the numbers of a clip that nobody can mean.
 #[pyfunction]
 pub(crate) fn check_clip(clip: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -142,82 +178,6 @@ pub(crate) fn check_clip(clip: &Bound<'_, PyAny>) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn check_aggregate(aggregate: &Bound<'_, PyAny>) -> PyResult<()> {
     aggregate_of(aggregate).map(drop)
-}
-
-fn clip_of(object: &Bound<'_, PyAny>, clamp: Option<f64>) -> PyResult<Clip> {
-    let kind = kind("clip", object)?;
-    let number = |name: &str| object.getattr(name)?.extract::<f64>();
-    let clip = match kind.as_str() {
-        "none" => Ok(Clip::NONE),
-        "clip" => Clip::ppo(number("low")?, number("high")?),
-        "dual-clip" => Clip::dual(number("low")?, number("high")?, number("bound")?),
-        "two-sided" => Clip::two_sided(number("low")?, number("high")?, number("delta")?),
-        "cap" => Clip::cap(number("low")?, number("high")?),
-        other => return Err(unknown("clip", other, "none, clip, dual-clip, two-sided or cap")),
-    };
-    let clamped = clip.and_then(|clip| clamp.map_or(Ok(clip), |nats| clip.clamped(nats)));
-    clamped.map_err(|error| to_python(error.into()))
-}
-
-fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
-    let kind = kind("aggregate", object)?;
-    let given = |name: &str| object.getattr(name)?.extract::<Option<f64>>();
-    let aggregate = match kind.as_str() {
-        "sequence-mean" => Aggregate::SequenceMean { sequences: given("sequences")? },
-        "token-mean" => Aggregate::TokenMean { tokens: given("tokens")? },
-        "sequence-sum" => Aggregate::SequenceSum { sequences: given("sequences")? },
-        "constant-length" => {
-            let tokens = object.getattr("tokens")?.extract()?;
-            Aggregate::ConstantLength { tokens, sequences: given("sequences")? }
-        }
-        other => {
-            let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
-            return Err(unknown("aggregate", other, wanted));
-        }
-    };
-    aggregate.check().map(|()| aggregate).map_err(|error| to_python(error.into()))
-}
-
-/// The word by which a point of an axis says what it is.
-fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
-    let Ok(kind) = object.getattr("kind").and_then(|kind| kind.extract()) else {
-        let got = object.get_type().name()?;
-        return Err(UsageError::new_err(format!(
-            "{what} is a {got}, wanted one of those in karl_fast.ratio"
-        )));
-    };
-    Ok(kind)
-}
-
-fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
-    UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
-}
-
-/// The level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
-fn places<'a>(level: &str, per: &str, turns: Option<Offsets<'a>>) -> PyResult<(Level<'a>, Per<'a>)> {
-    let missing = || UsageError::new_err("turn_offsets are not given, wanted for level or per = \"turn\"");
-    let level = match level {
-        "token" => Level::Token,
-        "turn" => Level::Turn(turns.ok_or_else(missing)?),
-        "sequence" => Level::Sequence,
-        "sequence-product" => Level::SequenceProduct,
-        "sequence-token" => Level::SequenceToken,
-        other => {
-            let wanted = "token, turn, sequence, sequence-product or sequence-token";
-            return Err(unknown("level", other, wanted));
-        }
-    };
-    let per = match per {
-        "sequence" => Per::Sequence,
-        "turn" => Per::Turn(turns.ok_or_else(missing)?),
-        "token" => Per::Token,
-        other => return Err(unknown("per", other, "sequence, turn or token")),
-    };
-    let used = matches!(level, Level::Turn(_)) || matches!(per, Per::Turn(_));
-    if turns.is_some() && !used {
-        return Err(UsageError::new_err("turn_offsets are given, wanted only for level or per = \"turn\""));
-    }
-    Ok((level, per))
 }
 
 /// A loss, its coefficients and its facts, as a dictionary.

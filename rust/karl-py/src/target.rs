@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use crate::advantage::grouping::score;
-use crate::array::{column, groups, reals, threads, widened, with_reals};
+use crate::array::{groups, reals, threads, widened, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
 

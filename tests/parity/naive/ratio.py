@@ -16,7 +16,7 @@ import numpy as np
 def term(clip: Any, ratio: float, advantage: float, logp: float) -> tuple[float, float]:
     """The loss of a token, and its derivative by the log of its ratio (by `logp` where the weight is detached)."""
     if clip.kind == "cap":
-        weight = min(max(ratio, clip.low), clip.high)
+        weight = min(max(ratio, clip.floor), clip.ceiling)
         return -weight * advantage * logp, -weight * advantage
     free = ratio * advantage
     slope = free

@@ -70,14 +70,14 @@ pub fn categorical_gradient<T: Real>(
     blocks::fill(&mut gradient, threads, |first, block| {
         for (slope, at) in block.iter_mut().zip(first..) {
             let row = &rows[at / vocabulary];
-            let (logit, logit_ref) = (logits[at].widen(), logits_ref[at].widen());
-            let p = exp(logit - row.log_z);
+            let (here, there) = (logits[at].widen(), logits_ref[at].widen());
+            let p = exp(here - row.log_z);
             *slope = T::narrow(match direction {
                 Direction::Reverse if p > 0.0 => {
-                    p * (logit - logit_ref - (row.log_z - row.log_z_ref) - row.divergence)
+                    p * (here - there - (row.log_z - row.log_z_ref) - row.divergence)
                 }
                 Direction::Reverse => 0.0,
-                Direction::Forward => p - exp(logit_ref - row.log_z_ref),
+                Direction::Forward => p - exp(there - row.log_z_ref),
             });
         }
     });

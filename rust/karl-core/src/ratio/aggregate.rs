@@ -1,6 +1,11 @@
 //! How the losses of tokens become one number.
 
-use crate::error::{Result, check_range};
+use std::ops::Range;
+
+use super::blocks;
+use super::row::kept;
+use crate::error::{Result, check_length, check_range};
+use crate::ragged::Offsets;
 
 /// The axis: the weight of each token in the sum.
 ///
@@ -41,11 +46,62 @@ pub enum Aggregate {
     },
 }
 
+/// The weight of each token in the sum of an [`Aggregate`], exactly 0 where it is masked.
+///
+/// A term beside the policy loss, such as a penalty on the divergence, is summed with these: `sum_t w_t k_t`.
+/// Shapes: mask `[T]`, `offsets` `[B + 1]`, result `[T]`. Cost: one read, one write.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) for a mask of another length; [`Error::Range`](crate::Error::Range) for a
+/// denominator below 1.
+pub fn token_weights(
+    offsets: &Offsets<'_>,
+    mask: Option<&[bool]>,
+    aggregate: Aggregate,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    check_length("mask", mask.map_or(offsets.values(), <[bool]>::len), offsets.values())?;
+    let weight = aggregate.weight(offsets, mask, threads)?;
+    let mut weights = vec![0.0; offsets.values()];
+    for tokens in offsets.rows() {
+        let own = &mut weights[tokens.clone()];
+        match mask.map(|mask| &mask[tokens]) {
+            None => own.fill(weight.of(own.len())),
+            Some(mask) => {
+                let each = weight.of(kept(mask));
+                for (value, &keep) in own.iter_mut().zip(mask) {
+                    *value = if keep { each } else { 0.0 };
+                }
+            }
+        }
+    }
+    Ok(weights)
+}
+
 /// How many there are that are not masked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) tokens: u64,
-    pub(super) sequences: u64,
+struct Count {
+    tokens: u64,
+    sequences: u64,
+}
+
+impl Count {
+    fn of(offsets: &Offsets<'_>, mask: Option<&[bool]>, threads: usize) -> Self {
+        let one = |rows: Range<usize>, _: &mut [()]| {
+            let mut count = Self::default();
+            for tokens in rows.map(|row| offsets.row(row)) {
+                let kept = mask.map_or(tokens.len(), |mask| kept(&mask[tokens]));
+                count.tokens += kept as u64;
+                count.sequences += u64::from(kept > 0);
+            }
+            count
+        };
+        let counts = blocks::map(offsets, &mut [], threads, |_| 0, one);
+        counts.into_iter().fold(Self::default(), |all, block| Self {
+            tokens: all.tokens + block.tokens,
+            sequences: all.sequences + block.sequences,
+        })
+    }
 }
 
 /// The weight of a token by the length of its sequence.
@@ -73,7 +129,7 @@ impl Aggregate {
     }
 
     /// Whether the tokens have to be counted before the first weight is known.
-    pub(super) fn counts(&self) -> bool {
+    fn counts(&self) -> bool {
         match self {
             Self::SequenceMean { sequences }
             | Self::SequenceSum { sequences }
@@ -82,7 +138,19 @@ impl Aggregate {
         }
     }
 
-    pub(super) fn weight(&self, count: Count) -> Weight {
+    /// The weight that tokens have by the length of their sequence.
+    pub(super) fn weight(
+        &self,
+        offsets: &Offsets<'_>,
+        mask: Option<&[bool]>,
+        threads: usize,
+    ) -> Result<Weight> {
+        self.check()?;
+        let count = if self.counts() { Count::of(offsets, mask, threads) } else { Count::default() };
+        Ok(self.weight_at(count))
+    }
+
+    fn weight_at(&self, count: Count) -> Weight {
         let counted = count.sequences as f64;
         let denominator = match *self {
             Self::SequenceMean { sequences } | Self::SequenceSum { sequences } => {

@@ -102,16 +102,17 @@ impl Clip {
         }
     }
 
-    /// A cap on a detached weight, absolute: 5 means a ratio of 5. `low` is an absolute floor, 0 for none.
+    /// A range for a detached weight, of ratios and not of distances from 1: a ceiling of 5 is a ratio of 5; a floor of 0 is
+    /// none.
     ///
     /// Reference: `MiniMax` 2025, CISPO (arXiv:2506.13585), which has no floor; verl has one.
     ///
     /// # Errors
-    /// [`Error::Range`] for a cap below 1 or a floor outside [0, 1]: each would bound a ratio that has not moved.
-    pub fn cap(low: f64, high: f64) -> Result<Self> {
-        check_range("low", low, 0.0, 1.0)?;
-        check_range("high", high, 1.0, f64::INFINITY)?;
-        let both = Bounds { floor: low, ceiling: high };
+    /// [`Error::Range`] for a ceiling below 1 or a floor outside [0, 1]: each would bound a ratio that has not moved.
+    pub fn cap(floor: f64, ceiling: f64) -> Result<Self> {
+        check_range("floor", floor, 0.0, 1.0)?;
+        check_range("ceiling", ceiling, 1.0, f64::INFINITY)?;
+        let both = Bounds { floor, ceiling };
         Ok(Self { positive: both, negative: both, detached: true })
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::aggregate::{Aggregate, Count, Weight};
+use super::aggregate::{Aggregate, Weight};
 use super::blocks;
 use super::clip::Clip;
 use super::credit::Advantages;
@@ -137,9 +137,8 @@ impl<'a, T: Lane> Batch<'a, T> {
         for turns in [turns, advantages.turns()].into_iter().flatten() {
             check_turns(&turns, &tokens.offsets)?;
         }
-        aggregate.check()?;
-        let count = if aggregate.counts() { count(tokens, threads) } else { Count::default() };
-        Ok(Self { tokens, advantages, level, clip, rule: Rule::of(&clip), weight: aggregate.weight(count) })
+        let weight = aggregate.weight(&tokens.offsets, tokens.mask, threads)?;
+        Ok(Self { tokens, advantages, level, clip, rule: Rule::of(&clip), weight })
     }
 
     /// The tokens of some sequences.
@@ -233,24 +232,6 @@ impl Total {
             sequences: self.sequences,
         }
     }
-}
-
-/// How many tokens, and sequences with one, count.
-fn count<T: Lane>(tokens: &Tokens<'_, T>, threads: usize) -> Count {
-    let one = |rows: Range<usize>, _: &mut [()]| {
-        let mut count = Count::default();
-        for row in rows.map(|row| tokens.row(tokens.offsets.row(row))) {
-            let kept = row.mask.map_or(row.logp.len(), kept);
-            count.tokens += kept as u64;
-            count.sequences += u64::from(kept > 0);
-        }
-        count
-    };
-    let counts = blocks::map(&tokens.offsets, &mut [], threads, |_| 0, one);
-    counts.into_iter().fold(Count::default(), |all, block| Count {
-        tokens: all.tokens + block.tokens,
-        sequences: all.sequences + block.sequences,
-    })
 }
 
 /// Refuses turns that do not lie within sequences.

@@ -31,7 +31,7 @@ mod token;
 mod total;
 mod unit;
 
-pub use aggregate::Aggregate;
+pub use aggregate::{Aggregate, token_weights};
 pub use clip::{Bounds, Clip};
 pub use credit::{Advantages, Per};
 pub use lane::Lane;

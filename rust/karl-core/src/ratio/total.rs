@@ -34,8 +34,10 @@ impl Clipped {
     }
 }
 
-/// The ratios of tokens, turns or sequences, before any clip: sums of their distances from 1, which lose fewer digits
-/// than sums of their squares would.
+/// The ratios of tokens, turns or sequences, before any clip: the sum of their distances from 1, and that of the squared
+/// distances from their own mean, piece by piece.
+///
+/// Reference: Chan, Golub and `LeVeque`, Updating formulae and a pairwise algorithm for computing sample variances (1979).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratios {
     pub(super) count: u64,
@@ -52,22 +54,17 @@ impl Ratios {
     /// Takes in one ratio.
     #[inline(always)]
     pub(super) fn push(&mut self, ratio: f64) {
-        self.count += 1;
-        self.above += ratio - 1.0;
-        self.squares += (ratio - 1.0) * (ratio - 1.0);
-        self.min = self.min.min(ratio);
-        self.max = self.max.max(ratio);
+        self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
     }
 
     /// Takes in the ratios of some tokens, of which `kept` count; the ratio of a masked one has to be 1.
     #[inline(always)]
     pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], keep: &[bool], kept: usize) {
-        self.count += kept as u64;
-        self.above += sum(ratios, |ratio| ratio - 1.0);
-        self.squares += sum(ratios, |ratio| (ratio - 1.0) * (ratio - 1.0));
+        let above = sum(ratios, |ratio| ratio - 1.0);
+        let mean = 1.0 + above / kept as f64;
+        let squares = sum_of_kept(ratios, keep, |ratio| (ratio - mean) * (ratio - mean));
         let (min, max) = extremes(ratios, keep);
-        self.min = self.min.min(min.widen());
-        self.max = self.max.max(max.widen());
+        self.merge(&Self { count: kept as u64, above, squares, min: min.widen(), max: max.widen() });
     }
 
     /// NaN where there is none.
@@ -77,12 +74,19 @@ impl Ratios {
 
     /// With ddof 0; NaN where there is none.
     pub(super) fn std(&self) -> f64 {
-        let above = self.above / self.count as f64;
-        let variance = self.squares / self.count as f64 - above * above;
-        if variance < 0.0 { 0.0 } else { variance.sqrt() }
+        (self.squares / self.count as f64).sqrt()
     }
 
+    #[inline(always)]
     fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count > 0 {
+            let (ours, theirs) = (self.count as f64, other.count as f64);
+            let apart = other.above / theirs - self.above / ours;
+            self.squares += apart * apart * (ours * theirs / (ours + theirs));
+        }
         self.count += other.count;
         self.above += other.above;
         self.squares += other.squares;
@@ -122,6 +126,19 @@ pub(super) fn sum<T: Real>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
     for chunk in values.chunks(SIDE) {
         for (lane, value) in lanes.iter_mut().zip(chunk) {
             *lane += term(value.widen());
+        }
+    }
+    fold_all(&lanes)
+}
+
+/// The same over the places that are kept.
+#[inline(always)]
+fn sum_of_kept<T: Real>(values: &[T], keep: &[bool], term: impl Fn(f64) -> f64) -> f64 {
+    let mut lanes = [0.0; SIDE];
+    for (values, keep) in values.chunks(SIDE).zip(keep.chunks(SIDE)) {
+        for ((lane, value), &keep) in lanes.iter_mut().zip(values).zip(keep) {
+            let term = term(value.widen());
+            *lane += if keep { term } else { 0.0 };
         }
     }
     fold_all(&lanes)

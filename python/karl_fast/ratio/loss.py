@@ -1,0 +1,181 @@
+"""A point in the three axes: the loss, its gradient, and the weights of its tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from karl_fast import _core
+from karl_fast.errors import UsageError
+from karl_fast.ratio.points import AggregatePoint, ClipPoint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.protocols import Integers, Reals
+    from karl_fast.ratio.points import (
+        Cap,
+        Clip,
+        ConstantLength,
+        DualClip,
+        NoClip,
+        SequenceMean,
+        SequenceSum,
+        TokenMean,
+        TwoSided,
+    )
+
+Level: TypeAlias = Literal["token", "turn", "sequence", "sequence-product", "sequence-token"]
+Per: TypeAlias = Literal["sequence", "turn", "token"]
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyLoss:
+    """A loss, its gradient, and how far the policy has moved.
+
+    Attributes:
+        loss: the loss; 0 where no token counts.
+        coefficient: d loss / d logp_t, exactly 0 for a masked token; of the dtype of ``logp``. [N]
+        clip_fraction_low: share of tokens below the range of their clip; NaN without a token, as the others.
+        clip_fraction_high: share above it with a positive advantage, or with a detached weight.
+        clip_fraction_bound: share above it with a negative advantage.
+        ratio_mean: over the ratios of the level (one a token, turn or sequence), before any clip.
+        ratio_std: of the same, ddof 0.
+        ratio_min: the least of them.
+        ratio_max: the largest of them.
+        tokens: how many tokens count.
+        sequences: how many sequences have one.
+    """
+
+    loss: float
+    coefficient: NDArray[np.float64] | NDArray[np.float32]
+    clip_fraction_low: float
+    clip_fraction_high: float
+    clip_fraction_bound: float
+    ratio_mean: float
+    ratio_std: float
+    ratio_min: float
+    ratio_max: float
+    tokens: int
+    sequences: int
+
+
+def policy_loss(
+    logp: Reals,
+    logp_old: Reals,
+    advantages: Reals,
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    turn_offsets: Integers | None = None,
+    level: Level = "token",
+    per: Per = "sequence",
+    clip: Clip | DualClip | TwoSided | Cap | NoClip,
+    aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
+    log_ratio_clamp: float | None = None,
+) -> PolicyLoss:
+    """The clipped policy-gradient loss of packed tokens, and its exact gradient, in one pass.
+
+    ```text
+    loss = sum_t w_t l(ratio_t, A_t),    coefficient_t = d loss / d logp_t
+    ```
+
+    ``l`` is the clip's, ``w`` the aggregate's. With d_t = logp_t - logp_old_t the ratio of a token is
+
+    ```text
+    token             exp(d_t)
+    turn, sequence    exp(mean of d over it)      the geometric mean (GSPO, SAMPO)
+    sequence-product  exp(sum of d over it)
+    sequence-token    sg(s_i) exp(d_t - sg(d_t))  the value s_i, each token's own gradient (GSPO-token)
+    ```
+
+    A shared ratio passes the gradients of all its terms to its tokens, also where their advantages differ. On a bound
+    the ratio is within: its gradient flows. A token with advantage 0 adds nothing and is not counted as clipped. Ratios
+    of float32 tokens are float32; those of turns and sequences, and every sum, are float64. Cost: one read, one write.
+
+    Args:
+        logp: log-probabilities under the policy, float32 or float64. [N]
+        logp_old: the same under the behaviour policy, of the same dtype. [N]
+        advantages: float32 or float64, one for each of what ``per`` says. [B], [U] or [N]
+        offsets: where each sequence begins, and the last ends. int64, [B + 1]
+        mask: which tokens count, all by default; what a masked one holds is not looked at. [N]
+        turn_offsets: where each turn begins, for ``level`` or ``per`` "turn"; no turn crosses sequences. int64, [U + 1]
+        level: over what the ratio is taken.
+        per: what one advantage is for.
+        clip: what bounds an update.
+        aggregate: how tokens become one number.
+        log_ratio_clamp: a bound on the size of the log ratio in nats, beyond which no gradient flows; None for none.
+            verl clamps to 20.
+
+    Returns:
+        The loss, its coefficients, and how far the policy has moved: `PolicyLoss`.
+
+    Raises:
+        ArgumentError: a token that counts whose log-probabilities, advantage, term or coefficient is not finite;
+            lengths that do not match.
+        UsageError: ``turn_offsets`` missing, or given where nothing wants them; an unknown level or per;
+            a clip or an aggregate that is none, a class in place of its instance too.
+        DTypeError, LayoutError: an array that would have to be cast or copied; offsets that are out of place.
+
+    Reference: Shao et al. 2024, GRPO (arXiv:2402.03300); Zheng et al. 2025, GSPO (arXiv:2507.18071).
+    """
+    _check_point("clip", clip, ClipPoint)
+    _check_point("aggregate", aggregate, AggregatePoint)
+    found = _core.policy_loss(
+        logp,
+        logp_old,
+        advantages,
+        offsets,
+        mask=mask,
+        turn_offsets=turn_offsets,
+        level=level,
+        per=per,
+        clip=clip,
+        aggregate=aggregate,
+        log_ratio_clamp=log_ratio_clamp,
+    )
+    return PolicyLoss(**found)
+
+
+def token_weights(
+    offsets: Integers,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
+) -> NDArray[np.float64]:
+    """The weight w_t of each token in a loss: with it a term of one's own is summed as :func:`policy_loss` sums.
+
+    ```text
+    SequenceMean    1 / (S T_i)        TokenMean    1 / sum T
+    ConstantLength  1 / (S L)          SequenceSum  1 / S
+    ```
+
+    T_i counts the tokens of sequence i, S the sequences that have one. A penalty on the divergence adds
+    ``beta * (w * kl.estimate(...)).sum()`` to the loss and ``beta * w * kl.gradient(...)`` to the coefficient.
+    Cost: one read, one write.
+
+    Args:
+        offsets: where each sequence begins, and the last ends. int64, [B + 1]
+        mask: which tokens count, all by default. [N]
+        aggregate: how tokens become one number.
+
+    Returns:
+        The weights, exactly 0 for a masked token. float64, [N]
+
+    Raises:
+        ArgumentError: a denominator below 1.
+        UsageError: an aggregate that is none, a class in place of its instance too.
+        DTypeError, LayoutError: an array that would have to be cast or copied; offsets that are out of place.
+
+    Reference: Shao et al. 2024, GRPO (arXiv:2402.03300); Yu et al. 2025, DAPO (arXiv:2503.14476).
+    """
+    _check_point("aggregate", aggregate, AggregatePoint)
+    return _core.token_weights(offsets, mask=mask, aggregate=aggregate)
+
+
+def _check_point(name: str, point: object, axis: type) -> None:
+    if isinstance(point, type):
+        raise UsageError(f"{name} is the class {point.__name__}, wanted an instance of one in karl_fast.ratio")
+    if not isinstance(point, axis):
+        raise UsageError(f"{name} is a {type(point).__name__}, wanted one of those in karl_fast.ratio")
