@@ -243,7 +243,7 @@ def test_a_divergence_of_nothing_is_uniform() -> None:
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
 def test_a_divergence_that_nobody_can_mean_is_refused(bad: float) -> None:
-    with pytest.raises(ArgumentError, match="kl is"):
+    with pytest.raises(ArgumentError, match=r"^kl (at index 0 )?is"):
         target.boltzmann(np.arange(3.0), kl=bad)
 
 
