@@ -132,6 +132,7 @@ fn written<'py>(py: Python<'py>, reward: &Reward) -> PyResult<Bound<'py, PyDict>
     Ok(dict)
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "a count of four flags")]
 fn parts<'py>(py: Python<'py>, components: &[Component]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for part in components {

@@ -15,8 +15,9 @@
 //! | motion | | .14 | loops, reads for nothing, undone writes |
 //!
 //! Where Python raises on a value that has the wrong type, there is a [`Fault`] of the same class here, found in the same
-//! order. Three things are left out: whole numbers of more than 64 bits are taken as the nearest float, a tool's name that
-//! is a list or an object equals no other, and sums of floats are plain, as up to Python 3.11.
+//! order. Three things are left out: whole numbers of more than 64 bits are taken as the nearest float, and those beyond
+//! every float as one number; a tool's name that is a list or an object equals no other; and sums of floats are plain, as
+//! up to Python 3.11.
 //!
 //! Reference: the repository Diomandeee/karl, commits 7d5ef32 (v1) and c41d1c5 (v2).
 

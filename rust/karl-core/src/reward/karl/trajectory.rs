@@ -47,8 +47,7 @@ impl<'a> Trajectory<'a> {
     pub fn read<N: Node<'a>>(node: Option<&N>, version: Version) -> Result<Self, Fault> {
         let keys = ["total_tools", "successes", "failures", "bash_errors", "tool_counts", "events"];
         let fields = node.map(|node| node.fields(keys)).transpose()?;
-        let [total, successes, failures, bash_errors, counts, events] =
-            fields.unwrap_or_else(|| [const { None }; 6]);
+        let [total, successes, failures, bash_errors, counts, events] = fields.unwrap_or([const { None }; 6]);
         Ok(Self {
             version,
             total: value_of(total.as_ref())?,
@@ -70,7 +69,7 @@ impl<'a> Trajectory<'a> {
         let node = node.filter(|node| matches!(node.value(), Ok(Value::Object { .. })));
         let mut all = Self::read(node, Version::V2)?;
         let fields = node.map(|node| node.fields(["events", "tool_calls", "tool_count"])).transpose()?;
-        let [events, calls, count] = fields.unwrap_or_else(|| [None, None, None]);
+        let [events, calls, count] = fields.unwrap_or([const { None }; 3]);
         if !value_of(events.as_ref())?.truth() {
             all.events = Events::of_calls(calls.as_ref())?;
         }

@@ -156,6 +156,9 @@ impl Number {
             (_, Self::Int(0)) => Err(Fault::ZeroDivision),
             (Self::Int(over), Self::Int(under)) => Ok(quotient(over, under)),
             (Self::Int(_), Self::Vast { .. }) => Ok(0.0),
+            (Self::Vast { negative: one }, Self::Vast { negative: two }) => {
+                Ok(if one == two { 1.0 } else { -1.0 })
+            }
             _ => match (self.float()?, other.float()?) {
                 (_, 0.0) => Err(Fault::ZeroDivision),
                 (over, under) => Ok(over / under),
@@ -169,17 +172,23 @@ impl Number {
             (Self::Int(one), Self::Int(two)) => {
                 Ok(one.checked_add(two).map_or(Self::Float(one as f64 + two as f64), Self::Int))
             }
+            (vast @ Self::Vast { .. }, Self::Int(_))
+            | (Self::Int(_) | Self::Vast { .. }, vast @ Self::Vast { .. }) => Ok(vast),
             _ => Ok(Self::Float(self.float()? + other.float()?)),
         }
     }
 
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::float_cmp,
+        reason = "a cast saturates, and the way back shows it"
+    )]
     fn name(self) -> Name<'static> {
         match self {
             Self::Int(value) => Name::Whole(value),
-            // Beyond 2^63 the cast saturates, and the way back shows it.
             Self::Float(value) if value as i64 as f64 == value && value < 9.2e18 => Name::Whole(value as i64),
             Self::Float(value) => Name::Real(value.to_bits()),
-            Self::Vast { negative } => Name::Real(if negative { 1 } else { 0 }),
+            Self::Vast { negative } => Name::Real(u64::from(negative)),
         }
     }
 }
