@@ -46,6 +46,9 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
 
     Raises:
         OSError: the store could not be read or replaced, where KARL returns zeros; then it is as it was.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
     store = chosen(path)
     if not store.exists():

@@ -64,6 +64,9 @@ def compute_rewards(lines: bytes, *, version: Version = "v1") -> NDArray[np.floa
 
     Raises:
         ArgumentError, UsageError: as :func:`compute_reward`.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
     return _core.karl_rewards(lines, version, weights())
 
@@ -86,8 +89,14 @@ def compute_advantage(
         beta: the scale.
         domain_std: the standard deviation of the domain's rewards.
 
+    Returns:
+        A, not rounded.
+
     Raises:
         ZeroDivisionError: ``beta`` is 0.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
     baseline = 0.5 if domain_baseline is None else domain_baseline
     scale = domain_std if domain_std and domain_std > 0.01 else beta

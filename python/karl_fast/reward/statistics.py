@@ -29,6 +29,9 @@ def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1")
 
     Raises:
         OSError: the store could not be read.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
     store = chosen(path)
     if not store.exists():
