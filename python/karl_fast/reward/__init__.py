@@ -28,7 +28,6 @@ from karl_fast.reward.statistics import get_reward_stats
 from karl_fast.reward.store import store_path
 
 __all__ = [
-    "STORE_PATH",
     "backfill_rewards",
     "compute_advantage",
     "compute_reward",

@@ -90,7 +90,7 @@ def compute_advantage(
         domain_std: the standard deviation of the domain's rewards.
 
     Returns:
-        The advantage, not rounded.
+        A, not rounded.
 
     Raises:
         ZeroDivisionError: ``beta`` is 0.

@@ -70,7 +70,7 @@ fn an_infinite_reward_names_its_row_under_every_score() {
     let rewards = [0.0, -INF, 1.0];
     let scores = [Score::Raw, Score::Centre, Score::ZScore { ddof: 0, eps: 1e-6 }, Score::LeaveOneOut];
     for score in scores {
-        assert_eq!(not_finite(score.apply(&rewards, &whole(3), 2)), ("reward", 1, (-INF).to_bits()));
+        assert_eq!(not_finite(score.apply(&rewards, &whole(3), 2)), ("rewards", 1, (-INF).to_bits()));
     }
 }
 

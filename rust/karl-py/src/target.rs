@@ -47,6 +47,7 @@ fn sharpness(ess: Option<f64>, inverse_temperature: Option<f64>, kl: Option<f64>
 }
 
 /// The Boltzmann target of scores: `log w_i = b s_i - log Z(scope of i)`.
+#[allow(clippy::similar_names, reason = "scores and scopes are what callers say")]
 #[pyfunction]
 #[pyo3(signature = (scores, scopes=None, *, ess=None, inverse_temperature=None, kl=None))]
 pub(crate) fn boltzmann<'py>(

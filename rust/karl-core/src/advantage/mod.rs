@@ -108,8 +108,9 @@ impl Score {
     /// The scores of all rows; for [`Score::Raw`] the rewards themselves. Shapes: rewards `[B]`, result `[B]`.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for an infinite reward or a result beyond f64; [`Error::Length`] where rewards and
-    /// groups differ in rows; [`Error::Negative`] for a negative `eps`.
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or a result beyond f64;
+    /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows;
+    /// [`Error::Negative`](crate::Error::Negative) for a negative `eps`.
     pub fn apply<'a>(&self, rewards: &'a [f64], groups: &Groups, threads: usize) -> Result<Cow<'a, [f64]>> {
         let layout = Layout::from(groups);
         layout.check("rewards", rewards.len())?;
