@@ -37,7 +37,7 @@ fn messages_say_what_where_got_and_wanted_in_one_sentence() {
     let cases = [
         (
             Error::NotFinite { what: "reward", index: 3, value: INF },
-            "rewards at index 3 is inf, wanted a finite number",
+            "reward at index 3 is inf, wanted a finite number",
         ),
         (Error::Length { what: "keys", got: 2, wanted: 3 }, "keys has length 2, wanted 3"),
         (

@@ -6,7 +6,7 @@
 //! inside a value that it skips. [`crate::trusted`] is the slow twin that sees such damage; it judges every record
 //! that is chosen, and with `--strict` every record that is read.
 //!
-//! Keys of a log come in one order again and again: [`Scan`] keeps that order ([`habits`]), so that most keys cost one
+//! Keys of a log come in one order again and again: [`Scan`] keeps that order, so that most keys cost one
 //! comparison.
 //!
 //! Not taken: serde's `IgnoredAny`, which validates while it skips at about a fifth of the speed.
