@@ -37,6 +37,7 @@
 
 pub mod advantage;
 mod blocks;
+mod check;
 pub mod curriculum;
 mod deal;
 pub mod diversity;

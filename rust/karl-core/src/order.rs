@@ -1,6 +1,7 @@
 //! Where a drawn row goes: its place in the file, and its split. Both follow from (seed, key) alone.
 
-use crate::error::{Error, Result, check_finite, check_not_negative};
+use crate::check::{check_finite, check_not_negative};
+use crate::error::{Error, Result};
 use crate::keys::Keys;
 use crate::rng::{Key, Purpose, uniform};
 

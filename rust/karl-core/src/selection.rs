@@ -15,7 +15,8 @@
 use std::borrow::Cow;
 
 use crate::advantage::{Grouped, Score, Spread, spreads};
-use crate::error::{Error, Result, check_length, check_not_infinite};
+use crate::check::{check_length, check_not_infinite};
+use crate::error::{Error, Result};
 use crate::filter::{
     ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
 };

@@ -7,7 +7,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::error::{Error, Result, check_finite};
+use crate::check::check_finite;
+use crate::error::{Error, Result};
 use crate::exact::LogSum;
 use crate::filter::Verdict;
 use crate::reward::composite_of;

@@ -40,7 +40,6 @@ fn draw(error: &karl_core::Error, message: String) -> PyErr {
         karl_core::Error::Offset { .. } => LayoutError::new_err(message),
         karl_core::Error::NotFinite { .. }
         | karl_core::Error::Number { .. }
-        | karl_core::Error::NegativeAt { .. }
         | karl_core::Error::Length { .. }
         | karl_core::Error::Code { .. }
         | karl_core::Error::Row { .. }

@@ -1,8 +1,9 @@
 //! Baselines that do not come from the rewards they are taken off.
 
-use crate::error::{
-    Error, Result, check_finite, check_length, check_not_infinite, check_number, check_positive, check_range,
+use crate::check::{
+    check_finite, check_length, check_not_infinite, check_number, check_positive, check_range,
 };
+use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::real::Real;
 

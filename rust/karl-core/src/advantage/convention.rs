@@ -3,7 +3,8 @@
 use super::Layout;
 use super::frame::{Formula, Line, Spread, score, square};
 use super::single;
-use crate::error::{Error, Result, check_not_infinite};
+use crate::check::check_not_infinite;
+use crate::error::{Error, Result};
 use crate::real::Real;
 
 /// What a trainer makes of a group with a single present reward.

@@ -1,8 +1,7 @@
 //! Advantages that are turned up where the policy was sure, and down where it was not.
 
-use crate::error::{
-    Result, check_finite, check_length, check_none_negative, check_not_infinite, check_not_negative,
-};
+use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_within};
+use crate::error::Result;
 use crate::numeric::sum;
 use crate::ragged::Offsets;
 use crate::real::Real;
@@ -42,7 +41,7 @@ impl Default for Empg {
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite advantage, or an entropy that is not finite;
-/// [`Error::NegativeAt`](crate::Error::NegativeAt) for a negative entropy;
+/// [`Error::Outside`](crate::Error::Outside) for a negative entropy;
 /// [`Error::Negative`](crate::Error::Negative) for a negative fade, bonus or eps;
 /// [`Error::Length`](crate::Error::Length) where columns differ in steps.
 pub fn empg<R: Real, H: Real>(
@@ -59,7 +58,7 @@ pub fn empg<R: Real, H: Real>(
     check_not_negative("eps", how.eps)?;
     check_not_infinite("advantages", advantages)?;
     check_finite("entropies", entropies)?;
-    check_none_negative("entropies", entropies)?;
+    check_within("entropies", entropies, 0.0, f64::INFINITY)?;
     let levels = levels(entropies, how.eps);
     let gains: Vec<f64> = levels.iter().map(|level| libm::exp(-how.fade * level)).collect();
     let gain = sum(gains.iter().copied()) / gains.len() as f64 + how.eps;

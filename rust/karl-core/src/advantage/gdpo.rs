@@ -5,7 +5,8 @@ use super::frame::score;
 use super::whole::Whole;
 use super::zscore::ZScore;
 use crate::blocks;
-use crate::error::{Error, Result, check_not_negative, check_number};
+use crate::check::{check_not_negative, check_number};
+use crate::error::{Error, Result};
 use crate::real::Real;
 
 /// Group-decoupled advantage of several rewards, one column after the other.

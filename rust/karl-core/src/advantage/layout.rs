@@ -1,7 +1,8 @@
 //! Which rows are one group: by a code a row, or end to end.
 
 use crate::blocks::{self, ALONE, in_parts};
-use crate::error::{Result, check_length};
+use crate::check::check_length;
+use crate::error::Result;
 use crate::group::Groups;
 use crate::ragged::Offsets;
 

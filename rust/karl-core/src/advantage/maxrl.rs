@@ -2,7 +2,8 @@
 
 use super::Layout;
 use super::frame::{Formula, Line, Spread, score};
-use crate::error::{Result, check_none_negative, check_not_negative};
+use crate::check::{check_not_negative, check_within};
+use crate::error::Result;
 use crate::real::Real;
 
 /// Mean-normalised advantage within each group.
@@ -17,7 +18,7 @@ use crate::real::Real;
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or an advantage beyond f64;
-/// [`Error::NegativeAt`](crate::Error::NegativeAt) for a negative reward;
+/// [`Error::Outside`](crate::Error::Outside) for a negative reward;
 /// [`Error::Negative`](crate::Error::Negative) for a negative `eps`;
 /// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows.
 pub fn maxrl<'a, R: Real>(
@@ -27,7 +28,7 @@ pub fn maxrl<'a, R: Real>(
     threads: usize,
 ) -> Result<Vec<f64>> {
     check_not_negative("eps", eps)?;
-    check_none_negative("rewards", rewards)?;
+    check_within("rewards", rewards, 0.0, f64::INFINITY)?;
     score(rewards, groups.into(), &MaxRl { eps }, threads)
 }
 

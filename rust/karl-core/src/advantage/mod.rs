@@ -79,7 +79,8 @@ pub(crate) use frame::Spread;
 
 use std::borrow::Cow;
 
-use crate::error::{Result, check_not_negative};
+use crate::check::check_not_negative;
+use crate::error::Result;
 use crate::group::Groups;
 use centre::Centre;
 use frame::{Formula, check_rewards, checked, score};

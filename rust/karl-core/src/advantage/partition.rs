@@ -3,7 +3,8 @@
 use super::Layout;
 use super::frame::checked;
 use crate::blocks;
-use crate::error::{Result, check_positive};
+use crate::check::check_positive;
+use crate::error::Result;
 use crate::real::Real;
 use crate::target::soft_value;
 

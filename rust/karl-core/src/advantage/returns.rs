@@ -2,7 +2,8 @@
 
 use super::ragged::cut;
 use crate::blocks::each;
-use crate::error::{Error, Result, check_length, check_not_infinite, check_range};
+use crate::check::{check_length, check_not_infinite, check_range};
+use crate::error::{Error, Result};
 use crate::ragged::Offsets;
 use crate::real::Real;
 

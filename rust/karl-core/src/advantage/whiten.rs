@@ -5,7 +5,8 @@ use super::centre::centre;
 use super::returns::discounted_returns;
 use super::whole::Whole;
 use crate::blocks;
-use crate::error::{Error, Result, check_length, check_not_negative};
+use crate::check::{check_length, check_not_negative};
+use crate::error::{Error, Result};
 use crate::ragged::Offsets;
 use crate::real::Real;
 

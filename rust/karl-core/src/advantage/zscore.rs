@@ -3,7 +3,8 @@
 use super::Layout;
 use super::frame::{Formula, Line, Spread, check_rewards, score, square};
 use super::whole::Whole;
-use crate::error::{Result, check_not_negative};
+use crate::check::check_not_negative;
+use crate::error::Result;
 use crate::real::Real;
 
 /// Centred, unit-variance advantage within each group.

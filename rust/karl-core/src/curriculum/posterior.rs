@@ -2,7 +2,8 @@
 
 use special::Beta;
 
-use crate::error::{Error, Result, check_length, check_range};
+use crate::check::{check_length, check_range};
+use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
 use crate::state::bytes::{Kind, Reader, Writer};
 

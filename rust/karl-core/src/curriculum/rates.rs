@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_length, check_range, check_within};
+use crate::check::{check_length, check_range, check_within};
+use crate::error::{Error, Result};
 use crate::group::{check_rows, numbered};
 use crate::real::Real;
 

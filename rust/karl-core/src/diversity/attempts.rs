@@ -1,7 +1,8 @@
 //! What k attempts reach, from n of them.
 
 use crate::blocks::{self, in_parts};
-use crate::error::{Error, Result, check_counts, check_length, check_not_infinite, check_positive};
+use crate::check::{check_counts, check_length, check_not_infinite, check_positive};
+use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;

@@ -2,7 +2,8 @@
 
 use super::ngram::{Grams, Sequences};
 use super::vendi::Counts;
-use crate::error::{Result, check_positive};
+use crate::check::check_positive;
+use crate::error::Result;
 
 /// What becomes of a precision of 0, which would make the whole score 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

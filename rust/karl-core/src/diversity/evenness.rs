@@ -4,7 +4,8 @@
 //! and how evenly, Gini how unevenly; neither says whether the choice answers to the input
 //! ([`mutual_information`](super::mutual_information)).
 
-use crate::error::{Error, Result, check_finite, check_most, check_within};
+use crate::check::{check_finite, check_most, check_within};
+use crate::error::{Error, Result};
 use crate::numeric;
 use crate::real::Real;
 

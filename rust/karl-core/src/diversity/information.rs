@@ -2,7 +2,8 @@
 
 use super::evenness::{effective_number, entropy};
 use super::ngram::{NO_PAIR, number, pair, split};
-use crate::error::{Result, check_length};
+use crate::check::check_length;
+use crate::error::Result;
 use crate::group::{Groups, numbered};
 use crate::numeric;
 

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_positive};
+use crate::check::check_positive;
+use crate::error::{Error, Result};
 use crate::group::{Groups, numbered};
 use crate::ragged::Offsets;
 

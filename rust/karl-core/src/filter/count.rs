@@ -2,7 +2,8 @@
 
 use crate::advantage::{Spread, spreads};
 use crate::blocks;
-use crate::error::{Result, check_length};
+use crate::check::check_length;
+use crate::error::Result;
 use crate::group::Groups;
 
 /// How many groups have no difference in reward, and where they sit.

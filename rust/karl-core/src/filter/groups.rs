@@ -2,8 +2,9 @@
 
 use super::{Reason, check_present};
 use crate::blocks::{self, ALONE, in_parts};
+use crate::check::check_length;
 use crate::deal::Deals;
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::real::Real;
 

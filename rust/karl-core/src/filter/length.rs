@@ -3,7 +3,8 @@
 use super::Reason;
 use super::groups::each;
 use crate::blocks;
-use crate::error::{Error, Result, check_counts, check_length, check_most, check_not_negative};
+use crate::check::{check_counts, check_length, check_most, check_not_negative};
+use crate::error::{Error, Result};
 
 /// Drops rollouts that were cut at the limit of tokens (overlong filtering).
 ///

@@ -12,7 +12,8 @@
 
 use crate::advantage::{Spread, spreads};
 use crate::blocks;
-use crate::error::{Result, check_finite, check_length};
+use crate::check::{check_finite, check_length};
+use crate::error::Result;
 use crate::group::Groups;
 
 /// What became of a row.

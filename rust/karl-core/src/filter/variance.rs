@@ -2,7 +2,8 @@
 
 use super::groups::{differing, each};
 use super::{Reason, check_present};
-use crate::error::{Error, Result, check_length, check_most, check_range};
+use crate::check::{check_length, check_most, check_range};
+use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::{Compensated, sum};
 use crate::real::Real;

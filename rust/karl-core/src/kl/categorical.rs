@@ -1,7 +1,8 @@
 //! The divergence between two distributions over a vocabulary, summed and not estimated.
 
 use crate::blocks;
-use crate::error::{Error, Result, check_finite, check_length, check_logs, check_positive};
+use crate::check::{check_finite, check_length, check_logs, check_positive};
+use crate::error::{Error, Result};
 use crate::exp::{exp, exp_less_line};
 use crate::partition::{ROOM, log_sum_exp};
 use crate::real::Real;

@@ -21,7 +21,8 @@ mod categorical;
 pub use categorical::{Direction, categorical, categorical_gradient};
 
 use crate::blocks;
-use crate::error::{Result, check_finite, check_finite_where, check_length, check_not_infinite, check_range};
+use crate::check::{check_finite, check_finite_where, check_length, check_not_infinite, check_range};
+use crate::error::Result;
 use crate::exp::{exp, exp_less_line};
 use crate::numeric::Compensated;
 use crate::ragged::Offsets;

@@ -1,7 +1,8 @@
 //! Log-sum-exp of groups whose values stand in any order.
 
 use super::anchor;
-use crate::error::{Result, check_length, check_logs};
+use crate::check::{check_length, check_logs};
+use crate::error::Result;
 use crate::exp::{exp, ln_in_place};
 use crate::group::Groups;
 use crate::numeric::Compensated;

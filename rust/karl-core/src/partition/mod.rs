@@ -19,7 +19,8 @@ pub use rows::log_sum_exp_rows;
 pub use state::Partition;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_logs};
+use crate::check::check_logs;
+use crate::error::{Error, Result};
 use crate::exp::{Each, exp, ln};
 use crate::numeric::Compensated;
 use crate::real::Real;

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::{Block, ROOM, Sums, anchor, top};
 use crate::blocks::{self, BLOCK};
-use crate::error::{Result, check_length, check_logs};
+use crate::check::{check_length, check_logs};
+use crate::error::Result;
 use crate::exp::{Each, exp, ln};
 use crate::ragged::Offsets;
 use crate::real::Real;

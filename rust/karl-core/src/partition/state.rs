@@ -1,7 +1,8 @@
 //! A partition that is taken in parts.
 
 use crate::blocks::{ALONE, in_parts};
-use crate::error::{Result, check_logs, check_most};
+use crate::check::{check_logs, check_most};
+use crate::error::Result;
 use crate::exact::LogSum;
 use crate::real::Real;
 use crate::state::bytes::{Kind, Reader, Writer};

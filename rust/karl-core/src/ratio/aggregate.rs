@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::blocks;
 use super::row::kept;
-use crate::error::{Result, check_length, check_range};
+use crate::check::{check_length, check_range};
+use crate::error::Result;
 use crate::ragged::Offsets;
 
 /// The axis: the weight of each token in the sum.

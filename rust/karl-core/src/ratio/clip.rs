@@ -1,6 +1,7 @@
 //! What bounds an update.
 
-use crate::error::{Error, Result, check_not_negative, check_range};
+use crate::check::{check_not_negative, check_range};
+use crate::error::{Error, Result};
 
 /// The closed range that a ratio counts in. On an end it is within: its gradient flows.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use crate::error::{Result, check_length};
+use crate::check::check_length;
+use crate::error::Result;
 use crate::ragged::Offsets;
 use crate::real::Real;
 

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::lane::Lane;
-use crate::error::{Error, Result, check_length};
+use crate::check::check_length;
+use crate::error::{Error, Result};
 use crate::ragged::Offsets;
 
 /// The tokens of all rollouts, end to end.

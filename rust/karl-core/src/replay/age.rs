@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::blocks;
-use crate::error::{Error, Result, check_counts, check_finite, check_length, check_not_negative};
+use crate::check::{check_counts, check_finite, check_length, check_not_negative};
+use crate::error::{Error, Result};
 use crate::numeric::{self, Compensated};
 use crate::partition;
 use crate::real::Real;

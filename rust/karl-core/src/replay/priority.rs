@@ -1,8 +1,9 @@
 //! Priorities: what makes a rollout worth another look, the draw by it, and what corrects for the draw.
 
 use crate::blocks;
-use crate::error::{Error, Result, check_finite, check_length, check_logs, check_not_infinite};
-use crate::error::{check_not_negative, check_positive, check_range, check_within};
+use crate::check::{check_finite, check_length, check_logs, check_not_infinite};
+use crate::check::{check_not_negative, check_positive, check_range, check_within};
+use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::{self, sigmoid};
 use crate::partition;

@@ -2,7 +2,8 @@
 
 pub mod karl;
 
-use crate::error::{Error, Result, check_finite, check_length, check_not_infinite};
+use crate::check::{check_finite, check_length, check_not_infinite};
+use crate::error::{Error, Result};
 
 /// The weighted sum of reward components, row by row.
 ///

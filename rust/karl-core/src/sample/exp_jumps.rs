@@ -10,7 +10,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::algorithm_l::stream;
-use crate::error::{Result, check_logs};
+use crate::check::check_logs;
+use crate::error::Result;
 use crate::group::check_rows;
 
 /// A weighted reservoir of k rows of an array of log weights, to which any constant may be added.

@@ -17,7 +17,8 @@
 //! [`gumbel::inclusion`](super::gumbel::inclusion).
 
 use crate::blocks::in_parts;
-use crate::error::{Result, check_logs, check_range};
+use crate::check::{check_logs, check_range};
+use crate::error::Result;
 use crate::numeric::sum;
 
 /// Halving the step has to change no probability by more than this; the error is then far less.

@@ -40,7 +40,8 @@ pub use var_opt::VarOpt;
 
 use std::ops::Range;
 
-use crate::error::{Error, Result, check_length};
+use crate::check::check_length;
+use crate::error::{Error, Result};
 use crate::hashes::Hashes;
 use crate::keys::Keys;
 use crate::rng::Key;
@@ -142,7 +143,7 @@ impl<'a> Weighted<'a> {
     /// plus infinity.
     pub fn by_logs(logs: &'a [f64], keys: &'a Keys) -> Result<Self> {
         check_length("keys", keys.len(), logs.len())?;
-        crate::error::check_logs("log_weights", logs)?;
+        crate::check::check_logs("log_weights", logs)?;
         Ok(Self { weights: Weights::Logs(logs), keys, digests: None })
     }
 

@@ -11,7 +11,8 @@ use std::ops::Range;
 
 use super::race::Race;
 use super::{Estimated, Ranking};
-use crate::error::{Result, check_length, check_weights};
+use crate::check::{check_length, check_weights};
+use crate::error::Result;
 use crate::hashes::Hashes;
 use crate::keys::Keys;
 use crate::rng::{Purpose, open};

@@ -239,7 +239,7 @@ impl Bar {
 /// # Errors
 /// [`Error::Length`] where keys and groups differ in rows; the keys are then unchanged.
 pub fn cap_per_group(keys: &mut [f64], groups: &crate::group::Groups<'_>, most: usize) -> Result<usize> {
-    crate::error::check_length("keys", keys.len(), groups.rows())?;
+    crate::check::check_length("keys", keys.len(), groups.rows())?;
     let mut had = vec![0; groups.len()];
     let mut capped = 0;
     for row in Ranking::new(keys.to_vec())?.take(usize::MAX).into_iter().map(|row| row as usize) {

@@ -1,6 +1,7 @@
 //! Fixed-size sampling in proportion to size: the threshold under which a row is drawn by its share.
 
-use crate::error::{Result, check_positive, check_total, check_weights};
+use crate::check::{check_positive, check_total, check_weights};
+use crate::error::Result;
 use crate::numeric::Compensated;
 
 /// The threshold at which `k` rows are expected.

@@ -15,7 +15,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::Estimated;
-use crate::error::{Result, check_length, check_positive, check_total, check_weights};
+use crate::check::{check_length, check_positive, check_total, check_weights};
+use crate::error::Result;
 use crate::group::{check_rows, numbered};
 use crate::hashes::Hashes;
 use crate::keys::Keys;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::bytes::{Kind, Reader, Writer};
-use crate::error::{Result, check_most, check_not_infinite};
+use crate::check::{check_most, check_not_infinite};
+use crate::error::Result;
 use crate::exact::Total;
 
 /// Beyond this size a square overflows.

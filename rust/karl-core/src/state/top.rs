@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::bytes::{Kind, Reader, Writer};
-use crate::error::{Error, Result, check_length, check_logs, check_weights};
+use crate::check::{check_length, check_logs, check_weights};
+use crate::error::{Error, Result};
 use crate::hashes::Hashes;
 use crate::keys::Keys;
 use crate::rng::{Key, Purpose, gumbel};

@@ -1,7 +1,8 @@
 //! A variance-optimal sample that is filled in parts and merged.
 
 use super::bytes::{Kind, Reader, Writer};
-use crate::error::{Error, Result, check_length, check_positive, check_total, check_weights};
+use crate::check::{check_length, check_positive, check_total, check_weights};
+use crate::error::{Error, Result};
 use crate::hashes::Hashes;
 use crate::keys::Keys;
 use crate::rng::{Key, Purpose};

@@ -32,7 +32,8 @@ pub use value::{regression_intercept, soft_value};
 pub use weights::{awr_weights, rwr_weights};
 
 use crate::blocks;
-use crate::error::{Error, Result, check_finite, check_not_negative};
+use crate::check::{check_finite, check_not_negative};
+use crate::error::{Error, Result};
 use crate::group::{Scope, Scopes};
 use sums::{Scale, Sums};
 

@@ -1,6 +1,7 @@
 //! Which rows a target is over.
 
-use crate::error::{Result, check_length, check_not_infinite};
+use crate::check::{check_length, check_not_infinite};
+use crate::error::Result;
 use crate::filter::Verdict;
 use crate::group::Scopes;
 

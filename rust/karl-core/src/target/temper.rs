@@ -1,7 +1,8 @@
 //! The same scores at many temperatures: the table to choose one from.
 
 use super::{Boltzmann, Rows, Scale, check_inverse_temperature};
-use crate::error::{Result, check_length};
+use crate::check::check_length;
+use crate::error::Result;
 
 /// What a target looks like at one inverse temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,8 @@
 //! drew them.
 
 use crate::blocks;
-use crate::error::{Result, check_length, check_logs, check_not_infinite, check_positive};
+use crate::check::{check_length, check_logs, check_not_infinite, check_positive};
+use crate::error::Result;
 use crate::exp::exp;
 use crate::group::Groups;
 use crate::numeric::Compensated;

@@ -2,9 +2,8 @@
 //! row, so that they can be subtracted from rewards as they stand.
 
 use crate::advantage::Layout;
-use crate::error::{
-    Result, check_finite, check_length, check_not_infinite, check_not_negative, check_positive,
-};
+use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_positive};
+use crate::error::Result;
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;

@@ -1,7 +1,8 @@
 //! Weights of a likelihood: the exponential of an advantage or of a reward, clipped, normalised or both.
 
 use crate::blocks;
-use crate::error::{Result, check_not_infinite, check_not_negative, check_positive};
+use crate::check::{check_not_infinite, check_not_negative, check_positive};
+use crate::error::Result;
 use crate::exp::{Each, exp, ln};
 use crate::partition::log_sum_exp;
 use crate::real::Real;
