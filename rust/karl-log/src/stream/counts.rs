@@ -1,0 +1,55 @@
+//! Counts by name, in bounded memory.
+
+use std::collections::BTreeMap;
+
+/// How many categories are counted by name, and how many bytes those names may have; records of others are counted
+/// together.
+const NAMES: (usize, usize) = (10_000, 1 << 24);
+
+/// Counts by name, of so many names at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By name.
+    pub named: BTreeMap<String, u64>,
+    /// Those of further names.
+    pub other: u64,
+    /// Those without a name.
+    pub without: u64,
+    bytes: usize,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, name: Option<&str>) {
+        let Some(name) = name else { return self.without += 1 };
+        let (names, bytes) = NAMES;
+        if let Some(count) = self.named.get_mut(name) {
+            *count += 1;
+        } else if self.named.len() < names && self.bytes + name.len() <= bytes {
+            self.bytes += name.len();
+            self.named.insert(name.to_owned(), 1);
+        } else {
+            self.other += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_beyond_those_that_are_held_are_counted_together() {
+        let mut counts = Counts::default();
+        let (names, bytes) = NAMES;
+        for at in 0..names + 7 {
+            counts.add(Some(&at.to_string()));
+            counts.add(Some("3"));
+            counts.add(None);
+        }
+        assert_eq!((counts.named.len(), counts.other, counts.without), (names, 7, names as u64 + 7));
+        assert_eq!(counts.named["3"], names as u64 + 8);
+        let mut counts = Counts::default();
+        counts.add(Some(&"x".repeat(bytes + 1)));
+        assert_eq!((counts.named.len(), counts.other), (0, 1));
+    }
+}

@@ -1,0 +1,123 @@
+//! The records of a stream that a draw could need, and the log they become.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use karl_core::Key;
+use karl_core::stream;
+
+use super::{Counts, Streamed};
+use crate::error::{Error, Result};
+use crate::layout::Input;
+use crate::log::Log;
+use crate::names::Known;
+use crate::pipe::Origin;
+use crate::rows::{Row, Rows, Sink, Spot, columns};
+use crate::tally::Tally;
+
+/// A record that a draw could need.
+struct Candidate {
+    id: u128,
+    digest: u64,
+    rewards: Vec<f64>,
+    group: Option<Vec<u8>>,
+    domain: Option<Vec<u8>>,
+    record: Box<[u8]>,
+}
+
+impl Candidate {
+    fn new(row: &Row<'_>) -> Self {
+        Self {
+            id: row.id,
+            digest: row.digest,
+            rewards: row.rewards.to_vec(),
+            group: row.group.map(<[u8]>::to_vec),
+            domain: row.domain.map(<[u8]>::to_vec),
+            record: row.record.into(),
+        }
+    }
+
+    fn row(&self, spot: Spot, length: u32) -> Row<'_> {
+        Row {
+            id: self.id,
+            digest: self.digest,
+            spot,
+            length,
+            rewards: &self.rewards,
+            group: self.group.as_deref(),
+            domain: self.domain.as_deref(),
+            partition: None,
+            fingerprint: None,
+            record: &self.record,
+        }
+    }
+}
+
+/// What is held of a stream while it goes by.
+pub(super) struct Holding {
+    stream: stream::Stream<Candidate>,
+    /// The components of the reward of a record that has none.
+    missing: Vec<f64>,
+    domains: Counts,
+    ungrouped: u64,
+    /// The first reward that could not be weighed.
+    failed: Option<karl_core::Error>,
+}
+
+impl Sink for Holding {
+    fn push(&mut self, row: &Row<'_>) {
+        self.domains.add(row.domain.map(String::from_utf8_lossy).as_deref());
+        self.ungrouped += u64::from(row.group.is_none());
+        let key = Key { id: row.id, ordinal: row.digest };
+        // A format may know of no reward at all.
+        let rewards = row.rewards.get(..self.missing.len()).unwrap_or(&self.missing);
+        let pushed = self.stream.push(key, rewards, || Candidate::new(row));
+        self.failed = self.failed.take().or(pushed.err());
+    }
+}
+
+impl Holding {
+    pub(super) fn new(draw: stream::Settings) -> Result<Self> {
+        let missing = vec![f64::NAN; draw.weights.len()];
+        let stream = stream::Stream::new(draw)?;
+        Ok(Self { stream, missing, domains: Counts::default(), ungrouped: 0, failed: None })
+    }
+
+    /// The log of the candidates, whose bytes are written to the file that the input names.
+    pub(super) fn log(self, mut input: Input, tally: Tally, origin: Origin, threads: usize) -> Result<Log> {
+        if let Some(error) = self.failed {
+            return Err(error.into());
+        }
+        let (facts, candidates) = self.stream.finish()?;
+        let components = self.missing.len();
+        let rows = keep(candidates, &input.source.path, components)?;
+        input.source.size = fs::metadata(&input.source.path).map_or(0, |facts| facts.len());
+        let columns = columns(vec![rows], components, threads);
+        let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, false)?;
+        let streamed = Streamed { origin, facts, domains: self.domains, ungrouped: self.ungrouped };
+        log.streamed = Some(streamed.into());
+        Ok(log)
+    }
+}
+
+/// Writes records one after the other, and says where each lies.
+fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, components: usize) -> Result<Rows> {
+    let io = |error| Error::io("write", path, error);
+    let mut file = BufWriter::new(File::create(path).map_err(io)?);
+    let mut rows = Rows::new(components, Known::seed());
+    let mut offset = 0;
+    for candidate in candidates {
+        let record = &candidate.record;
+        let too_long =
+            || karl_core::Error::Length { what: "record", got: record.len(), wanted: u32::MAX as usize };
+        let length = u32::try_from(record.len()).map_err(|_| too_long())?;
+        let spot = Spot::new(0, offset).ok_or_else(too_long)?;
+        file.write_all(record).and_then(|()| file.write_all(b"\n")).map_err(io)?;
+        rows.push(&candidate.row(spot, length));
+        offset += u64::from(length) + 1;
+    }
+    file.flush().map_err(io)?;
+    rows.name();
+    Ok(rows)
+}

@@ -1,0 +1,157 @@
+//! A log that is read once, in memory for what a draw could need of it.
+//!
+//! ```text
+//! pipe ──► unpack ──► beginning ──► layout, format
+//!                         │
+//!                         └──► split ──► scan ──► counts, sums
+//!                                          └────► records of the largest keys ──► temporary file ──► log
+//! ```
+//!
+//! The log it gives has the rows of those records alone, and tells of the others in [`Streamed`]. All that follows
+//! (parsing, replacing, writing) is that of a log which was read from files.
+
+mod counts;
+mod held;
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use karl_core::stream::{self, Facts};
+
+pub use self::counts::Counts;
+use self::held::Holding;
+use crate::ahead::Ahead;
+use crate::error::{Error, Result};
+use crate::layout::{Input, probe, records};
+use crate::log::Log;
+use crate::pipe::{Origin, Pipe, Unpacking};
+use crate::read::{self, Fail, end, scan};
+use crate::scan::Scanner;
+use crate::source::{Codec, Source, Stream, Watched, is_damage};
+use crate::split::{Extent, Window};
+use crate::tally::Tally;
+use crate::watch::Watch;
+
+/// How much of a stream is looked at before its layout is believed, if its first record is no longer.
+const BEGINNING: usize = 4 << 20;
+
+/// What was found in a stream beside the records that its log has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streamed {
+    /// The bytes that came.
+    pub origin: Origin,
+    /// The rewards, and the target over them.
+    pub facts: Facts,
+    /// Records by domain.
+    pub domains: Counts,
+    /// Records without a group.
+    pub ungrouped: u64,
+}
+
+/// Reads a pipe that is called `name` to its end. `kept` is an empty file for the records of the log; the log needs it
+/// as long as it is used.
+///
+/// # Errors
+/// As [`read::read`], and [`Error::Draw`] for a reward that cannot be weighed.
+pub fn read(
+    pipe: Pipe,
+    name: &str,
+    kept: &Path,
+    settings: &read::Settings,
+    draw: stream::Settings,
+    watch: &Watch,
+) -> Result<Log> {
+    let limit = settings.wishes.max_line_bytes;
+    let (unpacking, tap) = Unpacking::new(pipe);
+    let mut whole: Stream<'_> = Box::new(Watched::new(Ahead::new(unpacking, watch), watch));
+    let (begin, broken) = beginning(&mut whole, limit);
+    // A stream that was stopped looks like one that has ended.
+    watch.advance(0)?;
+    let input = told(&begin, name, kept, settings, watch)?;
+    let mut whole: Stream<'_> = Box::new(io::Cursor::new(begin).chain(Broken(broken)).chain(whole));
+
+    let mut scanner = Scanner::new(0, &input.fields, false, settings.strict);
+    let mut held = Holding::new(draw)?;
+    let mut tally = Tally::default();
+    let read = records(Box::new(&mut whole), &input.layout, limit)
+        .map_err(Fail::Read)
+        .and_then(|pieces| scan(pieces, &mut scanner, &mut held, &mut tally, watch))
+        .and_then(|()| pass(&mut whole));
+    watch.advance(0)?;
+    let origin = tap.origin();
+    end(read, Path::new(name), origin.codec, &mut tally)?;
+    held.log(input, tally, origin, settings.threads)
+}
+
+/// The beginning of a stream, and the error it ends with, if it ends with one: as much as shows how it holds records.
+fn beginning(stream: &mut Stream<'_>, limit: usize) -> (Vec<u8>, Option<io::Error>) {
+    let mut begin = Vec::new();
+    let mut wanted = BEGINNING;
+    loop {
+        let read = stream.take((wanted - begin.len()) as u64).read_to_end(&mut begin);
+        match read {
+            Err(error) => return (begin, Some(error)),
+            Ok(_) if begin.len() < wanted || shows_a_record(&begin, limit) => return (begin, None),
+            Ok(_) => wanted *= 2,
+        }
+    }
+}
+
+/// Whether a beginning holds the first value whole, or more of it than a record may have.
+fn shows_a_record(begin: &[u8], limit: usize) -> bool {
+    let mut window = Window::new(begin, 0);
+    let first = window.skip_mark().and_then(|()| {
+        if window.peek()? == Some(b'[') {
+            window.consume(1);
+            window.peek()?;
+        }
+        window.value(limit)
+    });
+    begin.len() > limit || matches!(first, Ok(Extent::Kept(_) | Extent::Passed))
+}
+
+/// The layout and the fields, told from a copy of the beginning.
+fn told(begin: &[u8], name: &str, kept: &Path, settings: &read::Settings, watch: &Watch) -> Result<Input> {
+    fs::write(kept, begin).map_err(|error| Error::io("write", kept, error))?;
+    let source = Source { codec: Codec::Plain, ..Source::open(kept, name)? };
+    probe(source, &settings.wishes, watch).map_err(|error| match error {
+        Error::Layout { problem, .. } => Error::Layout { path: name.into(), problem },
+        other => other,
+    })
+}
+
+/// Passes over what follows the last record: a pipe is read to its end, where its hash is known.
+fn pass(stream: &mut Stream<'_>) -> std::result::Result<(), Fail> {
+    match io::copy(stream, &mut io::sink()) {
+        Err(error) if !is_damage(&error) => Err(Fail::Read(error)),
+        _ => Ok(()),
+    }
+}
+
+/// A stream that ends with an error, if there is one.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_is_enough_once_its_first_record_is_whole_or_too_long() {
+        for (begin, enough) in [
+            (r#"{"a": 1} "#, true),
+            (r#"{"a": [1, "#, false),
+            ("\u{feff} [ {}, {", true),
+            (r#"[{"a": 1"#, false),
+            (r#"{"a": "0123456789012345678901234567890123456789"#, true),
+        ] {
+            assert_eq!(shows_a_record(begin.as_bytes(), 40), enough, "{begin}");
+        }
+    }
+}
