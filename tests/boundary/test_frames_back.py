@@ -107,6 +107,17 @@ def test_without_row_numbers_rows_are_matched_by_position(log: karl_fast.Log) ->
         log.with_columns(frame.head(63), reward="mine")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["bool", "float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
+)
+def test_numbers_of_every_type_are_read_as_a_logs_are(log: karl_fast.Log, kind: str) -> None:
+    values = [1, None, 0] + [1] * (ROWS - 3)
+    column = pa.array([None if value is None else bool(value) for value in values])
+    made = log.with_columns(pa.table({"x": column.cast("uint8").cast(kind)}), reward="x")
+    np.testing.assert_array_equal(made.rewards, [math.nan if value is None else value for value in values])
+
+
 def frame(**columns: Any) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
@@ -119,9 +130,9 @@ def frame(**columns: Any) -> pl.DataFrame:
         (frame(row=[-1]), {}, ArgumentError, "^row at index 0 is -1, wanted a row"),
         (frame(row=[2**63]), {}, ArgumentError, "^row at index 0 is 9223372036854775808, wanted a row"),
         (frame(row=[0, None]), {}, ArgumentError, "^row at index 1 is null, wanted a row"),
-        (frame(row=[0.0]), {}, DTypeError, "^row is an Arrow column of Float64, wanted integers of 32 or 64 bits$"),
-        (frame(row=[0], x=[1]), {"reward": "x"}, DTypeError, "^x is an Arrow column of Int64, wanted float64$"),
-        (frame(row=[0], x=["1"]), {"log_weight": "x"}, DTypeError, "^x is an Arrow column of .*, wanted float64$"),
+        (frame(row=[0.0]), {}, DTypeError, "^row is an Arrow column of Float64, wanted integers$"),
+        (frame(row=[0], x=["1"]), {"reward": "x"}, DTypeError, "^x is an Arrow column of .*, wanted numbers$"),
+        (frame(row=[0], x=["1"]), {"log_weight": "x"}, DTypeError, "^x is an Arrow column of .*, wanted numbers$"),
         (frame(row=[0], x=[1.5]), {"group": "x"}, DTypeError, "^x is an .* of Float64, wanted strings or integers$"),
         (frame(row=[0], x=[[1]]), {"domain": "x"}, DTypeError, "^x is an .* nested values, wanted strings or"),
         (

@@ -116,14 +116,15 @@ class Log:
         Args:
             frame: a table of polars, pandas, pyarrow, DuckDB or whatever else speaks Arrow's PyCapsule protocol; or
                 the path of a Parquet file, which needs the extra ``arrow``.
-            reward: the name of a column of float64; null and NaN are missing. It takes the place of all components.
+            reward: the name of a column of numbers, of any type (true is 1); null and NaN are missing. It takes the
+                place of all components.
             group: the name of a column of strings, plain or behind a dictionary, or integers; null is no group.
             domain: the same for the domain.
-            log_weight: the name of a column of float64, the logarithm of a weight up to any constant. The draw takes it
+            log_weight: the name of a column of numbers, the logarithm of a weight up to any constant. The draw takes it
                 as it is instead of score, temperature and partition; null, NaN and minus infinity are never drawn.
 
         Raises:
-            DTypeError: a column of another type; nothing is cast.
+            DTypeError: a column of another type; a text is no number.
             LayoutError: as many rows as the log has were wanted, or the exchange failed.
             ArgumentError: no such column, a row that the log does not have or that stands twice, or a number that
                 cannot be a reward or a log-weight.

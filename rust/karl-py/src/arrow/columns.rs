@@ -2,7 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
@@ -59,9 +60,32 @@ fn present<T: Cell>(chunk: &ArrayRef) -> impl Iterator<Item = T> {
     chunk.as_primitive::<T::Arrow>().iter().map(|value| value.unwrap_or(T::MISSING))
 }
 
+/// The numbers of a column of any numeric type, as a log's are read: widened, true is 1, NaN for a null.
+#[allow(clippy::cast_precision_loss, reason = "the nearest number, as a log's integers are read")]
+pub(crate) fn reals(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Vec<f64>> {
+    let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    match kind {
+        DataType::Float64 => Ok(numbers::<f64>(name, chunks, kind)?.to_vec()),
+        DataType::Float32 => Ok(numbers::<f32>(name, chunks, kind)?.iter().copied().map(f64::from).collect()),
+        DataType::Float16 => {
+            let halves = chunks.iter().flat_map(|chunk| chunk.as_primitive::<Float16Type>().iter());
+            Ok(halves.map(|half| or_nan(half.map(|half| half.to_f64()))).collect())
+        }
+        DataType::Boolean => {
+            let flags = chunks.iter().flat_map(|chunk| chunk.as_boolean().iter());
+            Ok(flags.map(|flag| or_nan(flag.map(f64::from))).collect())
+        }
+        _ if kind.is_integer() => {
+            let whole = chunks.iter().filter_map(|chunk| integers(chunk)).flatten();
+            Ok(whole.map(|number| or_nan(number.map(|number| number as f64))).collect())
+        }
+        _ => Err(refused(name, kind, "numbers")),
+    }
+}
+
 /// Names coded by first appearance: a column of texts, plain, large, as views, or behind a dictionary; or of integers.
 pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Category> {
-    if !is_text(kind) && !is_integer(kind) {
+    if !is_text(kind) && !kind.is_integer() {
         return Err(refused(name, kind, "strings or integers"));
     }
     let mut category = Builder::new();
@@ -85,10 +109,6 @@ pub(crate) fn is_text(kind: &DataType) -> bool {
     }
 }
 
-fn is_integer(kind: &DataType) -> bool {
-    matches!(kind, DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64)
-}
-
 fn texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
     match array.data_type() {
         DataType::Utf8 => Some(array.as_string::<i32>().iter().collect()),
@@ -110,11 +130,15 @@ fn behind_dictionary(array: &dyn Array) -> Option<Vec<Option<&str>>> {
     Some(dictionary.normalized_keys().into_iter().enumerate().map(name).collect())
 }
 
-/// The integers of a column of 32 or 64 bits.
+/// The integers of a column of any width.
 pub(crate) fn integers(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<i128>> + '_>> {
     match array.data_type() {
+        DataType::Int8 => Some(widened::<Int8Type>(array)),
+        DataType::Int16 => Some(widened::<Int16Type>(array)),
         DataType::Int32 => Some(widened::<Int32Type>(array)),
         DataType::Int64 => Some(widened::<Int64Type>(array)),
+        DataType::UInt8 => Some(widened::<UInt8Type>(array)),
+        DataType::UInt16 => Some(widened::<UInt16Type>(array)),
         DataType::UInt32 => Some(widened::<UInt32Type>(array)),
         DataType::UInt64 => Some(widened::<UInt64Type>(array)),
         _ => None,

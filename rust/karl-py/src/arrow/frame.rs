@@ -6,7 +6,7 @@ use karl_log::category::{Builder, Category};
 use karl_log::value::LARGEST;
 use pyo3::prelude::*;
 
-use super::columns::{category, integers, numbers, refused};
+use super::columns::{category, integers, reals, refused};
 use crate::error::{ArgumentError, DTypeError, LayoutError};
 
 /// The column that says which record a row is of.
@@ -93,7 +93,7 @@ impl Frame {
 
     fn floats(&self, name: &str, wrong: impl Fn(f64) -> bool, wanted: &str) -> PyResult<Vec<f64>> {
         let (chunks, kind) = self.column(name)?;
-        let values = numbers::<f64>(name, &chunks, &kind)?;
+        let values = reals(name, &chunks, &kind)?;
         if let Some((index, value)) = values.iter().enumerate().find(|&(_, &value)| wrong(value)) {
             return Err(ArgumentError::new_err(format!(
                 "{name} at index {index} is {value}, wanted {wanted}"
@@ -135,7 +135,7 @@ impl Frame {
         let mut rows = Vec::with_capacity(self.len());
         let mut seen = vec![false; self.log_rows];
         for chunk in &chunks {
-            let numbers = integers(chunk).ok_or_else(|| refused(ROW, &kind, "integers of 32 or 64 bits"))?;
+            let numbers = integers(chunk).ok_or_else(|| refused(ROW, &kind, "integers"))?;
             for number in numbers {
                 rows.push(self.row(rows.len(), number, &mut seen)?);
             }
