@@ -25,6 +25,9 @@ def _refuse(word: str) -> Any:
 JSON = json.JSONDecoder(parse_constant=_refuse)
 """One for all rows: `json.loads` with an argument builds one for each."""
 
+RAW = json.JSONDecoder(parse_int=float)
+"""Raw rows are as they were logged: they may hold NaN, and integers of more digits than Python takes as one."""
+
 
 class Row(NamedTuple):
     """One row.
@@ -83,7 +86,7 @@ class DataSet:
 
 def _row(split: str, line: bytes, stamped: bool, place: str) -> Row:
     try:
-        value = JSON.decode(line.decode("utf-8"))
+        value = (JSON if stamped else RAW).decode(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataSetError(f"{place}: the row is no JSON") from error
     if not isinstance(value, dict):

@@ -139,6 +139,13 @@ def test_records_without_an_id_are_told_by_their_bytes(folder: Path) -> None:
     assert found["overlap"]["records"]["both"] >= 4, "6 of 8 and 6 of 8"
 
 
+def test_raw_rows_hold_whatever_words_and_numbers_were_logged(tmp_path: Path) -> None:
+    record = '{"reward": %d, "text": "x", "loss": [NaN, -Infinity, ' + "9" * 5000 + "]}\n"
+    (tmp_path / "odd.jsonl").write_text("".join(record % reward for reward in range(4)))
+    karl_fast.sample(tmp_path / "odd.jsonl", tmp_path / "raw", k=3, shape="raw")
+    assert karl_fast.compare(tmp_path / "raw", tmp_path / "raw")["overlap"]["records"]["both"] == 3
+
+
 def test_raw_rows_are_compared_by_their_bytes_and_their_manifests(folder: Path) -> None:
     for name, shape in (("a", "raw"), ("b", "raw"), ("c", "chat")):
         karl_fast.sample(folder / "tiny.jsonl", folder / name, k=9, seed=ord(name), shape=shape)
