@@ -1,7 +1,7 @@
 """What the documents show, runs, and prints what they say.
 
-Every python block of README.md and of the pages of the kernel families is executed, page by page in order, in one
-temporary directory that has examples/ in it, and so is every `karl-fast` command of a shell block. A text block that
+Every python block of README.md and of the pages in docs/ is executed, page by page in order, in one temporary
+directory that has examples/ in it, and so is every `karl-fast` command of a shell block. A text block that
 follows commands, or stands right below a python block, is their output: each line has to be there.
 """
 
@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,8 +50,7 @@ def blocks(page: Path) -> list[Block]:
 
 def pairs(page: Path) -> list[tuple[Block, Block]]:
     """Each block and the one after it."""
-    found = blocks(page)
-    return list(zip(found, [*found[1:], Block("", "", 0)], strict=True))
+    return list(pairwise([*blocks(page), Block("", "", 0)]))
 
 
 def missing(after: Block, said: str) -> list[str]:
@@ -93,8 +93,9 @@ def commands(block: Block) -> list[list[str]]:
     return [found[1:] for found in words if found and found[0].split("/")[-1] == "karl-fast"]
 
 
-def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
-    for block, after in pairs(README):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> None:
+    for block, after in pairs(page):
         said = ""
         for command in commands(block):
             shutil.rmtree(place / "data", ignore_errors=True)
@@ -108,10 +109,10 @@ def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
                 encoding="utf-8",
                 check=False,
             )
-            assert done.returncode == 0, f"README.md, line {block.line}: {done.stdout}"
+            assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stdout}"
             said += done.stdout
         if said and after.language == "text":
-            assert not missing(after, said), f"README.md, line {after.line}: not printed: {missing(after, said)}"
+            assert not missing(after, said), f"{page.name}, line {after.line}: not printed: {missing(after, said)}"
 
 
 SAYS = {
