@@ -66,7 +66,7 @@ class Batch:
         state_ids: the state each turn begins in, negative for one like no other. int64, [U]
         set_ids: the rollout that each candidate belongs to, where rows are candidates. int64, [B]
         reward_vectors: the rewards of each candidate. [B, D]
-        weights: what each row counts, with mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
+        weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
         seed: of what an axis draws; another one each step.
     """
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from karl_fast.errors import ArgumentError, UsageError
+from karl_fast.errors import ArgumentError
 from karl_fast.objective.interop import mx, to_numpy
+from karl_fast.objective.point import check_point
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +28,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         for axis, point in self.axes().items():
-            if isinstance(point, type):
-                raise UsageError(f"{axis} is the class {point.__name__}, wanted an instance")
-            if not isinstance(point, self.AXES[axis]):
-                raise UsageError(f"{axis} is a {type(point).__name__}, wanted a point of {self.AXES[axis].__name__}")
+            check_point(axis, point, self.AXES[axis])
         self.check()
 
     def check(self) -> None:

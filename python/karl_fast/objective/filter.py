@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast import filter as kernels
-from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.point import Point, check_number, check_point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,10 +102,14 @@ class Both(Filter):
     first: Filter
     second: Filter
 
+    def __post_init__(self) -> None:
+        check_point("first", self.first, Filter)
+        check_point("second", self.second, Filter)
+
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """What neither drops."""
         return self.first(batch) & self.second(batch)
 
 
 def _outcomes(batch: Batch) -> NDArray[np.float64] | NDArray[np.float32]:
-    return batch.need("rewards") if batch.outcomes is None else batch.outcomes  # type: ignore[no-any-return]
+    return batch.need("rewards") if batch.outcomes is None else batch.outcomes

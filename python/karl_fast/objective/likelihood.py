@@ -10,7 +10,7 @@ import numpy as np
 from karl_fast import target as kernels
 from karl_fast.objective.advantage import Advantage
 from karl_fast.objective.interop import mx
-from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.point import Point, check_number, check_point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,6 +96,7 @@ class Exponential(RowWeight):
     ceiling: float = 20.0
 
     def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
         check_number("temperature", self.temperature, above=True)
         check_number("ceiling", self.ceiling, above=True)
 
