@@ -312,8 +312,7 @@ def test_at_equal_rewards_a_recipe_with_a_group_baseline_and_no_penalty_rests(na
 
 def test_learned_log_z_at_the_optimum_of_each_group_is_vargrad() -> None:
     objective = balance(log_z=GroupOptimum())
-    residual = np.array(
-        replace(objective, log_z=Learned()).residual(f64(NEW), objective.score(BATCH), f64(np.zeros(16)))
-    )
+    learned = replace(objective, log_z=Learned())
+    residual = np.array(learned.residual(f64(NEW), objective.score(BATCH), f64(np.zeros(16))))
     best = -np.repeat(residual.reshape(4, 4).mean(1), 4)
     same(loss_of(learned, log_z=f64(best)), loss_of(objective), tolerance=1e-10)

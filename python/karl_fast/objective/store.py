@@ -43,7 +43,10 @@ POINTS: dict[str, type[Point]] = {
     name: thing
     for module in AXES
     for name, thing in vars(module).items()
-    if isinstance(thing, type) and issubclass(thing, Point) and "__dataclass_fields__" in vars(thing)
+    if isinstance(thing, type)
+    and issubclass(thing, Point)
+    and "__dataclass_fields__" in vars(thing)
+    and thing is not gate.Gate
 }
 """Every point there is, by name."""
 
