@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.objective import RECIPES, Batch, PolicyGradient, WeightedLikelihood, recipe
+from karl_fast.objective import Batch, PolicyGradient, WeightedLikelihood, recipe
 from karl_fast.objective.advantage import Centre, Given, LeaveOneOut, MeanScaled, Raw, ZScore
 from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
 from karl_fast.objective.balance import (
@@ -34,6 +34,7 @@ from karl_fast.objective.ratio import (
     TokenRatio,
     TurnRatio,
 )
+from karl_fast.objective.recipes import RECIPES
 from tests.objective.cases import BATCH, MASK, NEW, OLD, as_float64, f64, loss_of
 from tests.tolerances import MLX_EXP
 

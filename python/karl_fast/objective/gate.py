@@ -56,7 +56,7 @@ class Gate(Advantage):
 class Gated(Gate):
     """Each rollout is learned from with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
 
-    The price is such that the probabilities have the mean ``keep``; the draw is of ``Batch.seed``.
+    ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is of ``Batch.seed``.
     Reference: Kondo gate (arXiv:2603.20526), in the form of rl-experiments.
     """
 
@@ -83,6 +83,8 @@ class Gated(Gate):
 @dataclass(frozen=True)
 class TopGated(Gate):
     """Only the ``share`` of all tokens with the most delight is learned from, at least one; ties are kept.
+
+    ``advantage`` is that of what is kept.
 
     Reference: Kondo gate (arXiv:2603.20526), in the form of Google's egg.
     """
