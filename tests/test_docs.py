@@ -116,6 +116,7 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
 
 
 SAYS = {
+    "bandit.py": r"trajectory balance, seed 4 +0\.467 0\.467 0\.042 0\.023",
     "arrow_polars.py": "48 drawn",
     "numpy_advantages.py": r"rows drawn of each prompt: \[0 0 4 5 7 0\], evenness 0.60",
     "polars_expression.py": "127 of 160 rows have an advantage, 48 drawn",
