@@ -83,7 +83,7 @@ class Memory:
         per_layer = 6 * shape.hidden + 4 * shape.heads * shape.head_size + 4 * shape.feed_forward
         per_layer += 2 * shape.heads * tokens
         kept = shape.hidden * self.layers + per_layer if self.settings.grad_checkpoint else per_layer * self.layers
-        chunk = 5 * 4 * chunk_rows(shape.vocabulary) * shape.vocabulary
+        chunk = 5 * 4 * min(chunk_rows(shape.vocabulary), rows * tokens) * shape.vocabulary
         return Need(
             self.weights,
             6 * self.trainable,
