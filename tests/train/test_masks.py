@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
-
 from karl_fast.errors import NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
 from karl_fast.train.examples import prepared
 from karl_fast.train.lengths import fitted
 from karl_fast.train.template import Renderer, Text
+from tests.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +119,6 @@ def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: 
 
 def test_a_row_too_long_is_an_error_where_that_is_wanted(tiny_model: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "data", [chat("q", "a"), chat("long " * 200, "a")])
-    with pytest.raises(NothingToTrainError, match=r"train.jsonl, row 2 has \d+ tokens, and max_seq_length is 64"):
+    with pytest.raises(NothingToTrainError, match=r"train.jsonl, row 2 has 1,014 tokens, and max_seq_length is 64"):
         train(data, tiny_model, tmp_path / "a", Training(overlong="error", max_seq_length=64))
     assert not (tmp_path / "a").exists()

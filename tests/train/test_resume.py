@@ -8,16 +8,17 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import karl_fast
 from tests import rows
 from tests.cli.run import COMMAND
 from tests.train.conftest import quiet
 
-import karl_fast
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FLAGS = {
     "iters": 30,
@@ -40,13 +41,15 @@ CLOCK = ("tokens_per_second", "seconds", "peak_bytes", "active_bytes", "cache_by
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     log = rows.write(folder / "log.jsonl", rows.records(40, groups=10))
-    karl_fast.sample(log, folder / "data", k=30, split=(0.8, 0.2, 0.0))
+    karl_fast.sample(log, folder / "data", k=36, split=(0.6, 0.4, 0.0))
     return folder / "data"
 
 
 def command(data: Path, model: Path, adapter: Path, **more: Any) -> list[str]:
     flags = FLAGS | {name.replace("_", "-"): value for name, value in more.items()}
-    words = [text for name, value in flags.items() for text in (f"--{name}", value) if value is not True or text != value]
+    words = [
+        text for name, value in flags.items() for text in (f"--{name}", value) if value is not True or text != value
+    ]
     return [str(word) for word in [*COMMAND, "train", data, "--model", model, "--adapter-path", adapter, *words]]
 
 
@@ -57,7 +60,11 @@ def run(*arguments: Any, **more: Any) -> subprocess.CompletedProcess[str]:
 
 
 def bytes_of(adapter: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(adapter)): path.read_bytes() for path in adapter.rglob("*") if path.suffix != ".jsonl" and path.is_file()}
+    return {
+        str(path.relative_to(adapter)): path.read_bytes()
+        for path in adapter.rglob("*")
+        if path.suffix != ".jsonl" and path.is_file()
+    }
 
 
 def metrics(adapter: Path) -> list[dict[str, Any]]:
@@ -151,11 +158,26 @@ def test_another_run_is_not_gone_on_with(
 
 def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = run(
-        data, tiny_model, tmp_path / "a", learning_rate=1.0, lr_schedule="constant", warmup=0, steps_per_eval=1, patience=2
+        data,
+        tiny_model,
+        tmp_path / "a",
+        learning_rate=1.0,
+        lr_schedule="constant",
+        warmup=0,
+        steps_per_eval=1,
+        patience=2,
     )
     assert done.returncode == 0, done.stderr
     assert "for nothing got better" in done.stderr
     again = run(
-        data, tiny_model, tmp_path / "a", learning_rate=1.0, lr_schedule="constant", warmup=0, steps_per_eval=1, patience=2, resume=True
+        data,
+        tiny_model,
+        tmp_path / "a",
+        learning_rate=1.0,
+        lr_schedule="constant",
+        warmup=0,
+        steps_per_eval=1,
+        patience=2,
+        resume=True,
     )
     assert again.returncode == 0, again.stderr

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import NothingToTrainError, OutputExistsError
@@ -22,8 +21,11 @@ from karl_fast.train.recipe import Objective, check_source
 from karl_fast.train.rows import open_source
 from karl_fast.train.step import Learner
 from karl_fast.train.template import Renderer
+from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from karl_fast.train.settings import Training
 
 
@@ -139,7 +141,7 @@ def prepare(
 
 def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
     """Raise where something is there already that nobody said to go on from, or to replace."""
-    if resume or not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists():
+    if resume or (not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists()):
         return
     if not force:
         error = OutputExistsError(f"{adapter_path} has an adapter already")
@@ -186,10 +188,8 @@ def _largest(order: Order) -> tuple[int, int]:
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
-    from mlx.utils import tree_flatten
-
-    parameters = dict(tree_flatten(loaded.model.parameters()))
-    trainable = sum(value.nbytes for _, value in tree_flatten(loaded.model.trainable_parameters()))
+    parameters = flat(loaded.model.parameters())
+    trainable = sum(value.nbytes for value in flat(loaded.model.trainable_parameters()).values())
     size = max(2, *(value.itemsize for name, value in parameters.items() if name.endswith("norm.weight")))
     total = sum(value.nbytes for value in parameters.values())
     return Memory(shape_of(loaded.config, size), total, trainable, config["num_layers"], settings)
@@ -199,7 +199,11 @@ def _identity(settings: Training, model: str, examples: list[Example]) -> dict[s
     """What has to be the same for a run to be the same: settings, model and examples."""
     digest = hashlib.sha256()
     for one in examples:
-        digest.update(one.text.tokens.tobytes() + one.text.learned.tobytes() + repr((one.reward, one.log_weight, one.group)).encode())
+        digest.update(
+            one.text.tokens.tobytes()
+            + one.text.learned.tobytes()
+            + repr((one.reward, one.log_weight, one.group)).encode()
+        )
     chosen = settings.to_dict()
     if settings.lr_schedule == "constant":  # more steps are then a longer run, and no other one
         chosen = {name: value for name, value in chosen.items() if name not in ("iters", "epochs")}
