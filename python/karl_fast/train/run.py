@@ -8,9 +8,9 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import NothingToTrainError, OutputExistsError
+from karl_fast.errors import ModelError, NothingToTrainError, OutputExistsError, UsageError
 from karl_fast.train import optimizer as optimizers
-from karl_fast.train import validation
+from karl_fast.train import validation, whole
 from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
 from karl_fast.train.examples import Account, Example, groups_of, prepared
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
@@ -53,7 +53,6 @@ class Run:
     learner: Learner
     optimizer: Any
     order: Order
-    steps: int
     batches: int
     state: State
     checkpoints: Checkpoints
@@ -62,6 +61,11 @@ class Run:
     accounts: dict[str, Account]
     need: Need
     limit: int
+
+    @property
+    def steps(self) -> int:
+        """How many are to be made: the last may be of fewer batches."""
+        return -(-self.batches // self.settings.grad_accumulation_steps)
 
     def judge(self) -> float | None:
         """The held-out loss; None without a held-out row."""
@@ -95,48 +99,51 @@ def prepare(
     source = open_source(data)
     check_source(settings.recipe, source)
     _free(adapter_path, resume=resume, force=force)
-    rows = source.rows("train")
-    if not rows:
+    if not (rows := source.rows("train")):
         raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
     loaded = load(model)
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
     examples, account = prepared(rows, renderer, settings, f"{source.folder / 'train.jsonl'}")
     judged, held_out = prepared(source.rows("valid"), renderer, settings, f"{source.folder / 'valid.jsonl'}")
+    examples, objective = _counted(settings, examples, account)
+    order = _order(settings, examples, objective)
     config = _adapted(loaded, settings, resume_adapter_file)
-    objective = Objective(settings, examples)
-    examples, objective = _counted(settings, examples, objective, account)
-    order = Order(
-        [len(one) for one in examples],
-        units_of(groups_of(examples) if objective.grouped else None, len(examples)),
-        settings.batch_size,
-        settings.seed,
-    )
     need = _memory(loaded, settings, config).check(*_largest(order))
-    learner = Learner(loaded.model, examples, objective)
-    optimizer = optimizers.build(settings)
-    optimizer.init(loaded.model.trainable_parameters())
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
-    checkpoints = Checkpoints(adapter_path, config | {"model": model}, settings.keep)
-    state = State(settings=_identity(settings, model, examples))
-    if resume and checkpoints.found():
-        state = checkpoints.resume(loaded.model, optimizer, state.settings)
-    order.epoch, order.batch = state.epoch, state.batch
-    adapter_path.mkdir(parents=True, exist_ok=True)
-    return Run(
-        settings,
-        learner,
-        optimizer,
-        order,
-        -(-max(1, batches) // settings.grad_accumulation_steps),
-        max(1, batches),
-        state,
-        checkpoints,
-        trackers(settings, adapter_path, state.step),
-        judged,
-        {"train": account, "valid": held_out},
-        need,
-        limit_bytes(settings),
+    run = Run(
+        settings=settings,
+        learner=Learner(loaded.model, examples, objective),
+        optimizer=optimizers.build(settings),
+        order=order,
+        batches=max(1, batches),
+        state=State(settings=_identity(settings, model, examples)),
+        checkpoints=Checkpoints(adapter_path, config | {"model": model}, settings.keep),
+        trackers=[],
+        judged=judged,
+        accounts={"train": account, "valid": held_out},
+        need=need,
+        limit=limit_bytes(settings),
     )
+    _placed(run, resume)
+    return run
+
+
+def _placed(run: Run, resume: bool) -> None:
+    """Put a run at its first step, or behind its last checkpoint."""
+    model, path = run.learner.model, run.checkpoints.path
+    run.optimizer.init(model.trainable_parameters())
+    if resume and run.checkpoints.found():
+        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings)
+    run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
+    with whole.refused(path):
+        path.mkdir(parents=True, exist_ok=True)
+    run.trackers = trackers(run.settings, path, run.state.step)
+
+
+def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
+    groups = groups_of(examples) if objective.grouped else None
+    units = units_of(groups, len(examples))
+    return Order([len(one) for one in examples], units, settings.batch_size, settings.seed)
 
 
 def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
@@ -155,8 +162,6 @@ def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
     import mlx.core as mx
 
-    from karl_fast.errors import ModelError
-
     mx.random.seed(settings.seed)
     config = adapt(loaded.model, settings)
     if weights is not None:
@@ -169,10 +174,17 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     return config
 
 
-def _counted(
-    settings: Training, examples: list[Example], objective: Objective, account: Account
-) -> tuple[list[Example], Objective]:
-    """Only the examples that have what the recipe needs, the others counted."""
+def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
+    """Only the examples that have what the recipe needs, the others counted.
+
+    Raises:
+        UsageError: a recipe that compares whole rows, where some are in parts.
+    """
+    objective = Objective(settings, examples)
+    if objective.grouped and (account.cut or account.windows or account.unrolled):
+        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
+        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
+        raise error
     if objective.kept.all():
         return examples, objective
     left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]

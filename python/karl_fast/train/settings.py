@@ -147,6 +147,6 @@ def _together(settings: Training) -> None:
             raise UsageError(f"the recipe {settings.recipe} needs {name}, which depends on the scale of rewards", name)
     if settings.recipe in ("oapl", "vargrad") and settings.fine_tune_type == "full":
         raise UsageError(
-            f"the recipe {settings.recipe} compares with the model before training, which fine_tune_type full overwrites",
+            f"the recipe {settings.recipe} compares with the model before training, and fine_tune_type full keeps none",
             "fine_tune_type",
         )
