@@ -1,0 +1,222 @@
+"""A run, ready to go: everything is loaded, checked and told before the first step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karl_fast.errors import ModelError, NothingToTrainError, OutputExistsError, UsageError
+from karl_fast.train import optimizer as optimizers
+from karl_fast.train import validation, whole
+from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
+from karl_fast.train.examples import Account, Example, groups_of, prepared
+from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
+from karl_fast.train.metrics import Tracker, trackers
+from karl_fast.train.model import Loaded, adapt, load
+from karl_fast.train.order import Order, units_of
+from karl_fast.train.recipe import Objective, check_source
+from karl_fast.train.rows import open_source
+from karl_fast.train.step import Learner
+from karl_fast.train.template import Renderer
+from karl_fast.train.tensors import flat
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.train.settings import Training
+
+
+class Watch(Protocol):
+    """Somebody who is told how a run goes."""
+
+    def started(self, run: Run) -> None:
+        """Everything is loaded, and the first step comes."""
+        ...
+
+    def said(self, values: dict[str, Any]) -> None:
+        """A step or a validation, as in metrics.jsonl."""
+        ...
+
+    def saved(self, place: Path) -> None:
+        """A checkpoint is on the disk."""
+        ...
+
+
+@dataclass
+class Run:
+    """A run between two steps."""
+
+    settings: Training
+    learner: Learner
+    optimizer: Any
+    order: Order
+    batches: int
+    state: State
+    checkpoints: Checkpoints
+    trackers: list[Tracker]
+    judged: list[Example]
+    accounts: dict[str, Account]
+    need: Need
+    limit: int
+
+    @property
+    def steps(self) -> int:
+        """How many are to be made: the last may be of fewer batches."""
+        return -(-self.batches // self.settings.grad_accumulation_steps)
+
+    def judge(self) -> float | None:
+        """The held-out loss; None without a held-out row."""
+        if not self.judged:
+            return None
+        settings = self.settings
+        chosen = validation.batches(self.judged, settings.batch_size, settings.val_batches, settings.seed)
+        return validation.mean_loss(self.learner.scorer, self.judged, chosen)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing got better for so long that the run ends."""
+        return self.settings.patience is not None and self.state.stale >= self.settings.patience
+
+
+def prepare(
+    data: str | Path,
+    model: str,
+    adapter_path: Path,
+    settings: Training,
+    *,
+    resume: bool = False,
+    resume_adapter_file: str | None = None,
+    force: bool = False,
+) -> Run:
+    """Load and check all that a run needs.
+
+    Raises:
+        KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
+    """
+    source = open_source(data)
+    check_source(settings.recipe, source)
+    _free(adapter_path, resume=resume, force=force)
+    if not (rows := source.rows("train")):
+        raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
+    loaded = load(model)
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    examples, account = prepared(rows, renderer, settings, f"{source.folder / 'train.jsonl'}")
+    judged, held_out = prepared(source.rows("valid"), renderer, settings, f"{source.folder / 'valid.jsonl'}")
+    examples, objective = _counted(settings, examples, account)
+    order = _order(settings, examples, objective)
+    config = _adapted(loaded, settings, resume_adapter_file)
+    need = _memory(loaded, settings, config).check(*_largest(order))
+    batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
+    run = Run(
+        settings=settings,
+        learner=Learner(loaded.model, examples, objective),
+        optimizer=optimizers.build(settings),
+        order=order,
+        batches=max(1, batches),
+        state=State(settings=_identity(settings, model, examples)),
+        checkpoints=Checkpoints(adapter_path, config | {"model": model}, settings.keep),
+        trackers=[],
+        judged=judged,
+        accounts={"train": account, "valid": held_out},
+        need=need,
+        limit=limit_bytes(settings),
+    )
+    _placed(run, resume)
+    return run
+
+
+def _placed(run: Run, resume: bool) -> None:
+    """Put a run at its first step, or behind its last checkpoint."""
+    model, path = run.learner.model, run.checkpoints.path
+    run.optimizer.init(model.trainable_parameters())
+    if resume and run.checkpoints.found():
+        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings)
+    run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
+    with whole.refused(path):
+        path.mkdir(parents=True, exist_ok=True)
+    run.trackers = trackers(run.settings, path, run.state.step)
+
+
+def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
+    groups = groups_of(examples) if objective.grouped else None
+    units = units_of(groups, len(examples))
+    return Order([len(one) for one in examples], units, settings.batch_size, settings.seed)
+
+
+def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
+    """Raise where something is there already that nobody said to go on from, or to replace."""
+    if resume or (not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists()):
+        return
+    if not force:
+        error = OutputExistsError(f"{adapter_path} has an adapter already")
+        error.hint = "--resume goes on from its last checkpoint, --force trains anew in its place"
+        raise error
+    shutil.rmtree(adapter_path / "checkpoints", ignore_errors=True)
+    for name in (ADAPTERS, "metrics.jsonl"):
+        (adapter_path / name).unlink(missing_ok=True)
+
+
+def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
+    import mlx.core as mx
+
+    mx.random.seed(settings.seed)
+    config = adapt(loaded.model, settings)
+    if weights is not None:
+        try:
+            loaded.model.load_weights(weights, strict=False)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ModelError(f"cannot load weights from {weights}: {' '.join(str(error).split())[:120]}") from error
+    loaded.model.train()
+    mx.eval(loaded.model.parameters())
+    return config
+
+
+def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
+    """Only the examples that have what the recipe needs, the others counted.
+
+    Raises:
+        UsageError: a recipe that compares whole rows, where some are in parts.
+    """
+    objective = Objective(settings, examples)
+    if objective.grouped and (account.cut or account.windows or account.unrolled):
+        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
+        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
+        raise error
+    if objective.kept.all():
+        return examples, objective
+    left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
+    for _ in {one.row for one in examples} - {one.row for one in left}:
+        account.drop("missing_reward")
+    return left, Objective(settings, left)
+
+
+def _largest(order: Order) -> tuple[int, int]:
+    """The batch of the first epoch with the most padded tokens: rows, and tokens a row."""
+    sizes = [(len(rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]
+    return max(sizes, key=lambda size: size[0] * size[1])
+
+
+def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
+    parameters = flat(loaded.model.parameters())
+    trainable = sum(value.nbytes for value in flat(loaded.model.trainable_parameters()).values())
+    size = max(2, *(value.itemsize for name, value in parameters.items() if name.endswith("norm.weight")))
+    total = sum(value.nbytes for value in parameters.values())
+    return Memory(shape_of(loaded.config, size), total, trainable, config["num_layers"], settings)
+
+
+def _identity(settings: Training, model: str, examples: list[Example]) -> dict[str, Any]:
+    """What has to be the same for a run to be the same: settings, model and examples."""
+    digest = hashlib.sha256()
+    for one in examples:
+        digest.update(
+            one.text.tokens.tobytes()
+            + one.text.learned.tobytes()
+            + repr((one.reward, one.log_weight, one.group)).encode()
+        )
+    chosen = settings.to_dict()
+    if settings.lr_schedule == "constant":  # more steps are then a longer run, and no other one
+        chosen = {name: value for name, value in chosen.items() if name not in ("iters", "epochs")}
+    return json.loads(json.dumps(chosen | {"model": model, "examples": digest.hexdigest()}))  # type: ignore[no-any-return]

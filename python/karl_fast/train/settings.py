@@ -1,0 +1,175 @@
+"""Every choice of a training run, checked when it is made. Names and defaults are those of `mlx_lm lora`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from karl_fast.errors import UsageError
+
+FineTuneType = Literal["lora", "dora", "full"]
+TrainOn = Literal["assistant", "last", "all"]
+Overlong = Literal["tail", "window", "drop", "error"]
+Rewritten = Literal["unroll", "error"]
+Optimizer = Literal["adam", "adamw", "sgd"]
+Schedule = Literal["constant", "linear", "cosine"]
+Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad"]
+Tracker = Literal["wandb", "trackio"]
+
+CHOICES = {
+    "fine_tune_type": FineTuneType,
+    "train_on": TrainOn,
+    "overlong": Overlong,
+    "rewritten": Rewritten,
+    "optimizer": Optimizer,
+    "lr_schedule": Schedule,
+    "recipe": Recipe,
+}
+
+LEAST = {
+    **dict.fromkeys(("iters", "batch_size", "lora_rank", "grad_accumulation_steps", "keep", "patience"), 1),
+    **dict.fromkeys(("steps_per_report", "steps_per_eval", "save_every"), 1),
+    **dict.fromkeys(("warmup", "seed"), 0),
+    "max_seq_length": 2,
+}
+"""The smallest whole number that a setting takes."""
+
+WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memory_limit", "cache_limit")
+"""Settings that change what is seen of a run, and never what comes out of it."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What to train, on what part of each row, and how. A step is one update of the weights.
+
+    Attributes:
+        recipe: what is minimised; `karl_fast.train.points` has the formulas.
+        inverse_temperature: b of exp(b r), of vargrad.
+        temperature: what the reward is divided by, of awr and oapl.
+        train_on: every assistant turn, the last one, or all tokens.
+        iters, epochs: batches to train on, or how often every row is seen.
+        batch_size: rows a batch; where groups stay together, at least.
+        grad_accumulation_steps: batches a step.
+        max_seq_length: tokens a row may have.
+        overlong: what becomes of a longer row.
+        rewritten: what becomes of a row whose earlier turns the template rewrites.
+        fine_tune_type: LoRA, DoRA, or whole layers.
+        num_layers: how many, from the last one; -1 for all, None for 16 or all.
+        lora_rank, lora_scale, lora_dropout, lora_keys: of the adapters; None for all linear layers.
+        optimizer, weight_decay: Adam and AdamW correct their bias.
+        learning_rate, lr_schedule, warmup: how far a step goes.
+        max_grad_norm: what the gradient is scaled down to; 0 for not.
+        grad_checkpoint: whether layers are computed again going back.
+        val_batches, steps_per_eval, patience: how it is judged, and when it ends early.
+        steps_per_report: steps between lines of the report.
+        save_every, keep: checkpoints.
+        seed: same seed, data and settings: same bytes.
+        memory_limit, cache_limit: in GB.
+        report_to, project_name: trackers beside the file of metrics.
+
+    Raises:
+        UsageError: for settings that contradict each other or lie outside their range.
+    """
+
+    recipe: Recipe = "sft"
+    inverse_temperature: float | None = None
+    temperature: float | None = None
+    train_on: TrainOn = "assistant"
+    iters: int = 1000
+    epochs: float | None = None
+    batch_size: int = 4
+    grad_accumulation_steps: int = 1
+    max_seq_length: int = 2048
+    overlong: Overlong = "tail"
+    rewritten: Rewritten = "unroll"
+    fine_tune_type: FineTuneType = "lora"
+    num_layers: int | None = None
+    lora_rank: int = 8
+    lora_scale: float = 20.0
+    lora_dropout: float = 0.0
+    lora_keys: tuple[str, ...] | None = None
+    optimizer: Optimizer = "adam"
+    weight_decay: float = 0.01
+    learning_rate: float = 1e-05
+    lr_schedule: Schedule = "constant"
+    warmup: int = 0
+    max_grad_norm: float = 1.0
+    grad_checkpoint: bool = False
+    val_batches: int = 25
+    steps_per_eval: int = 200
+    steps_per_report: int = 10
+    patience: int | None = None
+    save_every: int = 100
+    keep: int = 2
+    seed: int = 0
+    memory_limit: float | None = None
+    cache_limit: float = 1.0
+    report_to: tuple[Tracker, ...] | None = None
+    project_name: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in (_words, _numbers, _together):
+            part(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every choice that can change what comes out."""
+        return {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
+
+
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Training)}
+
+
+def _words(settings: Training) -> None:
+    for name, kind in CHOICES.items():
+        if getattr(settings, name) not in get_args(kind):
+            wanted = ", ".join(get_args(kind))
+            raise UsageError(f"{name} is {getattr(settings, name)!r}, wanted {wanted}", name)
+    for tracker in settings.report_to or ():
+        if tracker not in get_args(Tracker):
+            raise UsageError(f"report_to names {tracker!r}, wanted {', '.join(get_args(Tracker))}", "report_to")
+
+
+def _numbers(settings: Training) -> None:
+    for name, least in LEAST.items():
+        value = getattr(settings, name)
+        if value is not None and not (isinstance(value, int) and value >= least):
+            raise UsageError(f"{name} is {value}, wanted a whole number from {least} on", name)
+    for name in ("epochs", "learning_rate", "lora_scale", "temperature", "memory_limit"):
+        _real(name, getattr(settings, name), above=0.0)
+    for name in ("weight_decay", "max_grad_norm", "inverse_temperature", "cache_limit"):
+        _real(name, getattr(settings, name))
+    if not 0 <= settings.lora_dropout < 1:
+        raise UsageError(f"lora_dropout is {settings.lora_dropout}, wanted a share below 1", "lora_dropout")
+    for name in ("num_layers", "val_batches"):
+        value = getattr(settings, name)
+        if value is not None and value != -1 and value < 1:
+            raise UsageError(f"{name} is {value}, wanted 1 or more, or -1 for all", name)
+
+
+def _real(name: str, value: float | None, above: float | None = None) -> None:
+    if value is None or (math.isfinite(value) and (value >= 0 if above is None else value > above)):
+        return
+    wanted = "from 0 on" if above is None else "above 0"
+    raise UsageError(f"{name} is {value}, wanted a finite number {wanted}", name)
+
+
+TEMPERED = {"inverse_temperature": ("vargrad",), "temperature": ("awr", "oapl")}
+"""The recipes that take each."""
+
+
+def _together(settings: Training) -> None:
+    if settings.epochs is not None and settings.iters != DEFAULTS["iters"]:
+        raise UsageError("iters and epochs are two ways to say one thing: give one", "iters", "epochs")
+    for name, recipes in TEMPERED.items():
+        if getattr(settings, name) is not None and settings.recipe not in recipes:
+            raise UsageError(
+                f"the recipe {settings.recipe} has no use for {name}, which is of {' and '.join(recipes)}", name
+            )
+        if getattr(settings, name) is None and settings.recipe in recipes:
+            raise UsageError(f"the recipe {settings.recipe} needs {name}, which depends on the scale of rewards", name)
+    if settings.recipe in ("oapl", "vargrad") and settings.fine_tune_type == "full":
+        raise UsageError(
+            f"the recipe {settings.recipe} compares with the model before training, and fine_tune_type full keeps none",
+            "fine_tune_type",
+        )
