@@ -28,6 +28,10 @@ class UsageError(KarlError, ValueError):
         self.settings = settings
 
 
+class IncoherentObjectiveError(UsageError):
+    """Points of an objective that do not go together."""
+
+
 class ArgumentError(KarlError, ValueError):
     """A value inside an array or a number that a formula cannot take; the message names its place."""
 

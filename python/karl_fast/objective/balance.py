@@ -1,0 +1,277 @@
+"""Axes of `TrajectoryBalance`: anchor, length, scale, regression, tokens and importance weight.
+
+With D = length(logp) - length(anchor), the residual is ``k D + log_z - c r``, and its cost ``weight * g(residual)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from karl_fast.objective.interop import mx
+from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.ratio import mean_over, token_log_ratio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Scored
+
+__all__ = [
+    "AllTokens",
+    "Anchor",
+    "BehaviourPolicy",
+    "GeometricWeight",
+    "Huber",
+    "InverseTemperature",
+    "Length",
+    "NoAnchor",
+    "ProductWeight",
+    "ReferencePolicy",
+    "Regression",
+    "RewardUnits",
+    "Scale",
+    "Squared",
+    "Temperature",
+    "TokenChoice",
+    "TokenDrift",
+    "TokenMeanLength",
+    "TokenSumLength",
+    "Unweighted",
+    "Weight",
+]
+
+
+class Anchor(Point):
+    """Which policy the target is a tilt of; ``column`` is its field of `Scored`, None for none."""
+
+    column: ClassVar[str | None]
+
+
+@dataclass(frozen=True)
+class ReferencePolicy(Anchor):
+    """``pi_ref exp(r / t) / Z``: the reference policy."""
+
+    column: ClassVar[str | None] = "logp_ref"
+
+
+@dataclass(frozen=True)
+class BehaviourPolicy(Anchor):
+    """``pi_old exp(r / t) / Z``: the policy that drew the rollouts."""
+
+    column: ClassVar[str | None] = "logp_old"
+
+
+@dataclass(frozen=True)
+class NoAnchor(Anchor):
+    """``exp(r / t) / Z``: none, the uniform one."""
+
+    column: ClassVar[str | None] = None
+
+
+class Length(Point):
+    """How the log-probabilities of tokens become that of a rollout; on either side of the gradient line."""
+
+    mean: ClassVar[bool]
+
+    def __call__(self, values: mx.array, mask: mx.array) -> mx.array:
+        """One number a rollout; ``values`` are 0 outside the mask. [B, T] -> [B]"""
+        return mean_over(values, mask)[:, 0] if self.mean else values.sum(axis=1)
+
+    def of(self, values: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The same, before the gradient line. [B, T] -> [B]"""
+        sums: NDArray[np.float64] = values.sum(1, dtype=np.float64)
+        return sums / np.maximum(mask.sum(1), 1) if self.mean else sums
+
+
+@dataclass(frozen=True)
+class TokenSumLength(Length):
+    """The sum: the log-probability of the rollout."""
+
+    mean: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class TokenMeanLength(Length):
+    """The mean a token, so that a long rollout is not a large residual; its target is another."""
+
+    mean: ClassVar[bool] = True
+
+
+class Scale(Point):
+    """k and c of the residual ``k D + log_z - c r``: its units, and the temperature of the target."""
+
+    @property
+    def drift(self) -> float:
+        """k: what the log ratio is multiplied by."""
+        return 1.0
+
+    @property
+    def reward(self) -> float:
+        """c: what the reward is multiplied by."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class InverseTemperature(Scale):
+    """k = 1, c = ``value``: in nats; FlowRL's beta."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        check_number("value", self.value)
+
+    @property
+    def reward(self) -> float:
+        """The inverse temperature."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Temperature(Scale):
+    """k = 1, c = 1 / ``value``: in nats; PACED's beta."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        check_number("value", self.value, above=True)
+
+    @property
+    def reward(self) -> float:
+        """One over the temperature."""
+        return 1 / self.value
+
+
+@dataclass(frozen=True)
+class RewardUnits(Scale):
+    """k = ``temperature``, c = 1: in units of the reward; the beta of OAPL, the tau of PMD-mean."""
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, above=True)
+
+    @property
+    def drift(self) -> float:
+        """The temperature."""
+        return self.temperature
+
+
+class Regression(Point):
+    """g of the residual, by three laws: g(0) = 0, g even, g' of the sign of its argument."""
+
+    def __call__(self, residual: mx.array) -> mx.array:
+        """The cost of each residual. [B] -> [B]"""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Squared(Regression):
+    """``residual^2``."""
+
+    def __call__(self, residual: mx.array) -> mx.array:
+        """The square."""
+        return residual**2
+
+
+@dataclass(frozen=True)
+class Huber(Regression):
+    """``residual^2`` up to ``width``, and from there on a line: one rollout moves the policy so much and no more.
+
+    Reference: Huber 1964.
+    """
+
+    width: float
+
+    def __post_init__(self) -> None:
+        check_number("width", self.width, above=True)
+
+    def __call__(self, residual: mx.array) -> mx.array:
+        """The square, or the line that touches it."""
+        size = mx.abs(residual)
+        return mx.where(size <= self.width, residual**2, self.width * (2 * size - self.width))
+
+
+class TokenChoice(Point):
+    """Which tokens a residual and its weight are made of."""
+
+    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
+        """The mask that takes the place of the batch's. [B, T]"""
+        return scored.mask
+
+
+@dataclass(frozen=True)
+class AllTokens(TokenChoice):
+    """All that count."""
+
+
+@dataclass(frozen=True)
+class TokenDrift(TokenChoice):
+    """Not those that have moved where their reward sends them: ratio > 1 + high, r > 0; ratio < 1 - low, r < 0.
+
+    ``low`` and ``high`` are distances from 1.
+    Reference: MiniMax 2025 (arXiv:2506.13585), eq. 6 and 7.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        check_number("low", self.low, 0, 1)
+        check_number("high", self.high)
+
+    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
+        """The mask without them."""
+        ratio = mx.stop_gradient(mx.exp(token_log_ratio(logp, scored)))
+        rewards = scored.need("rewards")[:, None]
+        gone = ((rewards > 0) & (ratio > 1 + self.high)) | ((rewards < 0) & (ratio < 1 - self.low))
+        return scored.mask & ~gone
+
+
+class Weight(Point):
+    """What a rollout counts because the behaviour policy drew it: an importance weight, detached."""
+
+    def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array | None:
+        """The weight of each rollout. [B, T] -> [B]"""
+        return None
+
+
+@dataclass(frozen=True)
+class Unweighted(Weight):
+    """1: a balance is right for rollouts of any policy."""
+
+
+@dataclass(frozen=True)
+class ProductWeight(Weight):
+    """``sg(clip(product of ratios, floor, ceiling))``; both are ratios."""
+
+    floor: float = 0.0
+    ceiling: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_number("floor", self.floor, 0, 1)
+        check_number("ceiling", self.ceiling, 1)
+
+    def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array:
+        """The ratio of the rollout as a whole, bounded."""
+        drift = mx.where(mask, token_log_ratio(logp, scored), 0.0).sum(axis=1)
+        return mx.stop_gradient(mx.clip(mx.exp(drift), self.floor, self.ceiling))
+
+
+@dataclass(frozen=True)
+class GeometricWeight(Weight):
+    """``sg(clip(geometric mean of ratios, floor, ceiling))``; both are ratios."""
+
+    floor: float = 0.0
+    ceiling: float = float("inf")
+
+    def __post_init__(self) -> None:
+        check_number("floor", self.floor, 0, 1)
+        check_number("ceiling", self.ceiling, 1)
+
+    def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array:
+        """The ratio of a token on average, bounded."""
+        drift = mean_over(mx.where(mask, token_log_ratio(logp, scored), 0.0), mask)[:, 0]
+        return mx.stop_gradient(mx.clip(mx.exp(drift), self.floor, self.ceiling))

@@ -1,0 +1,278 @@
+"""What crosses the gradient line: `Batch` is what is known of rollouts before it, `Scored` what a loss needs beyond it.
+
+A batch is NumPy, and goes to the kernels as it is. A scored batch is MLX: every field is an array or None, so that
+``vars(scored)`` is what `mx.compile` takes and ``Scored(**arrays)`` makes it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import ArgumentError, DTypeError, LayoutError
+from karl_fast.objective.interop import mx, to_mlx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64] | NDArray[np.float32]
+
+FIELDS = {
+    "mask": ("BT", np.bool_),
+    "logp_old": ("BT", np.floating),
+    "logp_ref": ("BT", np.floating),
+    "rewards": ("B", np.floating),
+    "outcomes": ("B", np.floating),
+    "group_ids": ("B", np.int64),
+    "truncated": ("B", np.bool_),
+    "ages": ("B", np.int64),
+    "token_rewards": ("BT", np.floating),
+    "turns": ("BT", np.int64),
+    "turn_rewards": ("U", np.floating),
+    "turn_offsets": ("O", np.int64),
+    "state_ids": ("U", np.int64),
+    "set_ids": ("B", np.int64),
+    "reward_vectors": ("BD", np.floating),
+    "weights": ("B", np.floating),
+}
+"""The dimensions and the type of each array: B rollouts, T tokens, U turns of all rollouts, O = B + 1, D any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rollouts, padded to one length. Only the mask is needed by all; an axis that misses a field names it.
+
+    Index t of a row scores one taken token; prompt, tool output and padding are outside the mask, the end of sequence
+    inside it. What an array holds outside the mask is not looked at.
+
+    Attributes:
+        mask: which tokens are the policy's own. bool, [B, T]
+        rewards: the reward of each rollout, NaN for a missing one. [B]
+        group_ids: the prompt of each rollout, in any order, negative for none. int64, [B]
+        logp_old: log-probability of each token under the behaviour policy. [B, T]
+        logp_ref: the same under the reference policy. [B, T]
+        outcomes: rewards before shaping, by which groups are filtered; the rewards where absent. [B]
+        advantages: what a critic gives, for `Given`. [B] or [B, T]
+        token_rewards: what each token is rewarded with beside its rollout, for `Whitened`. [B, T]
+        truncated: which rollouts were cut at the limit of tokens. bool, [B]
+        ages: how many steps of the policy each rollout is old. int64, [B]
+        turns: the number of each token's turn in its rollout, from 0; negative for none. int64, [B, T]
+        turn_rewards: the reward of each turn, of all rollouts end to end. [U]
+        turn_offsets: where the turns of each rollout begin, and the last end. int64, [B + 1]
+        state_ids: the state each turn begins in, negative for one like no other. int64, [U]
+        set_ids: the rollout that each candidate belongs to, where rows are candidates. int64, [B]
+        reward_vectors: the rewards of each candidate. [B, D]
+        weights: what each row counts, mean 1 over its data set: ``exp(log_weight) * rows``; NaN for not at all. [B]
+        seed: of what an axis draws; another one each step.
+    """
+
+    mask: NDArray[np.bool_]
+    rewards: Floats | None = None
+    group_ids: NDArray[np.int64] | None = None
+    logp_old: Floats | None = None
+    logp_ref: Floats | None = None
+    outcomes: Floats | None = None
+    advantages: Floats | None = None
+    token_rewards: Floats | None = None
+    truncated: NDArray[np.bool_] | None = None
+    ages: NDArray[np.int64] | None = None
+    turns: NDArray[np.int64] | None = None
+    turn_rewards: Floats | None = None
+    turn_offsets: NDArray[np.int64] | None = None
+    state_ids: NDArray[np.int64] | None = None
+    set_ids: NDArray[np.int64] | None = None
+    reward_vectors: Floats | None = None
+    weights: Floats | None = None
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise where arrays do not fit each other: the only check of shapes there is.
+
+        Raises:
+            LayoutError: an array of another shape than its dimensions say.
+            DTypeError: an array of another element type.
+            ArgumentError: a log-probability or an advantage inside the mask that is not finite.
+
+        Reference: none.
+        """
+        sizes = dict(zip("BT", np.shape(self.mask), strict=False))
+        sizes["O"] = sizes.get("B", 0) + 1
+        for name, array in self._arrays():
+            _check_array(name, array, sizes)
+        for name in ("logp_old", "logp_ref", "advantages"):
+            self._check_finite(name)
+
+    def _arrays(self) -> Iterator[tuple[str, Any]]:
+        yield from ((name, array) for name in FIELDS if (array := getattr(self, name)) is not None)
+
+    def _check_finite(self, name: str) -> None:
+        array = getattr(self, name)
+        if array is None:
+            return
+        if array.shape not in ((len(self.mask),), self.mask.shape):
+            raise LayoutError(f"{name} has the shape {array.shape}, wanted {self.mask.shape}")
+        counts = self.mask if array.ndim == 2 else self.mask.any(1)
+        if (bad := np.argwhere(counts & ~np.isfinite(array))).size:
+            place = tuple(int(index) for index in bad[0])
+            raise ArgumentError(f"{name}{list(place)} is {array[place]}, wanted a finite number")
+
+    def need(self, name: str) -> Any:
+        """The array of a field that an axis cannot do without.
+
+        Args:
+            name: of the field.
+
+        Returns:
+            The array.
+
+        Raises:
+            ArgumentError: there is none.
+
+        Reference: none.
+        """
+        array = getattr(self, name)
+        if array is None:
+            raise ArgumentError(f"the batch has no {name}, which this objective needs")
+        return array
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the floats of its `Scored`: float64 where a log-probability is, else float32."""
+        given = [array.dtype for array in (self.logp_old, self.logp_ref) if array is not None]
+        return mx.float64 if np.dtype(np.float64) in given else mx.float32
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a loss needs beyond log-probabilities: all of it data, none of it carries a gradient.
+
+    Attributes:
+        mask: which tokens count: those of the batch, less the rollouts that a filter dropped. bool, [B, T]
+        logp_old: under the behaviour policy, 0 outside the mask. [B, T]
+        logp_ref: under the reference policy, 0 outside the mask. [B, T]
+        advantages: 0 outside the mask. [B, 1] or [B, T]
+        rewards: shaped, for a balance or a target. [B]
+        weights: of rows. [B]
+        targets: the wanted probability of each candidate within its group. [B]
+        groups: the number of each rollout's group, from 0; negative for none. [B]
+        group_sizes: how many rollouts of its group count, in the whole batch. [B]
+        turns: whether a token is of a turn. bool, [B, U, T]
+    """
+
+    mask: mx.array
+    logp_old: mx.array | None = None
+    logp_ref: mx.array | None = None
+    advantages: mx.array | None = None
+    rewards: mx.array | None = None
+    weights: mx.array | None = None
+    targets: mx.array | None = None
+    groups: mx.array | None = None
+    group_sizes: mx.array | None = None
+    turns: mx.array | None = None
+
+    def rows(self, indices: Any) -> Scored:
+        """Some of its rows: a micro-batch.
+
+        Args:
+            indices: a slice, or numbers of rows.
+
+        Returns:
+            Those rows, of every field.
+
+        Raises:
+            ValueError: what MLX cannot index with.
+
+        Reference: none.
+        """
+        chosen = indices if isinstance(indices, slice) else mx.array(np.asarray(indices, dtype=np.int32))
+        found: dict[str, Any] = {name: None if array is None else array[chosen] for name, array in vars(self).items()}
+        return Scored(**found)
+
+    def need(self, name: str) -> mx.array:
+        """The array of a field that an axis cannot do without.
+
+        Args:
+            name: of the field.
+
+        Returns:
+            The array.
+
+        Raises:
+            ArgumentError: there is none.
+
+        Reference: none.
+        """
+        array: mx.array | None = getattr(self, name)
+        if array is None:
+            raise ArgumentError(f"the scored batch has no {name}, which this objective needs")
+        return array
+
+    @property
+    def counted(self) -> mx.array:
+        """Which rollouts have a token that counts. bool, [B]"""
+        return self.mask.any(axis=1)
+
+
+def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:
+    dimensions, kind = FIELDS[name]
+    if not (isinstance(array, np.ndarray) and np.issubdtype(array.dtype, kind)):
+        came = getattr(array, "dtype", type(array).__name__)
+        raise DTypeError(f"{name} is {came}, wanted an array of {kind.__name__}")
+    fits = [size == sizes.setdefault(letter, size) for letter, size in zip(dimensions, array.shape, strict=False)]
+    if len(dimensions) != array.ndim or not all(fits):
+        wanted = ", ".join(str(sizes.get(letter, letter)) for letter in dimensions)
+        raise LayoutError(f"{name} has the shape {array.shape}, wanted ({wanted})")
+
+
+def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Scored:
+    """Carry a batch over the gradient line.
+
+    Args:
+        batch: checked.
+        keep: which rollouts a filter left. [B]
+        columns: further fields of `Scored`, as NumPy arrays; a row whose number is NaN is dropped.
+
+    Returns:
+        What a loss needs.
+
+    Raises:
+        MissingExtraError: MLX is not installed.
+
+    Reference: none.
+    """
+    mask = batch.mask & keep[:, None]
+    for name in ("advantages", "rewards", "weights"):
+        if name in columns:
+            mask = mask & ~np.isnan(columns[name].reshape(len(mask), -1))
+    found = {name: _cleared(array, mask) for name, array in columns.items()}
+    for name in ("logp_old", "logp_ref"):
+        if (array := getattr(batch, name)) is not None:
+            found[name] = _cleared(array, mask)
+    if batch.turns is not None:
+        found["turns"] = _members(batch.turns, mask)
+    if batch.group_ids is not None:
+        found["groups"], found["group_sizes"] = _numbered(batch.group_ids, mask)
+    return Scored(to_mlx(mask), **{name: to_mlx(array, batch.dtype) for name, array in found.items()})
+
+
+def _cleared(array: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """0 where nothing counts: what stands there may be anything."""
+    counts = mask.any(1) if array.ndim == 1 else mask.any(1, keepdims=True) if array.shape[1] == 1 else mask
+    return np.where(counts, array, array.dtype.type(0))
+
+
+def _members(turns: NDArray[np.int64], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    last = int(turns[mask].max(initial=0))
+    return np.asarray((turns[:, None, :] == np.arange(last + 1)[None, :, None]) & mask[:, None, :])
+
+
+def _numbered(ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    member = (ids >= 0) & mask.any(1)
+    _, numbers, sizes = np.unique(ids[member], return_inverse=True, return_counts=True)
+    groups = np.full(len(ids), -1, dtype=np.int64)
+    groups[member] = numbers
+    return groups, np.where(member, sizes[groups] if sizes.size else 0, 0)

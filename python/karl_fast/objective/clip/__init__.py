@@ -1,0 +1,21 @@
+"""Axis: what bounds an update."""
+
+from karl_fast.objective.clip.bounds import Clip, DualClip, GeometricClip, NoClip, TwoSided, VariancePenalty
+from karl_fast.objective.clip.point import Clipper, Drift
+from karl_fast.objective.clip.weights import Cap, Delight, Flip, MaskNegatives, SoftGate
+
+__all__ = [
+    "Cap",
+    "Clip",
+    "Clipper",
+    "Delight",
+    "Drift",
+    "DualClip",
+    "Flip",
+    "GeometricClip",
+    "MaskNegatives",
+    "NoClip",
+    "SoftGate",
+    "TwoSided",
+    "VariancePenalty",
+]

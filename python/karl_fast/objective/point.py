@@ -1,0 +1,35 @@
+"""What a point of an axis is, and what its numbers may be."""
+
+from __future__ import annotations
+
+import math
+
+from karl_fast.errors import ArgumentError, UsageError
+
+
+class Point:
+    """A choice on an axis: a frozen dataclass that is the function it names, so that it prints, compares and stores."""
+
+
+def check_number(name: str, value: float, least: float = 0.0, most: float = math.inf, *, above: bool = False) -> None:
+    """Raise where a number of a point lies outside its range; ``above`` leaves ``least`` itself out.
+
+    Raises:
+        ArgumentError: it does, or is NaN.
+    """
+    if (least < value if above else least <= value) and value <= most:
+        return
+    opens = "(" if above else "["
+    raise ArgumentError(f"{name} is {value}, wanted a number in {opens}{least:g}, {most:g}]")
+
+
+def check_point(name: str, point: object, axis: type[Point]) -> None:
+    """Raise where an axis is given what is no point of it.
+
+    Raises:
+        UsageError: it is; a class in place of its instance too.
+    """
+    if isinstance(point, type):
+        raise UsageError(f"{name} is the class {point.__name__}, wanted an instance of one")
+    if not isinstance(point, axis):
+        raise UsageError(f"{name} is a {type(point).__name__}, wanted a point of {axis.__name__}")
