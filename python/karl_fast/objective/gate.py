@@ -114,7 +114,9 @@ def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: f
 
 def _keys(rows: int) -> NDArray[np.uint64]:
     """Other numbers than those that `SetScore` draws its directions by."""
-    return np.arange(rows, dtype=np.uint64) + np.uint64(1 << 63)
+    keys = np.zeros((rows, 3), dtype=np.uint64)
+    keys[:, 0], keys[:, 2] = np.arange(rows), 1
+    return keys
 
 
 def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ class LogZHead(nn.Module):
 
     def __init__(self, size: int, *, detached: bool = True, dropout: float = 0.1) -> None:
         """A head for hidden states of ``size`` numbers."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.detached = detached
         blocks = [
             layer

@@ -1,0 +1,58 @@
+"""Recipes of the two small families: target policies and weighted likelihoods."""
+
+from karl_fast.objective.advantage import Centre
+from karl_fast.objective.aggregate import TokenMean
+from karl_fast.objective.balance import TokenSumLength
+from karl_fast.objective.filter import KeepAll
+from karl_fast.objective.likelihood import (
+    Boltzmann,
+    EveryRow,
+    Exponential,
+    LogLikelihood,
+    ProbabilityScaled,
+    Uniform,
+)
+from karl_fast.objective.recipe import Recipe
+from karl_fast.objective.target_policy import TargetPolicy, Tilted
+from karl_fast.objective.weighted_likelihood import WeightedLikelihood
+
+TPO = Recipe.of(
+    "TPO",
+    TargetPolicy,
+    "Kaddour 2026 (arXiv:2604.06159)",
+    filter=(KeepAll(), "[note]"),
+    target=(Tilted(1.0), "z-score, ddof 0, eta 1 (0.25 to 2 alike) in rl-experiments @daf350a [code]"),
+    length=(TokenSumLength(), "[note]; TRL's TargetPOTrainer takes the mean [code]"),
+)
+
+SFT = Recipe.of(
+    "SFT",
+    WeightedLikelihood,
+    "maximum likelihood",
+    filter=(KeepAll(), "[ours]"),
+    target=(Uniform(), "every row alike"),
+    sampler=(EveryRow(), "every row once an epoch"),
+    term=(LogLikelihood(), "cross-entropy"),
+    aggregate=(TokenMean(), "as mlx-lm [code]"),
+)
+
+DFT = SFT.but(
+    "DFT",
+    "Wu et al. 2025 (arXiv:2508.05629)",
+    term=(ProbabilityScaled(), "the probability as a detached weight [paper]"),
+)
+
+BOLTZMANN = SFT.but(
+    "Boltzmann",
+    "Peters & Schaal 2007, reward-weighted regression",
+    target=(Boltzmann(1.0), "exp(b r) [paper]; b of a wanted ESS, from karl_fast.boltzmann [ours]"),
+)
+
+AWR = SFT.but(
+    "AWR",
+    "Peng et al. 2019 (arXiv:1910.00177)",
+    target=(
+        Exponential(Centre(), 0.05, ceiling=20.0),
+        "beta 0.05, up to 20 [paper]; of the group [ours]",
+    ),
+)
