@@ -96,3 +96,29 @@ class OutputExistsError(KarlError, FileExistsError):
 
 class MissingExtraError(KarlError, ImportError):
     """A package that an extra installs is not there."""
+
+
+class ModelError(KarlError, ValueError):
+    """A model that is not there, or that cannot be trained as asked."""
+
+    hint = "--model takes a folder that mlx_lm convert wrote, or the name of a model on the Hugging Face hub"
+
+
+class TemplateError(KarlError, ValueError):
+    """A chat template that a row cannot go through, or that rewrites what it said of earlier turns."""
+
+
+class NothingToTrainError(KarlError, ValueError):
+    """No row is left to learn from, or to judge by."""
+
+    exit_code = 4
+
+
+class CheckpointError(KarlError, ValueError):
+    """A checkpoint that is damaged, or of another run."""
+
+
+class DivergedError(KarlError, ArithmeticError):
+    """A run whose gradients are no longer finite."""
+
+    hint = "a lower --learning-rate, a longer --warmup or a smaller --max-grad-norm may hold it"

@@ -1,0 +1,227 @@
+"""All that is taken from mlx-lm, in one place: loading, adapters, the chat template, and where a model's head begins.
+
+mlx-lm is imported when a model is loaded, and what is used of it has stayed the same from 0.24 to 0.32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import MissingExtraError, ModelError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    from karl_fast.train.settings import Training
+
+EXTRA = "pip install 'karl-fast[train]'"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, its tokenizer and what its `config.json` says."""
+
+    model: Any
+    tokenizer: Any
+    config: dict[str, Any]
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a turn."""
+        return frozenset(self.tokenizer.eos_token_ids)
+
+
+def require() -> None:
+    """Raise where MLX or mlx-lm is not installed."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        import mlx.core  # noqa: F401
+        import mlx_lm  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}") from error
+
+
+def load(path: str, adapter_path: str | None = None) -> Loaded:
+    """A model from a folder or from the Hugging Face hub.
+
+    Raises:
+        MissingExtraError: the extra ``train`` is not installed.
+        ModelError: there is no such model, or mlx-lm cannot load it.
+    """
+    require()
+    import mlx_lm
+
+    try:
+        model, tokenizer, config = mlx_lm.load(path, return_config=True)
+        if adapter_path is not None:
+            from mlx_lm.tuner.utils import load_adapters
+
+            model = load_adapters(model, adapter_path)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise _no_model(path, adapter_path, error) from error
+    return Loaded(model, tokenizer, config)
+
+
+def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelError:
+    said = " ".join(str(error).split())[:200]
+    if adapter_path is not None and not Path(adapter_path, "adapters.safetensors").is_file():
+        return ModelError(f"cannot load an adapter from {adapter_path}: it has no adapters.safetensors")
+    if Path(path).is_dir() and not Path(path, "config.json").is_file():
+        return ModelError(f"cannot load a model from {path}: it has no config.json")
+    return ModelError(f"cannot load a model from {path}: {said}")
+
+
+def inner(model: nn.Module) -> Any:
+    """The language model of one that wraps it, as those with eyes do; else the model."""
+    return getattr(model, "language_model", model)
+
+
+def linear_keys(model: nn.Module) -> list[str]:
+    """The names of the linear layers in a block, sorted: what LoRA adapts unless told otherwise."""
+    import mlx.nn as nn
+
+    found = {
+        name
+        for layer in model.layers
+        for name, module in layer.named_modules()
+        if isinstance(module, nn.Linear | nn.QuantizedLinear) or hasattr(module, "to_lora")
+    }
+    return sorted(found - {""})
+
+
+def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:
+    """Freeze a model, give it what is to be trained, and say so as `mlx_lm` reads it.
+
+    Returns:
+        What stands in ``adapter_config.json``. The keys are spelled out, for what mlx-lm takes where they are not has
+        changed between its versions.
+
+    Raises:
+        UsageError: more layers than there are, a key that no layer has, or whole training of quantized layers.
+    """
+    depth = len(model.layers)
+    layers = _layers(settings.num_layers, depth)
+    model.freeze()
+    config: dict[str, Any] = {"fine_tune_type": settings.fine_tune_type, "num_layers": layers}
+    if settings.fine_tune_type == "full":
+        _unfreeze(model, layers)
+        return config
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    known = linear_keys(model)
+    keys = list(settings.lora_keys or known)
+    if alien := sorted(set(keys) - set(known)):
+        raise UsageError(f"lora_keys names {alien[0]}, which no layer has; there are {', '.join(known)}", "lora_keys")
+    how = {"rank": settings.lora_rank, "scale": settings.lora_scale, "dropout": settings.lora_dropout, "keys": keys}
+    linear_to_lora_layers(model, layers, how, use_dora=settings.fine_tune_type == "dora")
+    return config | {"lora_parameters": how}
+
+
+def _layers(wanted: int | None, depth: int) -> int:
+    if wanted is None:
+        return min(16, depth)  # 16 is the default of mlx_lm lora
+    if wanted > depth:
+        raise UsageError(f"num_layers is {wanted}, and the model has {depth}", "num_layers")
+    return depth if wanted == -1 else wanted
+
+
+def _unfreeze(model: nn.Module, layers: int) -> None:
+    import mlx.nn as nn
+
+    for layer in model.layers[len(model.layers) - layers :]:
+        if any(isinstance(module, nn.QuantizedLinear) for module in layer.modules()):
+            raise UsageError("fine_tune_type full cannot train quantized layers: take lora or dora", "fine_tune_type")
+        layer.unfreeze()
+
+
+@contextlib.contextmanager
+def adapters_off(model: nn.Module) -> Iterator[None]:
+    """The model as it was before it got adapters, bit for bit: each adapted layer stands aside for its base."""
+    from mlx.utils import tree_unflatten
+
+    adapted = [(name, module) for name, module in model.named_modules() if "lora_a" in module]
+    bases = [(name, module["linear"]) for name, module in adapted]
+    if bases:
+        model.update_modules(tree_unflatten(bases))
+    try:
+        yield
+    finally:
+        if adapted:
+            model.update_modules(tree_unflatten(adapted))
+
+
+@contextlib.contextmanager
+def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
+    """Forget what is inside a layer going forward and compute it again going back, for as long as this lasts.
+
+    Each layer gets a class of its own, whose call is checkpointed; classes that others use are left alone.
+    """
+    before = [(layer, type(layer)) for layer in model.layers] if wanted else []
+    for layer, kind in before:
+        layer.__class__ = _recomputing(kind)
+    try:
+        yield
+    finally:
+        for layer, kind in before:
+            layer.__class__ = kind
+
+
+def _recomputing(kind: type) -> type:
+    from functools import partial
+
+    from mlx.nn.utils import checkpoint
+
+    def call(layer: Any, *arguments: Any, **named: Any) -> Any:
+        return checkpoint(layer, partial(kind.__call__, layer))(*arguments, **named)
+
+    return type(f"Recomputing{kind.__name__}", (kind,), {"__call__": call})
+
+
+def split(model: nn.Module) -> tuple[Any, Any]:
+    """The two halves of a language model: tokens to hidden states, and hidden states to logits.
+
+    The head is the model's own code with its body replaced by what hands the hidden states on, so that what a model
+    does to its logits (a scale, a soft cap) is in it.
+
+    Raises:
+        ModelError: the model is not built of two such halves.
+    """
+    import mlx.core as mx
+
+    language = inner(model)
+    body = getattr(language, "model", None)
+    if body is None:
+        raise ModelError(f"the model type {_kind(model)} has no body apart from its head, which training needs")
+    head = copy.copy(language)
+    head.model = _handing_on(body)
+    probe = mx.array([[1, 2, 3]])
+    if not mx.array_equal(head(body(probe)), model(probe)):
+        raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
+    return body, head
+
+
+def _kind(model: nn.Module) -> str:
+    return str(getattr(model, "model_type", type(model).__name__))
+
+
+def _handing_on(body: Any) -> Any:
+    import mlx.nn as nn
+
+    class HandingOn(nn.Module):
+        """In a body's place: gives hidden states as they came, and the body's attributes to whoever asks."""
+
+        def __call__(self, hidden: mx.array, *_: Any, **__: Any) -> mx.array:
+            return hidden
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(body, name)
+
+    return HandingOn()

@@ -1,0 +1,153 @@
+"""From a row to tokens, and which of them the model is to learn.
+
+A conversation is rendered once, and each assistant turn found in it by rendering what came before: the text up to the
+turn, with the words that call for an answer, has to be a beginning of the whole. What the assistant says, up to and
+with the token that ends its turn, is learned; prompts, tool output and the line break after a turn are not.
+
+Some templates rewrite history: they leave the thoughts of earlier turns out once others follow. There the beginning
+does not hold, and each turn becomes a row of its own, rendered as it was when the model spoke. A template that marks
+what the assistant says (``{% generation %}``) is taken at its word.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import TemplateError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.train.settings import Rewritten, TrainOn
+
+MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+REWRITES = "--rewritten unroll trains each turn in a row of its own"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokens, and which of them are learned.
+
+    Attributes:
+        tokens: int32. [T]
+        learned: bool. [T]
+    """
+
+    tokens: NDArray[np.int32]
+    learned: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """A tokenizer, and the tokens that end a turn."""
+
+    tokenizer: Any
+    ends: frozenset[int]
+    train_on: TrainOn = "assistant"
+    rewritten: Rewritten = "unroll"
+
+    def texts(self, row: dict[str, Any]) -> list[Text]:
+        """What a row becomes: one text, or several where the template rewrites history.
+
+        Raises:
+            TemplateError: the row has none of the shapes that mlx-lm knows, or its template cannot take it.
+        """
+        if "completion" in row and "prompt" in row:
+            pair = (("user", row["prompt"]), ("assistant", row["completion"]))
+            row = {"messages": [{"role": role, "content": content} for role, content in pair]}
+        if "messages" in row:
+            return self._conversation(row["messages"], row.get("tools"))
+        if isinstance(row.get("text"), str):
+            return [self._plain(row["text"])]
+        raise TemplateError("a row has neither messages, nor prompt and completion, nor text")
+
+    def _plain(self, text: str) -> Text:
+        tokens = list(self._tokenizer.encode(text))
+        if not tokens or tokens[-1] not in self.ends:
+            tokens.append(self._tokenizer.eos_token_id)
+        return Text(np.array(tokens, dtype=np.int32), np.ones(len(tokens), dtype=np.bool_))
+
+    def _conversation(self, messages: list[dict[str, Any]], tools: Any) -> list[Text]:
+        if self.train_on == "all":
+            tokens, _ = self._encoded(self._rendered(messages, tools))
+            return [Text(tokens, np.ones(len(tokens), dtype=np.bool_))]
+        turns = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+        turns = turns[-1:] if self.train_on == "last" else turns
+        if self.train_on == "assistant" and MARKED.search(self._template):
+            return [self._marked(messages, tools)]
+        whole = self._rendered(messages, tools)
+        spans = [self._span(messages, tools, at, whole) for at in turns]
+        kept = [span for span in spans if span is not None]
+        if len(kept) == len(spans):
+            return [self._learned(whole, kept)]
+        if self.rewritten == "error":
+            error = TemplateError("the chat template rewrites earlier turns of a row once others follow")
+            error.hint = REWRITES
+            raise error
+        return [self._turn(messages[: at + 1], tools) for at in turns]
+
+    def _turn(self, messages: list[dict[str, Any]], tools: Any) -> Text:
+        """The last turn of a conversation that ends with it."""
+        whole = self._rendered(messages, tools)
+        span = self._span(messages, tools, len(messages) - 1, whole)
+        if span is None:
+            raise TemplateError("the chat template renders a turn otherwise than it calls for it, so none can be told")
+        return self._learned(whole, [span])
+
+    def _span(self, messages: list[dict[str, Any]], tools: Any, at: int, whole: str) -> tuple[int, int] | None:
+        """Where a turn stands in the whole; None where what comes before it, or the turn itself, reads otherwise."""
+        start = self._rendered(messages[:at], tools, add_generation_prompt=True)
+        end = self._rendered(messages[: at + 1], tools)
+        if whole.startswith(end) and end.startswith(start):
+            return len(start), len(end)
+        return None
+
+    def _learned(self, whole: str, spans: list[tuple[int, int]]) -> Text:
+        tokens, starts = self._encoded(whole)
+        learned = np.zeros(len(tokens), dtype=np.bool_)
+        for start, end in spans:
+            first, last = np.searchsorted(starts, (start, end))
+            learned[first : self._end_of_turn(tokens, int(first), int(last))] = True
+        return Text(tokens, learned)
+
+    def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
+        """Behind the last token of a turn that ends one; what a template adds to it nobody has to say."""
+        ending = [at for at in range(first, last) if int(tokens[at]) in self.ends]
+        return ending[-1] + 1 if ending else last
+
+    def _marked(self, messages: list[dict[str, Any]], tools: Any) -> Text:
+        found = self._tokenizer.apply_chat_template(
+            messages, tools=tools, return_dict=True, return_assistant_tokens_mask=True
+        )
+        tokens, learned = found["input_ids"], found["assistant_masks"]
+        return Text(np.array(tokens, dtype=np.int32), np.array(learned, dtype=np.bool_))
+
+    def _rendered(self, messages: list[dict[str, Any]], tools: Any, **how: Any) -> str:
+        try:
+            return str(self._tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **how))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # jinja2's errors are ValueErrors
+            raise TemplateError(f"the chat template cannot take a row: {_first_line(error)}") from error
+
+    def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Tokens, and the character that each begins at."""
+        found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        starts = np.array([start for start, _ in found["offset_mapping"]], dtype=np.int64)
+        return np.array(found["input_ids"], dtype=np.int32), np.maximum.accumulate(starts) if len(starts) else starts
+
+    @property
+    def _tokenizer(self) -> Any:
+        """The tokenizer below mlx-lm's, which cannot be called."""
+        return getattr(self.tokenizer, "_tokenizer", self.tokenizer)
+
+    @property
+    def _template(self) -> str:
+        return str(getattr(self._tokenizer, "chat_template", None) or "")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
