@@ -1,0 +1,125 @@
+"""Training with MLX on what `karl-fast sample` wrote, or on any directory that `mlx_lm lora --data` takes.
+
+| name | what it does |
+|---|---|
+| :func:`train` | trains an adapter, or goes on where a run was killed |
+| :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
+| :class:`Trained` | what a run left |
+
+Needs the extra ``train``; MLX is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.train.settings import Training
+
+if TYPE_CHECKING:
+    from karl_fast.train.run import Run, Watch
+
+__all__ = ["Trained", "Training", "train"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run left.
+
+    Attributes:
+        adapter_path: the folder for ``mlx_lm generate --adapter-path``.
+        steps: how many were made, and of how many: fewer where nothing got better.
+        learned_tokens: tokens that were learned from, each as often as it was.
+        best: the least held-out loss and the step of it; None without held-out rows.
+        rows: what became of the rows of each split.
+        peak_bytes: the most memory that MLX held.
+    """
+
+    adapter_path: Path
+    steps: tuple[int, int]
+    learned_tokens: int
+    best: tuple[float, int] | None
+    rows: dict[str, dict[str, Any]]
+    peak_bytes: int
+
+
+class _Nobody:
+    """Does not look."""
+
+    def started(self, run: Run) -> None:
+        """Nothing."""
+
+    def said(self, values: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def saved(self, place: Path) -> None:
+        """Nothing."""
+
+
+def train(
+    data: str | Path,
+    model: str | Path,
+    adapter_path: str | Path = "adapters",
+    settings: Training | None = None,
+    *,
+    resume: bool = False,
+    resume_adapter_file: str | Path | None = None,
+    force: bool = False,
+    watch: Watch | None = None,
+) -> Trained:
+    """Train a model on a data set, and write an adapter that mlx-lm loads.
+
+    The bytes of the adapter are a function of data, model, settings and the machine's arithmetic: a run that is killed
+    anywhere and resumed ends with those of one that was not.
+
+    Args:
+        data: the folder with ``train.jsonl`` and, to judge by, ``valid.jsonl``.
+        model: a folder, or a name on the Hugging Face hub.
+        adapter_path: the folder to write; it appears with the first checkpoint.
+        settings: every choice; ``Training()`` by default.
+        resume: go on from the last checkpoint there; from the start where there is none.
+        resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same.
+        force: train anew where an adapter is there already.
+        watch: told how it goes.
+
+    Returns:
+        What the run left.
+
+    Raises:
+        UsageError: settings that do not go together, a recipe that the data set is not for, or too little memory.
+        ModelError: no model there, or one that cannot be trained.
+        TemplateError: a chat template that rewrites history, where that is an error.
+        NothingToTrainError: no row is left to learn from.
+        OutputExistsError: an adapter is there already.
+        CheckpointError: a checkpoint to resume that is damaged, or of another run.
+        DivergedError: gradients that are no longer finite.
+        FileError: a file that cannot be read or written; the last checkpoint stays whole.
+    """
+    from dataclasses import asdict
+
+    from karl_fast.train import loop
+    from karl_fast.train.model import checkpointed, require
+    from karl_fast.train.run import prepare
+
+    require()
+    import mlx.core as mx
+
+    settings = settings or Training()
+    mx.set_cache_limit(int(settings.cache_limit * 1e9))
+    weights = None if resume_adapter_file is None else str(resume_adapter_file)
+    run = prepare(
+        data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
+    )
+    mx.reset_peak_memory()
+    try:
+        with checkpointed(run.learner.model, settings.grad_checkpoint):
+            loop.train(run, watch or _Nobody())
+    finally:
+        for tracker in run.trackers:
+            tracker.finish()
+    rows = {split: asdict(account) for split, account in run.accounts.items()}
+    state = run.state
+    return Trained(
+        Path(adapter_path), (state.step, run.steps), state.tokens, state.best, rows, mx.get_peak_memory()
+    )

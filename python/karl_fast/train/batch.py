@@ -1,0 +1,56 @@
+"""Examples side by side, padded on the right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import mlx.core as mx
+    from numpy.typing import NDArray
+
+    from karl_fast.train.examples import Example
+
+MULTIPLE = 32
+"""Inputs are padded to a multiple of it, so that a model sees few shapes."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch. Index t of a row scores its token t + 1.
+
+    Attributes:
+        tokens: 0 where padded. int32, [B, T + 1]
+        mask: which of tokens[:, 1:] are learned; padding is not. bool, [B, T]
+        places: the same as numbers into the flattened [B * T]. [N]
+        real: tokens that are not padding.
+    """
+
+    tokens: mx.array
+    mask: NDArray[np.bool_]
+    places: mx.array
+    real: int
+
+    def spread(self, logp: mx.array) -> mx.array:
+        """Values of the learned tokens at their places, 0 elsewhere. [N] -> [B, T]"""
+        import mlx.core as mx
+
+        flat = mx.zeros(self.mask.size, logp.dtype).at[self.places].add(logp)
+        return flat.reshape(self.mask.shape)
+
+
+def padded(examples: list[Example]) -> Padded:
+    """Put examples side by side."""
+    import mlx.core as mx
+
+    longest = max(map(len, examples)) - 1
+    inputs = -(-longest // MULTIPLE) * MULTIPLE
+    tokens = np.zeros((len(examples), inputs + 1), dtype=np.int32)
+    mask = np.zeros((len(examples), inputs), dtype=np.bool_)
+    for row, example in enumerate(examples):
+        tokens[row, : len(example)] = example.text.tokens
+        mask[row, : len(example) - 1] = example.text.learned[1:]
+    places = np.flatnonzero(mask).astype(np.int32)
+    return Padded(mx.array(tokens), mask, mx.array(places), sum(map(len, examples)))

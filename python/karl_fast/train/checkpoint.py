@@ -1,0 +1,152 @@
+"""What is needed to go on as if nothing had happened: weights, optimizer, and the place in the data.
+
+```text
+ADAPTER_PATH/adapters.safetensors       the newest weights, and what mlx_lm generate and fuse read
+ADAPTER_PATH/adapter_config.json
+ADAPTER_PATH/checkpoints/0000100/       the same two files, and
+    optimizer.safetensors               the moments of Adam, and how many steps they have seen
+    state.json                          step, epoch, batch, validations so far, the settings
+```
+
+There is no state of a random generator in it: each step seeds its own from (seed, step), and the order of rows is a
+function of (seed, epoch).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from karl_fast.errors import CheckpointError, FileError
+from karl_fast.train import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ADAPTERS, CONFIG = "adapters.safetensors", "adapter_config.json"
+
+FOLDER = "checkpoints"
+
+
+@dataclass
+class State:
+    """Where a run is.
+
+    Attributes:
+        step: how many steps were made.
+        epoch, batch: the place of the batch that comes next.
+        tokens: how many tokens were learned from.
+        best: the least loss of a validation, and the step of it.
+        stale: validations since then.
+        skipped: steps in a row whose gradient was not finite.
+        settings: those of the run, and a hash of its examples.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    tokens: int = 0
+    best: tuple[float, int] | None = None
+    stale: int = 0
+    skipped: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Checkpoints:
+    """The checkpoints of a run, below the folder of its adapter."""
+
+    def __init__(self, adapter_path: Path, config: dict[str, Any], keep: int) -> None:
+        self.path, self.config, self.keep = adapter_path, config, keep
+
+    def save(self, model: Any, optimizer: Any, state: State) -> Path:
+        """Write a checkpoint whole, then the adapter beside it; older checkpoints go when both are there."""
+        from mlx.utils import tree_flatten
+
+        place = self.path / FOLDER / f"{state.step:07d}"
+        weights = dict(tree_flatten(model.trainable_parameters()))
+        with whole.folder(place) as draft:
+            whole.write(draft / ADAPTERS, _tensors(weights))
+            whole.write(draft / "optimizer.safetensors", _tensors(dict(tree_flatten(optimizer.state))))
+            whole.write(draft / CONFIG, _json(self.config))
+            whole.write(draft / "state.json", _json(asdict(state)))
+        whole.write(self.path / CONFIG, _json(self.config))
+        whole.write(self.path / ADAPTERS, _tensors(weights))
+        self._forget(state.best)
+        return place
+
+    def _forget(self, best: tuple[float, int] | None) -> None:
+        """Remove all but the last few and the best."""
+        for old in self.found()[: -self.keep]:
+            if best is None or int(old.name) != best[1]:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def found(self) -> list[Path]:
+        """The checkpoints that are whole, the oldest first."""
+        folder = self.path / FOLDER
+        return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+
+    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any]) -> State:
+        """Put the newest checkpoint into a model and an optimizer.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or it is of another run.
+        """
+        if not self.found():
+            raise CheckpointError(f"{self.path} has no checkpoint to go on from")
+        newest = self.found()[-1]
+        state = _state(newest / "state.json")
+        _same(newest, state.settings, settings)
+        _filled(newest, model, optimizer)
+        return state
+
+
+def _tensors(tensors: dict[str, Any]) -> Callable[[IO[bytes]], object]:
+    import mlx.core as mx
+
+    return lambda file: mx.save_safetensors(file, dict(sorted(tensors.items())), {"format": "mlx"})
+
+
+def _json(value: dict[str, Any]) -> Callable[[IO[bytes]], object]:
+    return lambda file: file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _state(file: Path) -> State:
+    try:
+        values = json.loads(file.read_text("utf-8"))
+        best = values.pop("best")
+        return State(**values, best=None if best is None else (float(best[0]), int(best[1])))
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{file} is damaged") from error
+
+
+def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise where a run is not the one that the checkpoint is of."""
+    other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != json.loads(json.dumps(now)).get(name)]
+    if other:
+        name = other[0]
+        error = CheckpointError(f"{place} is of another run: its {name} was {before.get(name)}, and is {now.get(name)}")
+        error.hint = "without --resume, in another --adapter-path, a run begins anew"
+        raise error
+
+
+def _filled(place: Path, model: Any, optimizer: Any) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten, tree_unflatten
+
+    try:
+        weights = mx.load(str(place / ADAPTERS))
+        moments = mx.load(str(place / "optimizer.safetensors"))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise CheckpointError(f"{place} is damaged: {' '.join(str(error).split())[:120]}") from error
+    shapes = {name: value.shape for name, value in tree_flatten(model.trainable_parameters())}
+    if shapes != {name: value.shape for name, value in weights.items()}:
+        raise CheckpointError(f"{place} is of another model: its tensors have other names or shapes")
+    model.load_weights(list(weights.items()), strict=False)
+    optimizer.state = tree_unflatten(list(moments.items()))
+    optimizer.init(model.trainable_parameters())
+    mx.eval(model.parameters(), optimizer.state)

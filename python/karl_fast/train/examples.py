@@ -1,0 +1,151 @@
+"""From the rows of a split to what the model is trained on, with an account of every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import NothingToTrainError, TemplateError
+from karl_fast.train.lengths import fitted
+from karl_fast.train.rows import STAMP, number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from karl_fast.train.settings import Training
+    from karl_fast.train.template import Renderer, Text
+
+
+@dataclass(frozen=True)
+class Example:
+    """Tokens to learn from, and what is known of the row they come from.
+
+    Attributes:
+        text: the tokens, and which are learned.
+        row: its number in the file.
+        reward: NaN where there is none.
+        log_weight: NaN where there is none.
+        group: the name of its group; None for none.
+        domain: what the row says its domain is; None where it says nothing.
+    """
+
+    text: Text
+    row: int
+    reward: float = np.nan
+    log_weight: float = np.nan
+    group: str | None = None
+    domain: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.text.tokens)
+
+    @property
+    def learned(self) -> int:
+        """How many tokens are learned."""
+        return int(self.text.learned.sum())
+
+
+@dataclass
+class Account:
+    """What became of the rows of a split: rows read = rows kept + rows dropped.
+
+    Attributes:
+        rows: read.
+        dropped: by reason: `overlong`, `nothing_to_learn`, `bad_template`.
+        cut: rows of which only the tail is left.
+        windows: windows that long rows were cut into, beyond one a row.
+        unrolled: rows whose turns became rows of their own.
+    """
+
+    rows: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    cut: int = 0
+    windows: int = 0
+    unrolled: int = 0
+
+    def drop(self, reason: str) -> None:
+        """Count a row that is left out."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    @property
+    def kept(self) -> int:
+        """Rows of which something is learned."""
+        return self.rows - sum(self.dropped.values())
+
+
+def prepared(
+    rows: Iterable[dict[str, Any]], renderer: Renderer, settings: Training, place: str
+) -> tuple[list[Example], Account]:
+    """The examples of a split, in the order of its rows.
+
+    Args:
+        rows: of the split.
+        renderer: of the model.
+        settings: the limit on tokens, and what to do with longer rows.
+        place: what an error calls the split.
+
+    Raises:
+        TemplateError: the template rewrites history where that is to be an error.
+        NothingToTrainError: a row is too long where that is to be an error; or no row is left.
+    """
+    account, found = Account(), []
+    for number, row in enumerate(rows):
+        account.rows += 1
+        found += _of_row(number, row, renderer, settings, account, place)
+    if account.rows and not found:
+        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
+        raise NothingToTrainError(f"no row of {place} is left to learn from: {reasons}")
+    return found, account
+
+
+def _of_row(
+    number: int, row: dict[str, Any], renderer: Renderer, settings: Training, account: Account, place: str
+) -> list[Example]:
+    try:
+        texts = renderer.texts(row)
+    except TemplateError as error:
+        if error.hint:  # not the row's fault
+            raise
+        account.drop("bad_template")
+        return []
+    longer = [text for text in texts if len(text.tokens) > settings.max_seq_length]
+    if longer and settings.overlong == "error":
+        raise _too_long(place, number, len(longer[0].tokens), settings.max_seq_length)
+    parts = [part for text in texts for part in fitted(text, settings.max_seq_length, settings.overlong)]
+    if not parts:
+        account.drop("overlong" if longer else "nothing_to_learn")
+        return []
+    account.unrolled += len(texts) > 1
+    account.cut += bool(longer) and settings.overlong == "tail"
+    account.windows += max(0, len(parts) - len(texts))
+    return [_example(part, number, row) for part in parts]
+
+
+def _too_long(place: str, number: int, tokens: int, limit: int) -> NothingToTrainError:
+    error = NothingToTrainError(f"{place}, row {number + 1:,} has {tokens:,} tokens, and max_seq_length is {limit:,}")
+    error.hint = "--overlong tail keeps the last tokens of such rows, window cuts them, drop leaves them out"
+    return error
+
+
+def _example(part: Text, number: int, row: dict[str, Any]) -> Example:
+    stamp = row.get(STAMP)
+    stamp = stamp if isinstance(stamp, dict) else {}
+    return Example(
+        part,
+        number,
+        number_of(stamp, "reward"),
+        number_of(stamp, "log_weight"),
+        stamp.get("group"),
+        row.get("domain") or stamp.get("domain"),
+    )
+
+
+def groups_of(examples: list[Example]) -> NDArray[np.int64]:
+    """The number of each example's group, in the order that they first come; -1 for none."""
+    numbers: dict[str, int] = {}
+    found = [-1 if one.group is None else numbers.setdefault(one.group, len(numbers)) for one in examples]
+    return np.array(found, dtype=np.int64)

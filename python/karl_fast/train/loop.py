@@ -1,0 +1,95 @@
+"""The loop."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import DivergedError
+from karl_fast.train.optimizer import learning_rate
+from karl_fast.train.order import mixed
+from karl_fast.train.step import Gradient, clipped
+
+if TYPE_CHECKING:
+    from karl_fast.train.run import Run, Watch
+
+MOST_SKIPPED = 10
+"""Steps in a row whose gradient is not finite, after which a run gives up."""
+
+
+def train(run: Run, watch: Watch) -> None:
+    """Make the steps of a run that are left; every one can be the last, and a resumed run the same."""
+    import mlx.core as mx
+
+    settings, state = run.settings, run.state
+    watch.started(run)
+    if state.step == 0:
+        _judge(run, watch)
+    while state.step < run.steps and not run.stopped:
+        begun = time.perf_counter()
+        state.step += 1
+        mx.random.seed(mixed(settings.seed, state.step))
+        left = run.batches - (state.step - 1) * settings.grad_accumulation_steps
+        batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, left))]
+        gradient = run.learner.gradient(batches)
+        rate = _update(run, gradient)
+        state.epoch, state.batch = run.order.epoch, run.order.batch
+        state.tokens += gradient.learned
+        _say(run, watch, _values(run, gradient, rate, time.perf_counter() - begun))
+        last = state.step == run.steps
+        if last or state.step % settings.steps_per_eval == 0:
+            _judge(run, watch)
+        if last or run.stopped or state.step % settings.save_every == 0:
+            watch.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
+
+
+def _update(run: Run, gradient: Gradient) -> float:
+    """Change the weights, unless that would spoil them; the learning rate."""
+    import mlx.core as mx
+
+    rate = learning_rate(run.settings, run.state.step, run.steps)
+    run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
+    if gradient.finite:
+        run.optimizer.learning_rate = rate
+        run.optimizer.update(run.learner.model, clipped(gradient, run.settings.max_grad_norm))
+        mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
+    elif run.state.skipped >= MOST_SKIPPED:
+        raise DivergedError(
+            f"step {run.state.step}: the gradients of {MOST_SKIPPED} steps in a row are not finite; the adapter is that"
+            " of the last checkpoint"
+        )
+    return rate
+
+
+def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
+    import mlx.core as mx
+
+    return {
+        "step": run.state.step,
+        "loss": gradient.loss if gradient.finite else None,
+        "learning_rate": rate,
+        "grad_norm": gradient.norm if gradient.finite else None,
+        "skipped": not gradient.finite,
+        "learned_tokens": run.state.tokens,
+        "tokens_per_second": gradient.real / seconds,
+        "peak_bytes": mx.get_peak_memory(),
+        "active_bytes": mx.get_active_memory(),
+        "cache_bytes": mx.get_cache_memory(),
+        "seconds": seconds,
+    }
+
+
+def _judge(run: Run, watch: Watch) -> None:
+    loss = run.judge()
+    if loss is None:
+        return
+    state = run.state
+    better = state.best is None or loss < state.best[0]
+    state.best, state.stale = ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
+    _say(run, watch, {"step": state.step, "val_loss": loss})
+
+
+def _say(run: Run, watch: Watch, values: dict[str, Any]) -> None:
+    for tracker in run.trackers:
+        tracker.log(values)
+    watch.said(values)

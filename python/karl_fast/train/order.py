@@ -1,0 +1,105 @@
+"""Which rows come when: a pure function of (seed, epoch), so that a run can be taken up anywhere.
+
+Rows of about one length stand in one batch, so that little of it is padding. In each epoch every row comes once: rows
+are shuffled, pools of 32 batches are sorted by length and cut into batches, and the batches are shuffled. What is left
+over is a smaller batch, and comes too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+POOL = 32
+"""Batches that are sorted by length together: more leaves less padding, and less chance to how rows meet."""
+
+GOLDEN = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: multiples of it are far apart."""
+
+
+def mixed(seed: int, number: int) -> int:
+    """A seed for each number, such as an epoch or a step. 0 <= number"""
+    return (seed + (number + 1) * GOLDEN) % (1 << 64)
+
+
+def shuffled(count: int, seed: int, number: int) -> NDArray[np.int64]:
+    """The numbers below `count` in an order of their own for each (seed, number)."""
+    return np.argsort(_core.uniforms(count, seed=mixed(seed, number), purpose="order"), kind="stable")
+
+
+def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, number: int) -> list[list[int]]:
+    """The batches of one epoch.
+
+    Args:
+        lengths: tokens of each row.
+        units: rows that stay together: each row alone, or the rows of a group.
+        rows: a batch has at least so many, but for the last of each pool.
+        seed: of the run.
+        number: of the epoch, from 0.
+
+    Returns:
+        Numbers of rows, batch by batch: every row in one of them.
+    """
+    longest = [max(lengths[row] for row in unit) for unit in units]
+    order = shuffled(len(units), seed, 2 * number)
+    found: list[list[int]] = []
+    for start in range(0, len(order), POOL * rows):
+        pool = sorted(order[start : start + POOL * rows].tolist(), key=lambda unit: longest[unit])
+        found += _cut([units[unit] for unit in pool], rows)
+    return [found[batch] for batch in shuffled(len(found), seed, 2 * number + 1)]
+
+
+def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    for unit in units:
+        batch += unit
+        if len(batch) >= rows:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def units_of(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
+    """Each row by itself, or the rows of each group together; rows without a group are left alone."""
+    if groups is None:
+        return [[row] for row in range(count)]
+    found: dict[int, list[int]] = {}
+    for row, group in enumerate(groups.tolist()):
+        found.setdefault(group if group >= 0 else -1 - row, []).append(row)
+    return list(found.values())
+
+
+class Order:
+    """Batches without end, from any place on.
+
+    Attributes:
+        epoch, batch: the place of the batch that comes next.
+    """
+
+    def __init__(self, lengths: Sequence[int], units: list[list[int]], rows: int, seed: int) -> None:
+        self.lengths, self.units, self.rows, self.seed = lengths, units, rows, seed
+        self.epoch, self.batch = 0, 0
+        self._known: tuple[int, list[list[int]]] | None = None
+
+    def __next__(self) -> list[int]:
+        batches = self.batches(self.epoch)
+        found = batches[self.batch]
+        self.batch += 1
+        if self.batch == len(batches):
+            self.epoch, self.batch = self.epoch + 1, 0
+        return found
+
+    def batches(self, number: int) -> list[list[int]]:
+        """The batches of an epoch."""
+        if self._known is None or self._known[0] != number:
+            self._known = number, epoch(self.lengths, self.units, self.rows, self.seed, number)
+        return self._known[1]

@@ -1,0 +1,57 @@
+"""Files and folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from karl_fast.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+UNFINISHED = ".unfinished-"
+"""What the name of something begins with that is not whole yet."""
+
+
+@contextlib.contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Say which file the system refused, and what it said."""
+    try:
+        yield
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
+
+
+def write(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """Write a file beside its place, and move it there when it is on the disk."""
+    draft = path.with_name(UNFINISHED + path.name)
+    with refused(path):
+        try:
+            with draft.open("wb") as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """A folder to fill, which gets its name when it is full."""
+    draft = path.with_name(UNFINISHED + path.name)
+    with refused(path):
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            yield draft
+            draft.rename(path)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
