@@ -1,0 +1,1 @@
+"""The online loop: rollouts, rewards, scores, steps; on MLX, with any recipe of `karl_fast.objective`."""
