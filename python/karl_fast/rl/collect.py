@@ -79,12 +79,8 @@ class Collector:
         rollouts = [talk.rollout(version) for talk in talks]
         size = self.sampling.group_size
         said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
-        found: list[Rollout] = []
-        for start in range(0, len(rollouts), size):
-            group, sentences = self.rewards(rollouts[start : start + size])
-            found += [_speechless(rollout) for rollout in group]
-            said += sentences
-        return found, said
+        groups, sentences = self.rewards([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
+        return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
     def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:
         for member in range(self.sampling.group_size):

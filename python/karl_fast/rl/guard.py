@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 LONGEST = 200
 """Characters of what an exception says."""
@@ -34,32 +35,52 @@ class Guard:
         self.name, self.timeout_seconds = name, timeout_seconds
         self._left: threading.Thread | None = None
 
-    def __call__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function returns.
 
         Raises:
             Failure: it raised, or its time is up.
         """
+        (found,) = self.each([lambda: function(*arguments)])
+        if isinstance(found, Failure):
+            raise found
+        return found
+
+    def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """What each of some calls returns, or its `Failure`, one after the other in one thread.
+
+        The time is that of one call. When it is up the calls behind it are not made.
+        """
         if self._left is not None and self._left.is_alive():
-            raise Failure("busy", f"{self.name} still runs from a call that was given up")
-        returned: list[Any] = []
-        raised: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                returned.append(function(*arguments, **named))
-            except BaseException as error:  # whatever it is, it is theirs
-                raised.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
+            return [Failure("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        thread = threading.Thread(target=_run, args=(calls, done), daemon=True)
         thread.start()
-        thread.join(self.timeout_seconds)
-        if thread.is_alive():
-            self._left = thread
-            raise Failure("timeout", f"{self.name} took more than {self.timeout_seconds:g} s")
-        if raised:
-            raise Failure("raised", f"{self.name} raised {told(raised[0])}") from raised[0]
-        return returned[0]
+        found: list[Any] = []
+        while len(found) < len(calls):
+            try:
+                found.append(self._told(*done.get(timeout=self.timeout_seconds)))
+            except queue.Empty:
+                self._left = thread
+                found.append(Failure("timeout", f"{self.name} took more than {self.timeout_seconds:g} s"))
+                busy = Failure("busy", f"{self.name} still runs from a call that was given up")
+                return found + [busy] * (len(calls) - len(found))
+        return found
+
+    def _told(self, value: Any, error: BaseException | None) -> Any:
+        if error is None:
+            return value
+        failure = Failure("raised", f"{self.name} raised {told(error)}")
+        failure.__cause__ = error
+        return failure
+
+
+def _run(calls: Sequence[Callable[[], Any]], done: queue.SimpleQueue[Any]) -> None:
+    for call in calls:
+        try:
+            done.put((call(), None))
+        except BaseException as error:  # whatever it is, it is theirs
+            done.put((None, error))
 
 
 def told(error: BaseException) -> str:

@@ -36,8 +36,6 @@ def rounds(run: Run, viewer: Viewer) -> None:
         _keep(run, gathered, prepared, learned)
         metrics |= {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}
         _close(run, viewer, metrics, gathered)
-    for tracker in run.trackers:
-        tracker.finish()
 
 
 def _close(run: Run, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:

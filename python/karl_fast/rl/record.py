@@ -3,11 +3,12 @@
 ```text
 {"id", "group", "reward", "messages", "domain"?,            what every command reads
  "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
- "tokens": {"v": 1, "ids", "turns", "logp", "entropy"},     base64 of little-endian int32, int32, float32, float32
- "states", "turn_rewards"}
+ "states", "turn_rewards",
+ "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
 ```
 
-A missing reward is null. From a line and its prompt a rollout comes back as it was, to the bit.
+``ids`` are all tokens; ``spans`` say from where to where each turn of the policy goes, and ``logp`` is of those tokens
+alone. A missing reward is null. From a line and its prompt a rollout comes back as it was, to the bit, without entropy.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 FILE = "rollouts.jsonl"
 
-COLUMNS = {"ids": ("tokens", "<i4"), "turns": ("turns", "<i4"), "logp": ("logp", "<f4"), "entropy": ("entropy", "<f4")}
+INTEGERS, FLOATS = "<i4", "<f4"
 
 
 def line(rollout: Rollout, round: int, *, learned: bool) -> str:
@@ -53,7 +54,12 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> str:
         "learned": learned,
         "states": list(rollout.states),
         "turn_rewards": list(rollout.turn_rewards),
-        "tokens": {"v": 1} | {name: _packed(getattr(rollout, own), kind) for name, (own, kind) in COLUMNS.items()},
+        "tokens": {
+            "v": 1,
+            "ids": _packed(rollout.tokens, INTEGERS),
+            "logp": _packed(rollout.logp[rollout.own], FLOATS),
+            "spans": _spans(rollout.turns),
+        },
     }
     if isinstance(domain := rollout.prompt.columns.get("domain"), str):
         held["domain"] = domain
@@ -69,10 +75,6 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
     try:
         held = json.loads(text)
         prompt = prompts[held["prompt_id"]]
-        columns: dict[str, Any] = {
-            own: _unpacked(held["tokens"][name], kind) for name, (own, kind) in COLUMNS.items()
-        }
-        columns["turns"] = columns["turns"].astype(np.int64)
         return Rollout(
             id=held["id"],
             prompt=prompt,
@@ -86,7 +88,7 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
             outcome=_back(held["outcome"]),
             components=held["components"],
             missing=held["missing"],
-            **columns,
+            **_columns(held["tokens"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
@@ -131,6 +133,21 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
             if one.group in found:
                 found[one.group].append(one)
     return found
+
+
+def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
+    """From where to where each turn goes."""
+    return [[int(place[0]), int(place[-1]) + 1] for turn in range(turns.max(initial=-1) + 1) if (place := np.flatnonzero(turns == turn)).size]
+
+
+def _columns(held: dict[str, Any]) -> dict[str, Any]:
+    tokens = _unpacked(held["ids"], INTEGERS)
+    turns = np.full(len(tokens), -1, dtype=np.int64)
+    for turn, (start, end) in enumerate(held["spans"]):
+        turns[start:end] = turn
+    logp = np.zeros(len(tokens), dtype=np.float32)
+    logp[turns >= 0] = _unpacked(held["logp"], FLOATS)
+    return {"tokens": tokens, "turns": turns, "logp": logp, "entropy": np.zeros_like(logp)}
 
 
 def _packed(array: NDArray[Any], kind: str) -> str:

@@ -6,6 +6,7 @@ rewards of one group. None says that a function has nothing to say of a rollout.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from dataclasses import dataclass, replace
@@ -52,23 +53,26 @@ class Rewards:
         self._weights = {ENVIRONMENT: environment} | {one.name: one.weight for one in functions}
         self._taken = {one.name: _columns(one.function) for one in functions}
 
-    def __call__(self, group: Sequence[Rollout]) -> tuple[list[Rollout], list[str]]:
-        """The rollouts of one group with their rewards, and a sentence for each function that failed."""
+    def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
+        """The rollouts of groups with their rewards, and a sentence for each function that failed on one."""
         said: list[str] = []
-        found: list[dict[str, float]] = [dict(rollout.components) for rollout in group]
-        missing = [rollout.missing for rollout in group]
+        found = [[dict(rollout.components) for rollout in group] for group in groups]
+        missing = [[rollout.missing for rollout in group] for group in groups]
         for one in self.functions:
-            try:
-                values = self._asked(one, group)
-            except Failure as failure:
-                said.append(str(failure))
-                values = [failure.kind] * len(group)
-            for row, value in enumerate(values):
-                if isinstance(value, str):
-                    missing[row] = missing[row] or f"{one.name}: {value}"
-                elif value is not None:
-                    found[row][one.name] = value
-        return [self._with(*one) for one in zip(group, found, missing, strict=True)], said
+            for number, values in enumerate(self._asked(one, groups)):
+                if isinstance(values, Failure):
+                    said.append(str(values))
+                    values = [values.kind] * len(groups[number])
+                for row, value in enumerate(values):
+                    if isinstance(value, str):
+                        missing[number][row] = missing[number][row] or f"{one.name}: {value}"
+                    elif value is not None:
+                        found[number][row][one.name] = value
+        rewarded = [
+            [self._with(*each) for each in zip(group, found[number], missing[number], strict=True)]
+            for number, group in enumerate(groups)
+        ]
+        return rewarded, said
 
     def _with(self, rollout: Rollout, found: dict[str, float], missing: str | None) -> Rollout:
         total = sum(self._weights[name] * value for name, value in found.items())
@@ -77,22 +81,31 @@ class Rewards:
         reward = math.nan if missing else total
         return replace(rollout, reward=reward, outcome=reward, components=found, missing=missing)
 
-    def _asked(self, one: Weighted, group: Sequence[Rollout]) -> list[float | str | None]:
-        """A number, None, or a kind of failure, for each rollout."""
-        named: dict[str, Any] = {
-            "prompts": [list(rollout.prompt.messages) for rollout in group],
-            "completions": [completion(rollout) for rollout in group],
-            "completion_ids": [rollout.tokens[rollout.own].tolist() for rollout in group],
-        }
-        named |= {name: [value] * len(group) for name, value in group[0].prompt.columns.items() if name not in named}
-        taken = self._taken[one.name]
-        values = self._guards[one.name](
-            one.function, **{name: value for name, value in named.items() if taken is None or name in taken}
-        )
-        if not isinstance(values, list | tuple | np.ndarray) or len(values) != len(group):
-            came = f"{len(values)} values" if hasattr(values, "__len__") else type(values).__name__
-            raise Failure("length", f"{one.name} gave {came} for {len(group)} completions")
-        return [_number(value) for value in values]
+    def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[Any]:
+        """For each group a failure, or for each of its rollouts a number, None, or a kind of failure."""
+        calls = [functools.partial(one.function, **_named(group, self._taken[one.name])) for group in groups]
+        given = self._guards[one.name].each(calls)
+        return [_values(one.name, values, len(group)) for values, group in zip(given, groups, strict=True)]
+
+
+def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
+    """What a function is called with."""
+    named: dict[str, Any] = {
+        "prompts": [list(rollout.prompt.messages) for rollout in group],
+        "completions": [completion(rollout) for rollout in group],
+        "completion_ids": [rollout.tokens[rollout.own].tolist() for rollout in group],
+    }
+    named |= {name: [value] * len(group) for name, value in group[0].prompt.columns.items() if name not in named}
+    return {name: value for name, value in named.items() if taken is None or name in taken}
+
+
+def _values(name: str, values: Any, count: int) -> Any:
+    if isinstance(values, Failure):
+        return values
+    if not isinstance(values, list | tuple | np.ndarray) or len(values) != count:
+        came = f"{len(values)} values" if hasattr(values, "__len__") else type(values).__name__
+        return Failure("length", f"{name} gave {came} for {count} completions")
+    return [_number(value) for value in values]
 
 
 def completion(rollout: Rollout) -> Any:

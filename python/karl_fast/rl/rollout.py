@@ -112,13 +112,15 @@ class Packed:
 def pack(rollouts: Sequence[Rollout]) -> Packed:
     """Rollouts as one padded batch. The first token of a rollout is never its own, for a prompt has one or more."""
     width = max(len(rollout.tokens) for rollout in rollouts)
-    columns = [
-        np.stack([_padded(getattr(rollout, name), width, fill) for rollout in rollouts])
+    tokens, turns, logp = (
+        _padded([getattr(rollout, name) for rollout in rollouts], width, fill)
         for name, fill in (("tokens", 0), ("turns", -1), ("logp", 0))
-    ]
-    tokens, turns, logp = columns
+    )
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
 
 
-def _padded(array: NDArray[Any], width: int, fill: int) -> NDArray[Any]:
-    return np.pad(array, (0, width - len(array)), constant_values=fill)
+def _padded(arrays: Sequence[NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
+    found = np.full((len(arrays), width), fill, dtype=arrays[0].dtype)
+    for row, array in enumerate(arrays):
+        found[row, : len(array)] = array
+    return found

@@ -76,6 +76,12 @@ class Run:
         """The learning rate of a step of this round, by its number in it from 0."""
         return optimizer.learning_rate(self.settings.training, self.progress.step + number + 1, self.steps)
 
+    def close(self) -> None:
+        """Close what is written to."""
+        self.journal.finish()
+        for tracker in self.trackers:
+            tracker.finish()
+
     def save(self) -> None:
         """A checkpoint: what stands beside it first."""
         out, now = Path(self.settings.out), self.progress
@@ -203,7 +209,8 @@ def _partition(settings: Online, recipe: Recipe, forward: Forward) -> Partition 
 
 
 def _sampling(settings: Online) -> Sampling:
-    budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context)
+    turn = settings.max_turn_tokens or settings.max_tokens
+    budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
     return Sampling(
         settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds
     )

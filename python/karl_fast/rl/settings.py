@@ -76,6 +76,7 @@ class Online:
         temperature: of the draw, and of every log-probability.
         max_tokens: that the policy may say in a rollout.
         max_turns: of the policy in a rollout.
+        max_turn_tokens: that the policy may say in one turn; 0 for as many as in the rollout.
         max_context: tokens of a rollout with its prompt; longer prompts are left out.
         draw_rows: rollouts that are drawn at a time.
         timeout_seconds: of each call of a reward function or an environment.
@@ -89,7 +90,7 @@ class Online:
         log_z_learning_rate: of the head, where the recipe learns one.
         alarms: when it stops of itself.
         replay: what comes back.
-        show: how many rollouts a round are shown at the end of a report.
+        show: how many rollouts of a round are shown at a terminal.
         training: the optimizer, adapters and checkpoints.
 
     Raises:
@@ -109,6 +110,7 @@ class Online:
     temperature: float = 1.0
     max_tokens: int = 256
     max_turns: int = 1
+    max_turn_tokens: int = 0
     max_context: int = 4096
     draw_rows: int = 256
     timeout_seconds: float = 60.0
@@ -128,7 +130,7 @@ class Online:
     def __post_init__(self) -> None:
         for name in COUNTS:
             _whole(name, getattr(self, name), 1)
-        for name in ("overlong_tokens", "show"):
+        for name in ("overlong_tokens", "show", "max_turn_tokens"):
             _whole(name, getattr(self, name), 0)
         for name in ("temperature", "timeout_seconds", "log_z_learning_rate"):
             value = getattr(self, name)

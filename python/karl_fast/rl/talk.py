@@ -28,11 +28,13 @@ class Budget:
         tokens: that the policy says in all turns together.
         turns: of the policy.
         context: tokens of the prompt, the turns and what answers them.
+        turn_tokens: that the policy says in one turn.
     """
 
     tokens: int
     turns: int = 1
     context: int = 1 << 20
+    turn_tokens: int = 1 << 20
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Talk:
     def room(self) -> int:
         """How many tokens the next turn may have."""
         used = sum(len(turn.tokens) for _, turn in self.said)
-        return min(self.budget.tokens - used, self.budget.context - len(self.tokens))
+        return min(self.budget.tokens - used, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
     def hear(self, policy: Policy, turn: Turn) -> None:
         """Take a turn of the policy, and what the environment has to say to it."""
