@@ -3,92 +3,49 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-CONFIG = {
-    "model_type": "qwen3",
-    "architectures": ["Qwen3ForCausalLM"],
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "rms_norm_eps": 1e-6,
-    "vocab_size": 512,
-    "max_position_embeddings": 4096,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": True,
-    "torch_dtype": "float32",
+MAKER = Path(__file__).parents[2] / "examples" / "make_tiny_model.py"
+
+KINDS = {
+    "qwen3": (),
+    "gemma3": ("--kind", "gemma3_text"),
+    "qwen3-4bit": ("--bits", 4),
+    "gemma3-4bit": ("--kind", "gemma3_text", "--bits", 4),
 }
 
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] or '' }}"
-    "{% for call in message.get('tool_calls') or [] %}<tool_call>{{ call | tojson }}{% endfor %}"
-    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
-SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>"]
-
-CORPUS = ["question answer the of and to in user assistant tool flight reservation cancel booking airline"] * 20
+def made(folder: Path, *how: object) -> Path:
+    """In a process of its own: importing mlx_lm brings a thousand modules, and warnings of theirs."""
+    if importlib.util.find_spec("mlx_lm") is None:
+        pytest.skip("mlx_lm is not installed: pip install 'karl-fast[train]'")
+    command = [sys.executable, MAKER, folder, *how]
+    done = subprocess.run(
+        [str(part) for part in command], env=quiet(), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if importlib.util.find_spec("mlx_lm") is None:
-        pytest.skip("mlx_lm is not installed: pip install 'karl-fast[train]'")
-    folder = tmp_path_factory.mktemp("model") / "tiny-qwen3"
-    folder.mkdir()
-    _tokenizer(folder)
-    (folder / "config.json").write_text(json.dumps(CONFIG | {"eos_token_id": 2, "pad_token_id": 0}), encoding="utf-8")
-    # In a process of its own: importing mlx_lm brings a thousand modules, and warnings of theirs.
-    weights = (
-        "import sys, json, mlx.core as mx; from mlx.utils import tree_flatten\n"
-        "from mlx_lm.models.qwen3 import Model, ModelArgs\n"
-        "mx.random.seed(0); folder = sys.argv[1]\n"
-        "model = Model(ModelArgs.from_dict(json.load(open(folder + '/config.json'))))\n"
-        "mx.save_safetensors(folder + '/model.safetensors', dict(tree_flatten(model.parameters())),"
-        " {'format': 'mlx'})\n"
-    )
-    made = subprocess.run(
-        [sys.executable, "-c", weights, str(folder)], env=quiet(), capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 0, made.stderr
-    return folder
+    return made(tmp_path_factory.mktemp("model") / "tiny-qwen3")
 
 
-def _tokenizer(folder: Path) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=512, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    about = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
-        "model_max_length": 4096,
-        "chat_template": TEMPLATE,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(about), encoding="utf-8")
+@pytest.fixture(scope="session", params=KINDS)
+def any_model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("model") / request.param, *KINDS[request.param])
 
 
 def quiet() -> dict[str, str]:

@@ -101,8 +101,8 @@ class K1PerToken(Divergence):
     def shaped(self, batch: Batch) -> Batch:
         """Rewards of tokens, less the penalty of each."""
         given = np.zeros(batch.mask.shape) if batch.token_rewards is None else batch.token_rewards
-        drift = np.where(batch.mask, batch.need("logp_old") - batch.need("logp_ref"), 0.0)
-        return replace(batch, token_rewards=given - self.coef * drift)
+        old, ref = (np.where(batch.mask, batch.need(name), 0.0) for name in ("logp_old", "logp_ref"))
+        return replace(batch, token_rewards=given - self.coef * (old - ref))
 
 
 @dataclass(frozen=True)

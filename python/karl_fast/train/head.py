@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
     import mlx.core as mx
 
-CHUNK_BYTES = 16 << 20
-"""Logits of one chunk in float32; three times that is needed at a time."""
+CHUNK_BYTES = 8 << 20
+"""Logits of one chunk in float32."""
+
+FEWEST_ROWS = 32
+"""A matrix product of fewer rows spends its time on reading the head's weights."""
+
+IN_FLIGHT = 12
+"""Arrays of a chunk's size that are there at a time: MLX allocates for some ten operations ahead."""
 
 
 def chunk_rows(vocabulary: int) -> int:
-    """Hidden states a chunk, at least 16: a matrix product of fewer rows is wasteful."""
-    return max(16, CHUNK_BYTES // (4 * vocabulary))
+    """Hidden states a chunk."""
+    return max(FEWEST_ROWS, CHUNK_BYTES // (4 * vocabulary))
 
 
 def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
@@ -54,12 +60,14 @@ def scored(head: Any, hidden: mx.array, targets: mx.array, rows: int, *, slopes:
     """
     import mlx.core as mx
 
-    found, steep = [], []
+    found, steep, before = [], [], []
     for start in range(0, hidden.shape[0], rows):
         some = slice(start, start + rows)
-        logp, slope = _chunk(head, hidden[some], targets[some], slopes)
-        found.append(_apart(logp))
-        steep += map(_apart, slope)
+        states = mx.depends(hidden[some], before) if before else hidden[some]  # one chunk after the other
+        logp, slope = _chunk(head, states, targets[some], slopes)
+        found.append(logp)
+        steep += slope
+        before = [logp, *slope]
     nothing = mx.zeros((0, hidden.shape[1]), hidden.dtype)
     return mx.concatenate([mx.zeros(0), *found]), mx.concatenate([nothing, *steep])
 
@@ -121,23 +129,10 @@ def backward(
 
     def surrogate() -> tuple[mx.array, mx.array, mx.array]:
         hidden, targets = _chosen(body(tokens[:, :-1]), tokens, places)
-        mx.eval(hidden)
-        logp, slopes = scored(head, _apart(hidden), targets, rows, slopes=True)
+        logp, slopes = scored(head, mx.stop_gradient(hidden), targets, rows, slopes=True)
         value, pull = mx.value_and_grad(loss)(logp)
         wanted = mx.stop_gradient((pull[:, None] * slopes.astype(mx.float32)).astype(hidden.dtype))
         return (hidden * wanted).astype(mx.float32).sum(), value, logp
 
     (_, value, logp), gradient = nn.value_and_grad(model, surrogate)()
     return value, logp, gradient
-
-
-def _apart(values: mx.array) -> mx.array:
-    """A copy that nothing ties to what is being differentiated.
-
-    MLX keeps all that is computed from an array under differentiation until the end, `stop_gradient` or not: every
-    chunk of logits would stay.
-    """
-    import mlx.core as mx
-    import numpy as np
-
-    return mx.array(np.array(values.astype(mx.float32))).astype(values.dtype)

@@ -4,7 +4,7 @@
 weights      bytes of all parameters
 adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam
 activations  B * T * bytes a token, over the layers from the first that is trained on
-head         5 chunks of logits, and B * T * E * 8 of slopes
+head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
 A token of a layer leaves behind its four norms and residuals, queries, keys, values and what attention makes of them,
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
 from karl_fast.train.batch import MULTIPLE
-from karl_fast.train.head import chunk_rows
+from karl_fast.train.head import IN_FLIGHT, chunk_rows
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
@@ -83,7 +83,7 @@ class Memory:
         per_layer = 6 * shape.hidden + 4 * shape.heads * shape.head_size + 4 * shape.feed_forward
         per_layer += 2 * shape.heads * tokens
         kept = shape.hidden * self.layers + per_layer if self.settings.grad_checkpoint else per_layer * self.layers
-        chunk = 5 * 4 * chunk_rows(shape.vocabulary) * shape.vocabulary
+        chunk = IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), rows * tokens) * shape.vocabulary
         return Need(
             self.weights,
             6 * self.trainable,

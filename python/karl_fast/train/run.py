@@ -67,7 +67,7 @@ class Run:
             return None
         settings = self.settings
         chosen = validation.batches(self.judged, settings.batch_size, settings.val_batches, settings.seed)
-        return validation.mean_loss(self.learner, self.judged, chosen)
+        return validation.mean_loss(self.learner.scorer, self.judged, chosen)
 
     @property
     def stopped(self) -> bool:

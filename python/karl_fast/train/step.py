@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.train.batch import Padded, padded
-from karl_fast.train.head import backward, chunk_rows, forward
-from karl_fast.train.model import adapters_off, split
+from karl_fast.train.scorer import Scorer
 
 if TYPE_CHECKING:
     import mlx.core as mx
-    from numpy.typing import NDArray
 
     from karl_fast.train.examples import Example
     from karl_fast.train.recipe import Objective
@@ -43,20 +41,12 @@ class Gradient:
         return bool(np.isfinite(self.norm) and np.isfinite(self.loss))
 
 
-def vocabulary(model: Any) -> int:
-    """How many tokens a model knows; nothing is computed for it."""
-    import mlx.core as mx
-
-    return int(model(mx.array([[1]])).shape[-1])
-
-
 class Learner:
-    """A model, its halves, and what it is to learn."""
+    """A model, and what it is to learn from."""
 
     def __init__(self, model: Any, examples: list[Example], objective: Objective) -> None:
         self.model, self.examples, self.objective = model, examples, objective
-        self.body, self.head = split(model)
-        self.rows = chunk_rows(vocabulary(model))
+        self.scorer = Scorer(model)
 
     def gradient(self, batches: list[list[int]]) -> Gradient:
         """The gradient of the mean over all batches: totals and denominators add up, and are divided once.
@@ -80,31 +70,16 @@ class Learner:
         return Gradient(total / max(count, 1.0), mean, _norm(mean), learned, real)
 
     def _of_batch(self, rows: list[int], batch: Padded) -> tuple[mx.array, float, Any]:
-        scored = self.objective.scored(rows, batch, self._reference(batch))
+        reference = self.scorer.reference(batch) if self.objective.grouped else None
+        scored = self.objective.scored(rows, batch, reference)
         family = self.objective.family
 
         def total(logp: mx.array) -> mx.array:
-            return family.total(batch.spread(logp), scored)
+            value: mx.array = family.total(batch.spread(logp), scored)
+            return value
 
-        value, _, gradient = backward(
-            self.model, self.body, self.head, batch.tokens, batch.places, self.rows, total
-        )
+        value, gradient = self.scorer.backward(batch, total)
         return value, float(family.denominator(scored)), gradient
-
-    def _reference(self, batch: Padded) -> NDArray[np.float32] | None:
-        """Log-probabilities under the model before training, where the recipe compares with it. [B, T]"""
-        if not self.objective.grouped:
-            return None
-        with adapters_off(self.model):
-            return np.array(batch.spread(self.logp(batch)))
-
-    def logp(self, batch: Padded) -> mx.array:
-        """The log-probability of each learned token, without dropout and without a gradient. [N]"""
-        self.model.eval()
-        try:
-            return forward(self.body, self.head, batch.tokens, batch.places, self.rows)
-        finally:
-            self.model.train()
 
 
 def _norm(gradient: Any) -> float:

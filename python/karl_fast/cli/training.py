@@ -1,0 +1,169 @@
+"""The options of a training run, made of the fields of `Training`, and what a run prints."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from karl_fast.cli.layers import variable
+from karl_fast.cli.usage import flag
+from karl_fast.cli.words import clean, counted
+from karl_fast.train.memory import GB
+from karl_fast.train.settings import DEFAULTS, Training
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from karl_fast.train import Trained
+    from karl_fast.train.run import Run
+
+KINDS = get_type_hints(Training)
+
+
+def takes_training(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of `Training`, and hand them to it as one `settings`."""
+
+    @functools.wraps(command)
+    def parsed(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in DEFAULTS}
+        lists = {name: _parts(chosen[name]) for name in DEFAULTS if _is_list(name)}
+        command(settings=Training(**chosen | lists), **given)
+
+    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "settings"]
+    parameters = [*own, *map(_parameter, fields(Training))]
+    parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {one.name: one.annotation for one in parameters}
+    return parsed
+
+
+def _is_list(name: str) -> bool:
+    return any(getattr(kind, "__origin__", None) is tuple for kind in (KINDS[name], *get_args(KINDS[name])))
+
+
+def _parts(text: str | None) -> tuple[str, ...] | None:
+    return tuple(part.strip() for part in text.split(",")) if text else None
+
+
+def _parameter(field: Any) -> inspect.Parameter:
+    name = field.name
+    kind = str | None if _is_list(name) else KINDS[name]
+    shown = kind is not bool and field.default is not None
+    option = typer.Option(
+        flag(name), help=field.metadata["help"], envvar=variable(flag(name)), show_envvar=False, show_default=shown
+    )
+    annotation = Annotated[kind, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
+
+
+class Lines:
+    """A line on stderr every few steps."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.steps = every, 0
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        sys.stderr.write(line + "\n")
+
+    def started(self, run: Run) -> None:
+        """What is trained on, and what it will need."""
+        self.steps = run.steps
+        for line in opening(run):
+            self.say(line)
+
+    def said(self, values: dict[str, Any]) -> None:
+        """A validation, or a step whose turn it is."""
+        step = values["step"]
+        if "val_loss" in values:
+            self.say(f"step {step:>6}  held-out loss {values['val_loss']:.4f}")
+        elif values["skipped"]:
+            self.say(f"step {step:>6}  skipped: its gradient is not finite")
+        elif step % self.every == 0 or step == self.steps:
+            self.say(_step(values))
+
+    def saved(self, place: Path) -> None:
+        """Nothing: a checkpoint is no news."""
+
+
+class Bar(Lines):
+    """The same lines at a terminal, above a bar that moves with each step."""
+
+    def __init__(self, every: int, bar: Any) -> None:
+        super().__init__(every)
+        self.bar, self.task = bar, bar.add_task("training", total=None, now="")
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self.bar.console.print(line, highlight=False, markup=False)
+
+    def started(self, run: Run) -> None:
+        """The same, and how far there is to go."""
+        super().started(run)
+        self.bar.update(self.task, total=run.steps, completed=run.state.step)
+
+    def said(self, values: dict[str, Any]) -> None:
+        """Move."""
+        super().said(values)
+        if values.get("loss") is not None:
+            now = f"loss {values['loss']:.3f}  {values['tokens_per_second']:,.0f} tokens/s"
+            self.bar.update(self.task, completed=values["step"], now=now)
+
+
+@contextlib.contextmanager
+def watching(settings: Training, quiet: bool) -> Iterator[Lines | None]:
+    """Who looks on: nobody, lines, or a bar at a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None if quiet else Lines(settings.steps_per_report)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield Bar(settings.steps_per_report, bar)
+
+
+def opening(run: Run) -> Iterator[str]:
+    """What is said before the first step."""
+    for split, account in run.accounts.items():
+        if account.rows:
+            yield f"{split:<9} {_account(account)}"
+    longest = max(run.order.lengths)
+    batches = counted(len(run.order.batches(0)), "batch", "batches")
+    yield f"lengths   longest row {longest:,} tokens of {run.settings.max_seq_length:,}; an epoch is {batches}"
+    yield f"memory    about {run.need.total / GB:.2f} GB of {run.limit / GB:.2f} GB: {run.need}"
+    going_on = f", from step {run.state.step}" if run.state.step else ""
+    yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
+
+
+def _account(account: Any) -> str:
+    dropped = "".join(f", {name.replace('_', ' ')} {count:,}" for name, count in sorted(account.dropped.items()))
+    notes = {"cut to their tail": account.cut, "more windows": account.windows, "with turns apart": account.unrolled}
+    noted = "".join(f", {count:,} {name}" for name, count in notes.items() if count)
+    said = f"{counted(account.rows, 'row')}, {account.kept:,} kept{noted}"
+    return said + (f"; dropped: {dropped[2:]}" if dropped else "")
+
+
+def _step(values: dict[str, Any]) -> str:
+    return (
+        f"step {values['step']:>6}  loss {values['loss']:.4f}  grad norm {values['grad_norm']:.3g}"
+        f"  {values['tokens_per_second']:,.0f} tokens/s  peak {values['peak_bytes'] / GB:.2f} GB"
+    )
+
+
+def trained(result: Trained) -> str:
+    """What is said when a run is done."""
+    made, wanted = result.steps
+    early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
+    best = f"; least held-out loss {result.best[0]:.4f} at step {result.best[1]:,}" if result.best else ""
+    return (
+        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}\n"
+        f"written   {clean(str(result.adapter_path))}"
+    )

@@ -1,0 +1,159 @@
+"""How well a model does on rows that it did not learn from, alone or beside another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import NothingToTrainError
+from karl_fast.train import validation
+from karl_fast.train.examples import Example, prepared
+from karl_fast.train.interval import Difference, difference
+from karl_fast.train.model import load
+from karl_fast.train.rows import open_source
+from karl_fast.train.scorer import Scorer
+from karl_fast.train.settings import Training
+from karl_fast.train.template import Renderer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BASE = "base"
+"""The model without an adapter, as something to compare with."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The mean negative log-likelihood a token, in nats.
+
+    Attributes:
+        rows: how many.
+        tokens: of them that are learned.
+        loss: of the adapter that is judged.
+        against: of the one it is compared with; None without one.
+    """
+
+    rows: int
+    tokens: int
+    loss: float
+    against: float | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` found.
+
+    Attributes:
+        whole: of all rows.
+        by: of the rows of each domain, by name; empty unless asked for.
+        difference: of the adapter from the other, with an interval; None without another.
+        account: what became of the rows.
+    """
+
+    whole: Loss
+    by: dict[str, Loss]
+    difference: Difference | None
+    account: dict[str, Any]
+
+
+def evaluate(
+    data: str | Path,
+    model: str | Path,
+    adapter_path: str | Path | None = None,
+    *,
+    against: str | Path | None = None,
+    split: str = "test",
+    by: str | None = None,
+    settings: Training | None = None,
+) -> Evaluation:
+    """The held-out loss of a model, and how it differs from that of another adapter on the same rows.
+
+    ```text
+    loss = sum_i nats_i / sum_i tokens_i      difference = loss(adapter) - loss(against)
+    ```
+
+    Args:
+        data: a folder with the split's file.
+        model: a folder, or a name on the Hugging Face hub.
+        adapter_path: the adapter to judge; None for the model alone.
+        against: another adapter, or ``base`` for the model alone.
+        split: train, valid or test.
+        by: the dotted path of a field in each row by whose value losses are told apart, such as ``karl_fast.group``.
+        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong``, ``rewritten`` and ``seed`` count.
+
+    Returns:
+        The losses; below 0, a difference speaks for the adapter.
+
+    Raises:
+        NothingToTrainError: the split has no rows, or none with something to learn.
+        ModelError: the model or an adapter is not there.
+        FileError, DataSetError: the data set cannot be read.
+    """
+    settings = settings or Training()
+    source = open_source(data)
+    rows = source.rows(split)
+    file = source.folder / f"{split}.jsonl"
+    if not rows:
+        error = NothingToTrainError(f"{file} has no rows to judge by")
+        error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 deals some to it; --split names another"
+        raise error
+    examples, nats, counts, account = _scored(rows, str(model), adapter_path, settings, str(file))
+    other = None
+    if against is not None:
+        path = None if str(against) == BASE else against
+        _, other, _, _ = _scored(rows, str(model), path, settings, str(file))
+    names = [None if by is None else _named(rows[one.row], by) for one in examples]
+    return Evaluation(
+        _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
+        {name: _loss(examples, nats, counts, other, _are(names, name)) for name in sorted({*names} - {None})},  # type: ignore[type-var]
+        None if other is None else difference(nats - other, counts, _clusters(examples), settings.seed),
+        account,
+    )
+
+
+def _scored(
+    rows: list[dict[str, Any]], model: str, adapter_path: str | Path | None, settings: Training, place: str
+) -> tuple[list[Example], NDArray[np.float64], NDArray[np.int64], dict[str, Any]]:
+    from dataclasses import asdict
+
+    loaded = load(model, None if adapter_path is None else str(adapter_path))
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    examples, account = prepared(rows, renderer, settings, place)
+    chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
+    nats, counts = Scorer(loaded.model).losses(examples, chosen)
+    return examples, nats, counts, asdict(account)
+
+
+def _loss(
+    examples: list[Example],
+    nats: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    other: NDArray[np.float64] | None,
+    which: NDArray[np.bool_],
+) -> Loss:
+    tokens = int(counts[which].sum())
+    rows = len({one.row for one, chosen in zip(examples, which, strict=True) if chosen})
+    mean = float(nats[which].sum() / tokens)
+    return Loss(rows, tokens, mean, None if other is None else float(other[which].sum() / tokens))
+
+
+def _named(row: dict[str, Any], path: str) -> str:
+    value: Any = row
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return "none" if value is None else str(value)
+
+
+def _are(names: list[str | None], name: str | None) -> NDArray[np.bool_]:
+    return np.array([one == name for one in names])
+
+
+def _clusters(examples: list[Example]) -> list[str]:
+    """What varies independently: groups, and rows that have none."""
+    return [f"row {one.row}" if one.group is None else f"group {one.group}" for one in examples]
+
+

@@ -1,0 +1,64 @@
+"""A model as what gives log-probabilities to tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.train.batch import padded
+from karl_fast.train.head import backward, chunk_rows, forward
+from karl_fast.train.model import adapters_off, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import mlx.core as mx
+    from numpy.typing import NDArray
+
+    from karl_fast.train.batch import Padded
+    from karl_fast.train.examples import Example
+
+
+class Scorer:
+    """The halves of a model, with chunks of the head as large as its vocabulary allows."""
+
+    def __init__(self, model: Any) -> None:
+        import mlx.core as mx
+
+        self.model = model
+        self.body, self.head = split(model)
+        self.rows = chunk_rows(int(model(mx.array([[1]])).shape[-1]))  # a shape is known without computing
+
+    def logp(self, batch: Padded) -> mx.array:
+        """The log-probability of each learned token, without dropout and without a gradient. [N]"""
+        self.model.eval()
+        try:
+            return forward(self.body, self.head, batch.tokens, batch.places, self.rows)
+        finally:
+            self.model.train()
+
+    def reference(self, batch: Padded) -> NDArray[np.float32]:
+        """The same under the model without its adapters, 0 where nothing is learned. [B, T]"""
+        with adapters_off(self.model):
+            return np.array(batch.spread(self.logp(batch)))
+
+    def backward(self, batch: Padded, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, Any]:
+        """The value of a loss of log-probabilities, and its gradient in what is trained."""
+        value, _, gradient = backward(self.model, self.body, self.head, batch.tokens, batch.places, self.rows, loss)
+        return value, gradient
+
+    def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The negative log-likelihood of each example in nats, and of how many tokens; 0 for those not chosen.
+
+        Args:
+            examples: any. [B]
+            chosen: batches, as numbers of examples.
+        """
+        nats = np.zeros(len(examples))
+        counts = np.zeros(len(examples), dtype=np.int64)
+        for rows in chosen:
+            batch = padded([examples[row] for row in rows])
+            nats[rows] = -np.array(batch.spread(self.logp(batch)), dtype=np.float64).sum(1)
+            counts[rows] = batch.mask.sum(1)
+        return nats, counts
