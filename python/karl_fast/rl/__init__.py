@@ -4,7 +4,7 @@
 |---|---|
 | :func:`rl` | trains a policy on what its rollouts are worth, or goes on where a run was killed |
 | :class:`Online`, :class:`Alarms`, :class:`Replay` | every choice of a run |
-| :func:`settings` | those of an ``rl.toml`` |
+| :func:`load` | the settings of an ``rl.toml`` |
 | :class:`Policy`, :class:`Environment` | what a model of one's own, and a world to act in, have to have |
 | :func:`ablate` | the five ablations, each one axis away from the first |
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.rl.ablation import ablate
 from karl_fast.rl.environment import Environment
 from karl_fast.rl.policy import Policy
-from karl_fast.rl.read import settings
+from karl_fast.rl.read import load
 from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.run import Run, Viewer
 
-__all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "rl", "settings"]
+__all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HINTS = {
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
-    "flat": "ask prompts of another difficulty (curriculum = \"pass-rate\", draws above 1), a larger group_size, or a "
+    "flat": 'ask prompts of another difficulty (curriculum = "pass-rate", draws above 1), a larger group_size, or a '
     "reward with partial credit",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
     "missing": "look at the column missing of rollouts.jsonl: it names the reward function or environment, and why",
@@ -67,7 +67,11 @@ class Watch:
                 entropy is not None and entropy < alarms.entropy_floor,
                 f"the entropy is {entropy or 0:.4f} nats a token, below {alarms.entropy_floor}",
             ),
-            ("kl", kl is not None and ceiling is not None and kl > ceiling, f"the KL is {kl or 0:.4f}, above {ceiling}"),
+            (
+                "kl",
+                kl is not None and ceiling is not None and kl > ceiling,
+                f"the KL is {kl or 0:.4f}, above {ceiling}",
+            ),
             (
                 "flat",
                 0 < alarms.flat_rounds <= self.flat,

@@ -70,11 +70,7 @@ class Collector:
         Returns:
             The rollouts, group after group, and what failed, in sentences.
         """
-        talks = [
-            talk
-            for group, prompt in enumerate(prompts, first)
-            for talk in self._group(prompt, group)
-        ]
+        talks = [talk for group, prompt in enumerate(prompts, first) for talk in self._group(prompt, group)]
         self._speak(talks, seed)
         rollouts = [talk.rollout(version) for talk in talks]
         size = self.sampling.group_size

@@ -141,4 +141,6 @@ def round_up(number: int, by: int) -> int:
 
 def of(settings: Online, prompts: Sequence[Prompt]) -> Curriculum:
     """The curriculum that a run asks for."""
-    return Curriculum(prompts, settings.curriculum, settings.training.seed, settings.prompts_per_round, settings.stage_field)
+    return Curriculum(
+        prompts, settings.curriculum, settings.training.seed, settings.prompts_per_round, settings.stage_field
+    )

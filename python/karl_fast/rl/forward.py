@@ -38,9 +38,7 @@ class Forward:
         """The log-probability of each token that the policy said, 0 elsewhere. [B, T]"""
         tokens, places = _cut(packed.tokens, packed.mask)
         found = np.zeros(packed.mask.shape, dtype=np.float32)
-        found[packed.mask] = np.array(
-            chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
-        )
+        found[packed.mask] = np.array(chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows()))
         return found
 
     def gradient(

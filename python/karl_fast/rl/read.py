@@ -24,7 +24,7 @@ PATHS = ("model", "prompts", "out", "environment", "recipe")
 """Settings that may name a file; relative to the folder of the file that they stand in."""
 
 
-def settings(path: str | Path, **over: Any) -> Online:
+def load(path: str | Path, **over: Any) -> Online:
     """An online run from a TOML file.
 
     Args:
@@ -60,7 +60,9 @@ def _built(held: dict[str, Any]) -> Online:
     tables: dict[str, Any] = {
         name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
     }
-    training = {name: tuple(value) if isinstance(value, list) else value for name, value in held.items() if name in SHARED}
+    training = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in held.items() if name in SHARED
+    }
     own = {name: value for name, value in held.items() if name in OWN}
     return Online(**own, **tables, training=Training(**training))
 
@@ -174,6 +176,8 @@ def _prompt(line: str, number: int, where: str) -> Prompt:
     asked = held.pop("prompt", None)
     asked = held.pop("messages", None) if asked is None else asked
     messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-    if not (isinstance(messages, list) and messages and all(isinstance(one, dict) and "role" in one for one in messages)):
+    if not (
+        isinstance(messages, list) and messages and all(isinstance(one, dict) and "role" in one for one in messages)
+    ):
         raise UsageError(f"{where}: prompt is neither a text nor messages")
     return Prompt(str(held.get("id", number)), number, tuple(messages), held)

@@ -137,7 +137,11 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
 
 def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
     """From where to where each turn goes."""
-    return [[int(place[0]), int(place[-1]) + 1] for turn in range(turns.max(initial=-1) + 1) if (place := np.flatnonzero(turns == turn)).size]
+    return [
+        [int(place[0]), int(place[-1]) + 1]
+        for turn in range(turns.max(initial=-1) + 1)
+        if (place := np.flatnonzero(turns == turn)).size
+    ]
 
 
 def _columns(held: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,9 @@ class Rewards:
     A rollout's reward is missing where one of them failed, and where none had anything to say.
     """
 
-    def __init__(self, functions: Sequence[Weighted], *, timeout_seconds: float = 60.0, environment: float = 1.0) -> None:
+    def __init__(
+        self, functions: Sequence[Weighted], *, timeout_seconds: float = 60.0, environment: float = 1.0
+    ) -> None:
         """`environment` is the weight of what an environment gives."""
         self.functions = tuple(functions)
         self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}

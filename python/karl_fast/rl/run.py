@@ -211,9 +211,7 @@ def _partition(settings: Online, recipe: Recipe, forward: Forward) -> Partition 
 def _sampling(settings: Online) -> Sampling:
     turn = settings.max_turn_tokens or settings.max_tokens
     budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
-    return Sampling(
-        settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds
-    )
+    return Sampling(settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds)
 
 
 def _trackers(settings: Online, now: Progress) -> list[Tracker]:

@@ -56,7 +56,9 @@ class Talk:
     def begin(self, policy: Policy) -> None:
         """Ask the environment, and encode what the policy is asked."""
         if self.stage is not None:
-            self.opening = self.stage.begin({"id": self.prompt.id, **self.prompt.columns, "prompt": self.prompt.messages})
+            self.opening = self.stage.begin(
+                {"id": self.prompt.id, **self.prompt.columns, "prompt": self.prompt.messages}
+            )
         self.tokens = policy.encode([*self.prompt.messages, *self.opening])
         self.states.append(_state(self.opening))
         if self.stage is not None and self.stage.failure is not None:
