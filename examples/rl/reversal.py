@@ -1,12 +1,12 @@
 """Token reversal from scratch: a transformer of one's own as the policy of `karl-fast rl`, and its reward.
 
-A prompt is K symbols and an arrow; the answer is the same symbols backwards. Nothing is downloaded, and no model is
-there before: what the policy knows at the end, it has from rewards alone.
+A prompt is a few symbols and an arrow; the answer is the same symbols backwards. Nothing is downloaded, and no model
+is there before: what the policy knows at the end, it has from rewards alone.
+
+    python examples/rl/reversal.py examples/rl/reversal.jsonl
+    karl-fast rl --config examples/rl/reversal.toml
 """
 
-from __future__ import annotations
-
-import contextlib
 import json
 import sys
 from pathlib import Path
@@ -27,6 +27,7 @@ class Cache:
         self.keys = self.values = None
 
     def update(self, keys, values):
+        """Append, and give all that there are."""
         if self.keys is not None:
             keys = mx.concatenate([self.keys, keys], axis=2)
             values = mx.concatenate([self.values, values], axis=2)
@@ -35,6 +36,8 @@ class Cache:
 
 
 class Block(nn.Module):
+    """Attention, and two layers of which the first is wide."""
+
     def __init__(self, size, heads):
         super().__init__()
         self.heads = heads
@@ -43,6 +46,7 @@ class Block(nn.Module):
         self.wide, self.narrow = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
 
     def __call__(self, x, cache):
+        """What is heard of earlier tokens, then each token by itself."""
         rows, length, size = x.shape
         joint = self.joint(self.norms[0](x)).reshape(rows, length, 3, self.heads, -1).transpose(2, 0, 3, 1, 4)
         keys, values = (joint[1], joint[2]) if cache is None else cache.update(joint[1], joint[2])
@@ -53,6 +57,8 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
+    """Tokens to hidden states, and hidden states to logits."""
+
     def __init__(self, size, layers, heads, longest):
         super().__init__()
         self.tokens, self.places = nn.Embedding(SYMBOLS + 2, size), nn.Embedding(longest, size)
@@ -60,6 +66,7 @@ class Transformer(nn.Module):
         self.norm, self.logits = nn.LayerNorm(size), nn.Linear(size, SYMBOLS + 2)
 
     def __call__(self, tokens, cache=None):
+        """Hidden states."""
         start = 0 if cache is None or cache[0].keys is None else cache[0].keys.shape[2]
         x = self.tokens(tokens) + self.places(mx.arange(start, start + tokens.shape[1]))
         for place, block in enumerate(self.blocks):
@@ -68,35 +75,42 @@ class Transformer(nn.Module):
 
 
 class Reversal:
-    """The policy: what `karl_fast.rl.policy.Policy` asks for."""
+    """The policy: what `karl_fast.rl.Policy` asks for."""
 
     ends = frozenset([END])
     trained_head = True
 
     def __init__(self, size=32, layers=2, heads=4, longest=32):
         self.model = Transformer(size, layers, heads, longest)
-        self._before = Snapshot(self.model)
+        self.before = Snapshot(self.model)
 
     def caches(self):
+        """Empty ones."""
         return [Cache() for _ in self.model.blocks]
 
     def body(self, tokens, cache=None):
+        """Tokens to hidden states."""
         return self.model(tokens, cache)
 
     def head(self, hidden):
+        """Hidden states to logits."""
         return self.model.logits(self.model.norm(hidden))
 
     def encode(self, messages):
+        """Symbols, and the arrow."""
         return [*map(int, messages[-1]["content"].split()), ARROW]
 
     def answer(self, messages, last):
+        """Nothing answers."""
         return []
 
     def decode(self, tokens):
+        """Symbols, without what ends them."""
         return " ".join(str(token) for token in tokens if token != END)
 
     def reference(self):
-        return self._before.held()
+        """The policy as it began."""
+        return self.before.held()
 
 
 def policy(seed):
@@ -132,5 +146,4 @@ def write_prompts(path, length=3):
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(IndexError):
-        write_prompts(sys.argv[1])
+    write_prompts(*sys.argv[1:2])

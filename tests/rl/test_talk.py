@@ -73,12 +73,18 @@ def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language
 def test_a_turn_that_ended_is_not_ended_twice(language: Any) -> None:
     (end, *_) = language.ends
     answer = [{"role": "user", "content": "more"}]
-    assert language.answer(answer, None) == [end, *language.answer(answer, end)] or end not in language.answer(answer, None)
+    assert language.answer(answer, None) == [end, *language.answer(answer, end)] or end not in language.answer(
+        answer, None
+    )
 
 
 @pytest.mark.parametrize(
     ("budget", "finish"),
-    [(Budget(4, turns=5), "length"), (Budget(60, turns=2, turn_tokens=3), "turns"), (Budget(60, 5, context=25), "length")],
+    [
+        (Budget(4, turns=5), "length"),
+        (Budget(60, turns=2, turn_tokens=3), "turns"),
+        (Budget(60, 5, context=25), "length"),
+    ],
 )
 def test_a_rollout_stays_within_its_budgets(language: Any, budget: Budget, finish: str) -> None:
     rollouts, _ = collected(language, Counter, budget)

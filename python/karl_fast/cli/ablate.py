@@ -50,7 +50,7 @@ def command(
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
     settings = load(config) if rounds is None else load(config, rounds=rounds)
     found = ablate(settings, out, seeds=chosen, only=only, told=None if quiet else _told)
-    print(dumps([asdict(arm) for arm in found], plain=True) if json else table(found))
+    print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
 
 
 def _told(arm: str, seed: int, outcome: float) -> None:

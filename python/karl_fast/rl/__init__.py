@@ -88,6 +88,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
         OutputExistsError: a run is there already.
         CheckpointError: a checkpoint to resume that is damaged, or of another run.
         AlarmError: a run that was stopped because going on is no use; its last checkpoint is there.
+        DivergedError: weights that are spoiled; an earlier checkpoint may be whole.
         FileError: a file that cannot be read or written; the last checkpoint stays whole.
 
     Reference: none.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast._core import draw
 from karl_fast.replay import Exponential, Window, age_distribution
+from karl_fast.sample.draw import draw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

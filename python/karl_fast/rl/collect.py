@@ -113,5 +113,5 @@ def _speechless(rollout: Rollout) -> Rollout:
     """A rollout without a token of the policy has nothing to be rewarded for."""
     if rollout.length:
         return rollout
-    nothing = {"reward": float("nan"), "outcome": float("nan")}
-    return replace(rollout, missing=rollout.missing or "no tokens: the prompt leaves no room", **nothing)
+    why = rollout.missing or "no tokens: the prompt leaves no room"
+    return replace(rollout, missing=why, reward=float("nan"), outcome=float("nan"))

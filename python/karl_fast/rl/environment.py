@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.rl.guard import Failure, Guard
+from karl_fast.rl.guard import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,14 +41,14 @@ class Stage:
     environment: Environment | None
     guard: Guard
     turn_rewards: list[float] = field(default_factory=list)
-    failure: Failure | None = None
+    failure: CallError | None = None
 
     @classmethod
     def made(cls, make: Callable[[], Environment], guard: Guard) -> Stage:
         """A fresh environment."""
         try:
             return cls(guard(make), guard)
-        except Failure as failure:
+        except CallError as failure:
             return cls(None, guard, failure=failure)
 
     def begin(self, line: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ class Stage:
         """What it says to a turn, and whether it is done; a failure ends it."""
         found = self._call("step", text)
         if self.failure is None and not (isinstance(found, tuple) and len(found) in (2, 3)):
-            self.failure = Failure("length", f"{self.guard.name} gave no (observation, done)")
+            self.failure = CallError("length", f"{self.guard.name} gave no (observation, done)")
         if self.failure is not None:
             self.turn_rewards.append(0.0)
             return [], True
@@ -79,14 +79,14 @@ class Stage:
             return None
         try:
             return self.guard(getattr(self.environment, name), *arguments)
-        except Failure as failure:
+        except CallError as failure:
             self.failure = failure
             return None
 
     def _reward(self, value: Any) -> float:
         if isinstance(value, int | float) and math.isfinite(value):
             return float(value)
-        self.failure = Failure("nan", f"{self.guard.name} gave the reward {value!r:.40}")
+        self.failure = CallError("nan", f"{self.guard.name} gave the reward {value!r:.40}")
         return 0.0
 
     def _messages(self, observation: Any) -> list[dict[str, Any]]:
@@ -94,5 +94,5 @@ class Stage:
             return [{"role": str(getattr(self.environment, "role", "user")), "content": observation}]
         if isinstance(observation, list) and all(isinstance(one, dict) and "role" in one for one in observation):
             return [dict(one) for one in observation]
-        self.failure = Failure("length", f"{self.guard.name} gave an observation that is neither a text nor messages")
+        self.failure = CallError("length", f"{self.guard.name} gave an observation that is neither a text nor messages")
         return []

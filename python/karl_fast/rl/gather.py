@@ -58,8 +58,8 @@ def gather(
         version: how many steps the policy has taken.
 
     Returns:
-        All rollouts. With ``draws`` above 1, P groups whose outcomes differ are chosen, or those there are when the draws
-        are used up; where there are none, and with ``draws`` 1, the groups of the first draw.
+        All rollouts. With ``draws`` above 1, P groups whose outcomes differ are chosen, or those there are when the
+        draws are used up; where there are none, and with ``draws`` 1, the groups of the first draw.
     """
     found, wanted = Gathered(), settings.prompts_per_round
     while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):

@@ -15,7 +15,7 @@ LONGEST = 200
 """Characters of what an exception says."""
 
 
-class Failure(Exception):
+class CallError(Exception):
     """What went wrong: a short ``kind`` to count by, and a sentence."""
 
     def __init__(self, kind: str, sentence: str) -> None:
@@ -39,20 +39,20 @@ class Guard:
         """What the function returns.
 
         Raises:
-            Failure: it raised, or its time is up.
+            CallError: it raised, or its time is up.
         """
         (found,) = self.each([lambda: function(*arguments)])
-        if isinstance(found, Failure):
+        if isinstance(found, CallError):
             raise found
         return found
 
     def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """What each of some calls returns, or its `Failure`, one after the other in one thread.
+        """What each of some calls returns, or its `CallError`, one after the other in one thread.
 
         The time is that of one call. When it is up the calls behind it are not made.
         """
         if self._left is not None and self._left.is_alive():
-            return [Failure("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
+            return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         thread = threading.Thread(target=_run, args=(calls, done), daemon=True)
         thread.start()
@@ -62,15 +62,15 @@ class Guard:
                 found.append(self._told(*done.get(timeout=self.timeout_seconds)))
             except queue.Empty:
                 self._left = thread
-                found.append(Failure("timeout", f"{self.name} took more than {self.timeout_seconds:g} s"))
-                busy = Failure("busy", f"{self.name} still runs from a call that was given up")
+                found.append(CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s"))
+                busy = CallError("busy", f"{self.name} still runs from a call that was given up")
                 return found + [busy] * (len(calls) - len(found))
         return found
 
     def _told(self, value: Any, error: BaseException | None) -> Any:
         if error is None:
             return value
-        failure = Failure("raised", f"{self.name} raised {told(error)}")
+        failure = CallError("raised", f"{self.name} raised {told(error)}")
         failure.__cause__ = error
         return failure
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.errors import DivergedError
 from karl_fast.objective.interop import to_numpy
 from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
@@ -93,7 +94,11 @@ class Learner:
         self.passes, self.partition = passes, partition
 
     def prepare(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
-        """Log-probabilities by the forward pass that is trained through, then scores: once, before any step."""
+        """Log-probabilities by the forward pass that is trained through, then scores: once, before any step.
+
+        Raises:
+            DivergedError: log-probabilities that are not finite.
+        """
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])
         # Of what comes back, the behaviour policy is gone: what was computed when it was there stands in the rollout.
@@ -113,9 +118,12 @@ class Learner:
         model = self.forward.policy.model
         model.eval()
         try:
-            return np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
+            found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
         finally:
             model.train()
+        if not np.isfinite(found).all():
+            raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
+        return found
 
     def learn(self, prepared: Prepared, *, seed: int, rate: Callable[[int], float]) -> Learned:
         """All passes over a batch.
@@ -197,4 +205,4 @@ class Learner:
             found["log_z"] = self.partition.gradient(
                 lambda log_z: self.objective(logp, scored, denominator=count, log_z=log_z)
             )
-        return float(value.item()), found
+        return float(to_numpy(value)), found

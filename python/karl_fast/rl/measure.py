@@ -69,7 +69,7 @@ def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Dr
 def _beyond(
     objective: Objective, ratio: NDArray[np.float64], mask: NDArray[np.bool_], scored: Scored
 ) -> tuple[float, float]:
-    clip = getattr(objective, "clip", None)
+    clip: Any = getattr(objective, "clip", None)
     clip = getattr(clip, "clip", clip)  # MaskNegatives holds another
     if scored.advantages is None or not (hasattr(clip, "low") and hasattr(clip, "high")):
         return 0.0, 0.0

@@ -63,7 +63,8 @@ class Partition:
         import mlx.core as mx
 
         self.optimizer.update(self.head, gradient)
-        mx.eval(self.head.parameters(), self.optimizer.state)
+        module: Any = self.head
+        mx.eval(module.parameters(), self.optimizer.state)
 
     def save(self, path: Path) -> None:
         """Write the head and its optimizer, whole."""
@@ -72,8 +73,9 @@ class Partition:
 
         from karl_fast.train import whole
 
-        held = {"head": self.head.parameters(), "optimizer": self.optimizer.state}
-        whole.write(path, lambda file: mx.save_safetensors(file, dict(tree_flatten(held))))
+        module: Any = self.head
+        held: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
+        whole.write(path, lambda file: mx.save_safetensors(file, held))  # type: ignore[arg-type]
 
     def load(self, path: Path) -> None:
         """Take both from a file.
@@ -85,9 +87,11 @@ class Partition:
         from mlx.utils import tree_unflatten
 
         try:
-            held = tree_unflatten(list(mx.load(str(path)).items()))
+            flat: Any = mx.load(str(path))
+            held: Any = tree_unflatten(list(flat.items()))
             self.head.update(held["head"])
             self.optimizer.state = held["optimizer"]
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             raise CheckpointError(f"{path} is damaged or gone") from error
-        self.optimizer.init(self.head.trainable_parameters())
+        module: Any = self.head
+        self.optimizer.init(module.trainable_parameters())

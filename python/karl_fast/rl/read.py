@@ -28,8 +28,8 @@ def load(path: str | Path, **over: Any) -> Online:
     """An online run from a TOML file.
 
     Args:
-        path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and ``[replay]``
-            are tables. Paths in it are relative to its folder.
+        path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
+            ``[replay]`` are tables. Paths in it are relative to its folder.
         over: settings that count over those of the file.
 
     Raises:
@@ -60,7 +60,7 @@ def _built(held: dict[str, Any]) -> Online:
     tables: dict[str, Any] = {
         name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
     }
-    training = {
+    training: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in held.items() if name in SHARED
     }
     own = {name: value for name, value in held.items() if name in OWN}

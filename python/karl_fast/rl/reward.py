@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.guard import Failure, Guard
+from karl_fast.rl.guard import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Rewards:
         missing = [[rollout.missing for rollout in group] for group in groups]
         for one in self.functions:
             for number, values in enumerate(self._asked(one, groups)):
-                if isinstance(values, Failure):
+                if isinstance(values, CallError):
                     said.append(str(values))
                     values = [values.kind] * len(groups[number])
                 for row, value in enumerate(values):
@@ -102,11 +102,11 @@ def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, 
 
 
 def _values(name: str, values: Any, count: int) -> Any:
-    if isinstance(values, Failure):
+    if isinstance(values, CallError):
         return values
     if not isinstance(values, list | tuple | np.ndarray) or len(values) != count:
         came = f"{len(values)} values" if hasattr(values, "__len__") else type(values).__name__
-        return Failure("length", f"{name} gave {came} for {count} completions")
+        return CallError("length", f"{name} gave {came} for {count} completions")
     return [_number(value) for value in values]
 
 

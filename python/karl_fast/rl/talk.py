@@ -46,7 +46,7 @@ class Talk:
     group: int
     budget: Budget
     stage: Stage | None
-    opening: list[Mapping[str, Any]] = field(default_factory=list)
+    opening: list[dict[str, Any]] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     said: list[tuple[int, Turn]] = field(default_factory=list)
     messages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Talk:
         """What it has become."""
         score = None if self.stage is None else self.stage.score()
         failure = None if self.stage is None else self.stage.failure
-        columns = {name: np.zeros(len(self.tokens), dtype) for name, dtype in (("logp", "f4"), ("entropy", "f4"))}
+        columns: dict[str, Any] = {name: np.zeros(len(self.tokens), dtype=np.float32) for name in ("logp", "entropy")}
         turns = np.full(len(self.tokens), -1, dtype=np.int64)
         for number, (start, turn) in enumerate(self.said):
             place = slice(start, start + len(turn.tokens))
