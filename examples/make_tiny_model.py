@@ -51,15 +51,14 @@ CORPUS = ["question answer the of and to in user assistant tool flight reservati
 
 
 def tokenizer(folder: Path) -> None:
+    """Train a byte-level tokenizer, and write it with its chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    how = trainers.BpeTrainer(
-        vocab_size=512, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False
-    )
+    how = trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIALS, initial_alphabet=alphabet, show_progress=False)
     made.train_from_iterator(CORPUS, how)
     made.save(str(folder / "tokenizer.json"))
     about = {
@@ -73,6 +72,7 @@ def tokenizer(folder: Path) -> None:
 
 
 def weights(folder: Path, config: dict, bits: int | None) -> None:
+    """Draw the weights, and write them with the config."""
     from importlib import import_module
 
     import mlx.core as mx
@@ -91,6 +91,7 @@ def weights(folder: Path, config: dict, bits: int | None) -> None:
 
 
 def main() -> None:
+    """Make what the arguments say."""
     parser = argparse.ArgumentParser(description="Make a tiny random model.")
     parser.add_argument("folder", nargs="?", default="tiny-model", type=Path)
     parser.add_argument("--kind", choices=KINDS, default="qwen3")

@@ -134,11 +134,14 @@ def large() -> Any:
 
 
 def test_the_peak_of_memory_is_a_fraction_of_all_logits(large: Any) -> None:
-    """The best that was measured for 512 tokens was 135 MB; this stays below that, and below a third of the plain way."""
+    """The best that was measured for 512 tokens was 135 MB; this stays near that, below half of the plain way."""
     rows = examples(4, VOCABULARY, longest=129)
     for row in rows:
         row.text.learned[1:] = True
-    rows = [parts.Example(parts.Text(np.resize(r.text.tokens, 129), np.resize(r.text.learned, 129) | True), r.row) for r in rows]
+    rows = [
+        parts.Example(parts.Text(np.resize(r.text.tokens, 129), np.resize(r.text.learned, 129) | True), r.row)
+        for r in rows
+    ]
     batch, scorer = padded(rows), Scorer(large)
     assert batch.places.size == 512
     ours = peak(lambda: scorer.backward(batch, LOSSES["likelihood"]))

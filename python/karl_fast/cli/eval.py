@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from karl_fast.train.evaluation import Evaluation, Loss
 
 
-class Split(StrEnum):
-    """The files of a data set."""
-
-    train = "train"
-    valid = "valid"
-    test = "test"
-
+Split = Literal["train", "valid", "test"]
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A folder with test.jsonl, or what --split names.")]
 Model = Annotated[str, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
@@ -52,7 +45,7 @@ def command(
     model: Model,
     adapter_path: AdapterPath = None,
     against: Against = None,
-    split: Which = Split.test,
+    split: Which = "test",
     by: By = None,
     batch_size: Batch = DEFAULTS["batch_size"],
     max_seq_length: Length = DEFAULTS["max_seq_length"],
@@ -73,7 +66,7 @@ def command(
         rewritten=rewritten,
         seed=seed,
     )
-    found = evaluate(data, model, adapter_path, against=against, split=split.value, by=by, settings=settings)
+    found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
     print(dumps(asdict(found), plain=True) if json else "\n".join(_lines(found)))
 
 
@@ -99,4 +92,5 @@ def _difference(found: Evaluation) -> str:
     if one.low is None or one.high is None:
         return f"by {one.value:+.4f} nats a token; one group alone gives no interval"
     sure = "better" if one.high < 0 else "worse" if one.low > 0 else "no difference is sure"
-    return f"by {one.value:+.4f} nats a token, 95% from {one.low:+.4f} to {one.high:+.4f} ({one.clusters:,} groups): {sure}"
+    interval = f"95% from {one.low:+.4f} to {one.high:+.4f}, {one.clusters:,} groups"
+    return f"by {one.value:+.4f} nats a token ({interval}): {sure}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from karl_fast.cli.layers import variable
+from karl_fast.cli.training_words import HELP
 from karl_fast.cli.usage import flag
 from karl_fast.cli.words import clean, counted
 from karl_fast.train.memory import GB
@@ -53,12 +54,12 @@ def _parts(text: str | None) -> tuple[str, ...] | None:
 
 def _parameter(field: Any) -> inspect.Parameter:
     name = field.name
-    kind = str | None if _is_list(name) else KINDS[name]
+    kind: Any = str | None if _is_list(name) else KINDS[name]
     shown = kind is not bool and field.default is not None
     option = typer.Option(
-        flag(name), help=field.metadata["help"], envvar=variable(flag(name)), show_envvar=False, show_default=shown
+        flag(name), help=HELP[name], envvar=variable(flag(name)), show_envvar=False, show_default=shown
     )
-    annotation = Annotated[kind, option]
+    annotation: Any = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
 
@@ -125,7 +126,13 @@ def watching(settings: Training, quiet: bool) -> Iterator[Lines | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[now]}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Bar(settings.steps_per_report, bar)
 

@@ -120,6 +120,4 @@ def train(
             tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}
     state = run.state
-    return Trained(
-        Path(adapter_path), (state.step, run.steps), state.tokens, state.best, rows, mx.get_peak_memory()
-    )
+    return Trained(Path(adapter_path), (state.step, run.steps), state.tokens, state.best, rows, mx.get_peak_memory())

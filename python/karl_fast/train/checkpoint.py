@@ -17,14 +17,15 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from karl_fast.errors import CheckpointError, FileError
 from karl_fast.train import whole
+from karl_fast.train.tensors import flat, read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ADAPTERS, CONFIG = "adapters.safetensors", "adapter_config.json"
 
@@ -63,13 +64,11 @@ class Checkpoints:
 
     def save(self, model: Any, optimizer: Any, state: State) -> Path:
         """Write a checkpoint whole, then the adapter beside it; older checkpoints go when both are there."""
-        from mlx.utils import tree_flatten
-
         place = self.path / FOLDER / f"{state.step:07d}"
-        weights = dict(tree_flatten(model.trainable_parameters()))
+        weights = flat(model.trainable_parameters())
         with whole.folder(place) as draft:
             whole.write(draft / ADAPTERS, _tensors(weights))
-            whole.write(draft / "optimizer.safetensors", _tensors(dict(tree_flatten(optimizer.state))))
+            whole.write(draft / "optimizer.safetensors", _tensors(flat(optimizer.state)))
             whole.write(draft / CONFIG, _json(self.config))
             whole.write(draft / "state.json", _json(asdict(state)))
         whole.write(self.path / CONFIG, _json(self.config))
@@ -103,13 +102,11 @@ class Checkpoints:
         return state
 
 
-def _tensors(tensors: dict[str, Any]) -> Callable[[IO[bytes]], object]:
-    import mlx.core as mx
-
-    return lambda file: mx.save_safetensors(file, dict(sorted(tensors.items())), {"format": "mlx"})
+def _tensors(tensors: dict[str, Any]) -> Callable[[BinaryIO], object]:
+    return lambda file: write(tensors, file)
 
 
-def _json(value: dict[str, Any]) -> Callable[[IO[bytes]], object]:
+def _json(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
     return lambda file: file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
 
 
@@ -126,7 +123,9 @@ def _state(file: Path) -> State:
 
 def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise where a run is not the one that the checkpoint is of."""
-    other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != json.loads(json.dumps(now)).get(name)]
+    other = [
+        name for name in sorted(before.keys() | now.keys()) if before.get(name) != json.loads(json.dumps(now)).get(name)
+    ]
     if other:
         name = other[0]
         error = CheckpointError(f"{place} is of another run: its {name} was {before.get(name)}, and is {now.get(name)}")
@@ -136,14 +135,13 @@ def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _filled(place: Path, model: Any, optimizer: Any) -> None:
     import mlx.core as mx
-    from mlx.utils import tree_flatten, tree_unflatten
+    from mlx.utils import tree_unflatten
 
     try:
-        weights = mx.load(str(place / ADAPTERS))
-        moments = mx.load(str(place / "optimizer.safetensors"))
+        weights, moments = read(place / ADAPTERS), read(place / "optimizer.safetensors")
     except (RuntimeError, ValueError, OSError) as error:
         raise CheckpointError(f"{place} is damaged: {' '.join(str(error).split())[:120]}") from error
-    shapes = {name: value.shape for name, value in tree_flatten(model.trainable_parameters())}
+    shapes = {name: value.shape for name, value in flat(model.trainable_parameters()).items()}
     if shapes != {name: value.shape for name, value in weights.items()}:
         raise CheckpointError(f"{place} is of another model: its tensors have other names or shapes")
     model.load_weights(list(weights.items()), strict=False)

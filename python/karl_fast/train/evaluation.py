@@ -106,10 +106,11 @@ def evaluate(
     if against is not None:
         path = None if str(against) == BASE else against
         _, other, _, _ = _scored(rows, str(model), path, settings, str(file))
-    names = [None if by is None else _named(rows[one.row], by) for one in examples]
+    names = np.array(["" if by is None else _named(rows[one.row], by) for one in examples])
+    domains = [] if by is None else np.unique(names).tolist()
     return Evaluation(
         _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
-        {name: _loss(examples, nats, counts, other, _are(names, name)) for name in sorted({*names} - {None})},  # type: ignore[type-var]
+        {name: _loss(examples, nats, counts, other, names == name) for name in domains},
         None if other is None else difference(nats - other, counts, _clusters(examples), settings.seed),
         account,
     )
@@ -148,12 +149,6 @@ def _named(row: dict[str, Any], path: str) -> str:
     return "none" if value is None else str(value)
 
 
-def _are(names: list[str | None], name: str | None) -> NDArray[np.bool_]:
-    return np.array([one == name for one in names])
-
-
 def _clusters(examples: list[Example]) -> list[str]:
     """What varies independently: groups, and rows that have none."""
     return [f"row {one.row}" if one.group is None else f"group {one.group}" for one in examples]
-
-

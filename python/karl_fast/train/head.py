@@ -60,7 +60,9 @@ def scored(head: Any, hidden: mx.array, targets: mx.array, rows: int, *, slopes:
     """
     import mlx.core as mx
 
-    found, steep, before = [], [], []
+    found: list[mx.array] = []
+    steep: list[mx.array] = []
+    before: list[mx.array] = []
     for start in range(0, hidden.shape[0], rows):
         some = slice(start, start + rows)
         states = mx.depends(hidden[some], before) if before else hidden[some]  # one chunk after the other

@@ -53,8 +53,8 @@ def difference(nats: NDArray[np.float64], counts: NDArray[np.int64], clusters: l
     Reference: Efron & Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
     """
     _, numbers = np.unique(np.array(clusters), return_inverse=True)
-    sums = np.bincount(numbers, weights=nats)
-    sizes = np.bincount(numbers, weights=counts)
+    sums: NDArray[np.float64] = np.bincount(numbers, weights=nats).astype(np.float64)
+    sizes: NDArray[np.float64] = np.bincount(numbers, weights=counts).astype(np.float64)
     value = float(sums.sum() / sizes.sum())
     if len(sums) < 2:
         return Difference(value, None, None, len(sums))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import CheckpointError, MissingExtraError
@@ -11,6 +10,7 @@ from karl_fast.train import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from karl_fast.train.settings import Training
 

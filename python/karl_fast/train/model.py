@@ -60,7 +60,7 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
     import mlx_lm
 
     try:
-        model, tokenizer, config = mlx_lm.load(path, return_config=True)
+        model, tokenizer, config = _loaded(mlx_lm, path)
         if adapter_path is not None:
             from mlx_lm.tuner.utils import load_adapters
 
@@ -68,6 +68,11 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise _no_model(path, adapter_path, error) from error
     return Loaded(model, tokenizer, config)
+
+
+def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
+    model, tokenizer, config = mlx_lm.load(path, return_config=True)
+    return model, tokenizer, config
 
 
 def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelError:
@@ -224,4 +229,4 @@ def _handing_on(body: Any) -> Any:
         def __getattr__(self, name: str) -> Any:
             return getattr(body, name)
 
-    return HandingOn()
+    return HandingOn()  # type: ignore[no-untyped-call]

@@ -84,8 +84,8 @@ class Objective:
 
     def _kept(self) -> NDArray[np.bool_]:
         if self.weights is not None:
-            return ~np.isnan(self.weights)
-        return ~np.isnan(self.rewards) & (self.groups >= 0)
+            return np.asarray(~np.isnan(self.weights))
+        return np.asarray(~np.isnan(self.rewards) & (self.groups >= 0))
 
     def scored(self, rows: list[int], padded: Padded, reference: NDArray[np.float32] | None) -> Scored:
         """What the loss of a batch needs beyond log-probabilities.
@@ -115,4 +115,4 @@ def _logged(log_weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if not there.any():
         return None
     weights = np.exp(log_weights - log_weights[there].max())
-    return weights / weights[there].mean()
+    return np.asarray(weights / weights[there].mean())

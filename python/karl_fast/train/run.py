@@ -6,12 +6,11 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import NothingToTrainError, OutputExistsError
+from karl_fast.errors import ModelError, NothingToTrainError, OutputExistsError, UsageError
 from karl_fast.train import optimizer as optimizers
-from karl_fast.train import validation
+from karl_fast.train import validation, whole
 from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
 from karl_fast.train.examples import Account, Example, groups_of, prepared
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
@@ -22,8 +21,11 @@ from karl_fast.train.recipe import Objective, check_source
 from karl_fast.train.rows import open_source
 from karl_fast.train.step import Learner
 from karl_fast.train.template import Renderer
+from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from karl_fast.train.settings import Training
 
 
@@ -51,7 +53,6 @@ class Run:
     learner: Learner
     optimizer: Any
     order: Order
-    steps: int
     batches: int
     state: State
     checkpoints: Checkpoints
@@ -60,6 +61,11 @@ class Run:
     accounts: dict[str, Account]
     need: Need
     limit: int
+
+    @property
+    def steps(self) -> int:
+        """How many are to be made: the last may be of fewer batches."""
+        return -(-self.batches // self.settings.grad_accumulation_steps)
 
     def judge(self) -> float | None:
         """The held-out loss; None without a held-out row."""
@@ -93,53 +99,56 @@ def prepare(
     source = open_source(data)
     check_source(settings.recipe, source)
     _free(adapter_path, resume=resume, force=force)
-    rows = source.rows("train")
-    if not rows:
+    if not (rows := source.rows("train")):
         raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
     loaded = load(model)
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
     examples, account = prepared(rows, renderer, settings, f"{source.folder / 'train.jsonl'}")
     judged, held_out = prepared(source.rows("valid"), renderer, settings, f"{source.folder / 'valid.jsonl'}")
+    examples, objective = _counted(settings, examples, account)
+    order = _order(settings, examples, objective)
     config = _adapted(loaded, settings, resume_adapter_file)
-    objective = Objective(settings, examples)
-    examples, objective = _counted(settings, examples, objective, account)
-    order = Order(
-        [len(one) for one in examples],
-        units_of(groups_of(examples) if objective.grouped else None, len(examples)),
-        settings.batch_size,
-        settings.seed,
-    )
     need = _memory(loaded, settings, config).check(*_largest(order))
-    learner = Learner(loaded.model, examples, objective)
-    optimizer = optimizers.build(settings)
-    optimizer.init(loaded.model.trainable_parameters())
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
-    checkpoints = Checkpoints(adapter_path, config | {"model": model}, settings.keep)
-    state = State(settings=_identity(settings, model, examples))
-    if resume and checkpoints.found():
-        state = checkpoints.resume(loaded.model, optimizer, state.settings)
-    order.epoch, order.batch = state.epoch, state.batch
-    adapter_path.mkdir(parents=True, exist_ok=True)
-    return Run(
-        settings,
-        learner,
-        optimizer,
-        order,
-        -(-max(1, batches) // settings.grad_accumulation_steps),
-        max(1, batches),
-        state,
-        checkpoints,
-        trackers(settings, adapter_path, state.step),
-        judged,
-        {"train": account, "valid": held_out},
-        need,
-        limit_bytes(settings),
+    run = Run(
+        settings=settings,
+        learner=Learner(loaded.model, examples, objective),
+        optimizer=optimizers.build(settings),
+        order=order,
+        batches=max(1, batches),
+        state=State(settings=_identity(settings, model, examples)),
+        checkpoints=Checkpoints(adapter_path, config | {"model": model}, settings.keep),
+        trackers=[],
+        judged=judged,
+        accounts={"train": account, "valid": held_out},
+        need=need,
+        limit=limit_bytes(settings),
     )
+    _placed(run, resume)
+    return run
+
+
+def _placed(run: Run, resume: bool) -> None:
+    """Put a run at its first step, or behind its last checkpoint."""
+    model, path = run.learner.model, run.checkpoints.path
+    run.optimizer.init(model.trainable_parameters())
+    if resume and run.checkpoints.found():
+        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings)
+    run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
+    with whole.refused(path):
+        path.mkdir(parents=True, exist_ok=True)
+    run.trackers = trackers(run.settings, path, run.state.step)
+
+
+def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
+    groups = groups_of(examples) if objective.grouped else None
+    units = units_of(groups, len(examples))
+    return Order([len(one) for one in examples], units, settings.batch_size, settings.seed)
 
 
 def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
     """Raise where something is there already that nobody said to go on from, or to replace."""
-    if resume or not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists():
+    if resume or (not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists()):
         return
     if not force:
         error = OutputExistsError(f"{adapter_path} has an adapter already")
@@ -153,8 +162,6 @@ def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
     import mlx.core as mx
 
-    from karl_fast.errors import ModelError
-
     mx.random.seed(settings.seed)
     config = adapt(loaded.model, settings)
     if weights is not None:
@@ -167,10 +174,17 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     return config
 
 
-def _counted(
-    settings: Training, examples: list[Example], objective: Objective, account: Account
-) -> tuple[list[Example], Objective]:
-    """Only the examples that have what the recipe needs, the others counted."""
+def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
+    """Only the examples that have what the recipe needs, the others counted.
+
+    Raises:
+        UsageError: a recipe that compares whole rows, where some are in parts.
+    """
+    objective = Objective(settings, examples)
+    if objective.grouped and (account.cut or account.windows or account.unrolled):
+        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
+        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
+        raise error
     if objective.kept.all():
         return examples, objective
     left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
@@ -186,10 +200,8 @@ def _largest(order: Order) -> tuple[int, int]:
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
-    from mlx.utils import tree_flatten
-
-    parameters = dict(tree_flatten(loaded.model.parameters()))
-    trainable = sum(value.nbytes for _, value in tree_flatten(loaded.model.trainable_parameters()))
+    parameters = flat(loaded.model.parameters())
+    trainable = sum(value.nbytes for value in flat(loaded.model.trainable_parameters()).values())
     size = max(2, *(value.itemsize for name, value in parameters.items() if name.endswith("norm.weight")))
     total = sum(value.nbytes for value in parameters.values())
     return Memory(shape_of(loaded.config, size), total, trainable, config["num_layers"], settings)
@@ -199,7 +211,11 @@ def _identity(settings: Training, model: str, examples: list[Example]) -> dict[s
     """What has to be the same for a run to be the same: settings, model and examples."""
     digest = hashlib.sha256()
     for one in examples:
-        digest.update(one.text.tokens.tobytes() + one.text.learned.tobytes() + repr((one.reward, one.log_weight, one.group)).encode())
+        digest.update(
+            one.text.tokens.tobytes()
+            + one.text.learned.tobytes()
+            + repr((one.reward, one.log_weight, one.group)).encode()
+        )
     chosen = settings.to_dict()
     if settings.lr_schedule == "constant":  # more steps are then a longer run, and no other one
         chosen = {name: value for name, value in chosen.items() if name not in ("iters", "epochs")}

@@ -9,6 +9,7 @@ import numpy as np
 
 from karl_fast.train.batch import Padded, padded
 from karl_fast.train.scorer import Scorer
+from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
     import mlx.core as mx
@@ -64,7 +65,7 @@ class Learner:
             value, over, gradient = self._of_batch(rows, batch)
             summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
             mx.eval(value, summed)
-            total, count = total + value.item(), count + over
+            total, count = total + _number(value), count + over
             learned, real = learned + int(batch.places.size), real + batch.real
         mean = tree_map(lambda one: one / max(count, 1.0), summed)
         return Gradient(total / max(count, 1.0), mean, _norm(mean), learned, real)
@@ -85,10 +86,14 @@ class Learner:
 def _norm(gradient: Any) -> float:
     """The Euclidean norm of all gradients together, in float32."""
     import mlx.core as mx
-    from mlx.utils import tree_flatten
 
-    squares = [mx.square(one.astype(mx.float32)).sum() for _, one in tree_flatten(gradient)]
-    return float(mx.sqrt(mx.stack(squares).sum()).item())
+    squares = [mx.square(one.astype(mx.float32)).sum() for one in flat(gradient).values()]
+    return _number(mx.sqrt(mx.stack(squares).sum()))
+
+
+def _number(value: mx.array) -> float:
+    found: Any = value.item()
+    return float(found)
 
 
 def clipped(gradient: Gradient, limit: float) -> Any:

@@ -142,7 +142,7 @@ class Renderer:
     @property
     def _tokenizer(self) -> Any:
         """The tokenizer below mlx-lm's, which cannot be called."""
-        return getattr(self.tokenizer, "_tokenizer", self.tokenizer)
+        return self.tokenizer if callable(self.tokenizer) else self.tokenizer._tokenizer
 
     @property
     def _template(self) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from karl_fast.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 UNFINISHED = ".unfinished-"
 """What the name of something begins with that is not whole yet."""
@@ -27,7 +27,7 @@ def refused(path: Path) -> Iterator[None]:
         raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
 
 
-def write(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
+def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, and move it there when it is on the disk."""
     draft = path.with_name(UNFINISHED + path.name)
     with refused(path):

@@ -1,0 +1,38 @@
+"""Tensors by name: trees of parameters, and the files that hold them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+    import mlx.core as mx
+
+
+def flat(tree: Any) -> dict[str, mx.array]:
+    """The leaves of a tree by their dotted names, in the order of the names."""
+    from mlx.utils import tree_flatten
+
+    leaves: Any = tree_flatten(tree)
+    return dict(sorted(leaves))
+
+
+def write(tensors: dict[str, mx.array], file: BinaryIO) -> None:
+    """Write tensors as mlx-lm reads them."""
+    import mlx.core as mx
+
+    mx.save_safetensors(file, tensors, {"format": "mlx"})
+
+
+def read(path: Path) -> dict[str, mx.array]:
+    """The tensors of a file.
+
+    Raises:
+        RuntimeError, ValueError, OSError: there is none, or it is damaged.
+    """
+    import mlx.core as mx
+
+    found: Any = mx.load(str(path))
+    return dict(found)

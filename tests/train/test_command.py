@@ -1,0 +1,233 @@
+"""`karl-fast train` and `karl-fast eval` as a person runs them: what comes out, what goes wrong, what stays whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import karl_fast
+from tests import rows
+from tests.cli.run import COMMAND
+from tests.train import parts
+from tests.train.conftest import quiet
+from tests.train.test_defects import chat, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAGS = ("--iters", 6, "--max-seq-length", 96, "--learning-rate", "1e-3", "--steps-per-report", 2, "--save-every", 3)
+
+
+def karl(*words: Any, **how: Any) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *map(str, words)]
+    how = {"env": quiet() | {"COLUMNS": "100", "TERM": "dumb"}, "timeout": 180} | how
+    return subprocess.run(command, capture_output=True, text=True, check=False, **how)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    log = rows.write(folder / "log.jsonl", rows.records(60, groups=20))
+    karl_fast.sample(log, folder / "data", k=60, inverse_temperature=0.0, split=(0.6, 0.2, 0.2))
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def adapter(data: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run") / "adapter"
+    done = karl("train", data, "--model", tiny_model, "--adapter-path", place, *FLAGS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    for said in ("rows, ", "memory    about", "held-out loss", "loss ", "grad norm", "tokens/s", "peak", "written"):
+        assert said in done.stderr, said
+    return place
+
+
+@pytest.mark.parametrize("fine_tune_type", ["lora", "dora", "full"])
+def test_mlx_lm_generates_and_fuses_with_what_was_trained(
+    data: Path, any_model: Path, tmp_path: Path, fine_tune_type: str
+) -> None:
+    if "4bit" in any_model.name and fine_tune_type != "lora":
+        pytest.skip("one quantized kind is enough")
+    where, flags = tmp_path / "adapter", ("--fine-tune-type", fine_tune_type)
+    done = karl("train", data, "--model", any_model, "--adapter-path", where, *FLAGS, *flags)
+    assert done.returncode == 0, done.stderr
+    if fine_tune_type != "full":
+        assert len(parts.tensors(where / "adapters.safetensors")) == {"lora": 28, "dora": 42}[fine_tune_type]
+    code = (
+        "import sys, mlx.core as mx, mlx_lm\n"
+        "model, adapter = sys.argv[1:]\n"
+        "tokens = mx.array([[5, 6, 7, 8]])\n"
+        "base = mlx_lm.load(model)[0](tokens)\n"
+        "tuned, tokenizer = mlx_lm.load(model, adapter_path=adapter)\n"
+        "assert not mx.allclose(base, tuned(tokens), atol=1e-3)\n"
+        "mlx_lm.generate(tuned, tokenizer, 'question 3', max_tokens=3)\n"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code, any_model, where], env=quiet(), capture_output=True, text=True, check=False
+    )
+    assert loaded.returncode == 0, loaded.stderr
+
+
+def test_quantized_layers_cannot_be_trained_whole(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    from tests.train.conftest import made
+
+    model = made(tmp_path / "q", "--bits", 4)
+    done = karl("train", data, "--model", model, "--adapter-path", tmp_path / "a", "--fine-tune-type", "full")
+    assert done.returncode == 2
+    assert done.stderr == "error: --fine-tune-type full cannot train quantized layers: take lora or dora\n"
+
+
+def test_the_report_as_json(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    done = karl("train", data, "--model", tiny_model, "--adapter-path", tmp_path / "a", *FLAGS, "--json", "-q")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["steps"] == [6, 6]
+    assert found["rows"]["train"]["rows"] == len((data / "train.jsonl").read_text("utf-8").splitlines())
+
+
+def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_model: Path) -> None:
+    flags = ("--max-seq-length", 96, "--by", "karl_fast.group", "--against", "base")
+    done = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, *flags, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["whole"]["loss"] < found["whole"]["against"]
+    one = found["difference"]
+    assert one["low"] <= one["value"] <= one["high"] < 0
+    assert one["value"] == pytest.approx(found["whole"]["loss"] - found["whole"]["against"], abs=1e-9)
+    assert sum(part["tokens"] for part in found["by"].values()) == found["whole"]["tokens"]
+    again = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, *flags)
+    assert ": better" in again.stdout
+    same = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, "--against", adapter)
+    assert "by +0.0000 nats a token (95% from +0.0000 to +0.0000" in same.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["{data}", "--model", "{tmp}/nothing"], 1, "cannot load a model from"),
+        (["{data}", "--model", "{tmp}"], 1, "it has no config.json"),
+        (["{tmp}/nothing", "--model", "{model}"], 1, "no such folder"),
+        (["{tmp}", "--model", "{model}"], 1, "it has no train.jsonl, valid.jsonl or test.jsonl"),
+        (["{empty}", "--model", "{model}"], 4, "has no rows"),
+        (["{damaged}", "--model", "{model}"], 1, "train.jsonl, line 2: the row is no JSON"),
+        (["{long}", "--model", "{model}", "--overlong", "error", "--max-seq-length", "32"], 4, "row 1 has"),
+        (["{data}", "--model", "{model}", "--num-layers", "9"], 2, "--num-layers is 9, and the model has 2"),
+        (["{data}", "--model", "{model}", "--lora-keys", "mlp.nothing"], 2, "--lora-keys names mlp.nothing"),
+        (["{data}", "--model", "{model}", "--memory-limit", "0.0001"], 2, "needs about"),
+        (["{data}", "--model", "{model}", "--recipe", "boltzmann"], 2, "they would count twice"),
+        (["{data}", "--model", "{model}", "--iters", "0"], 2, "--iters is 0, wanted a whole number from 1 on"),
+        (["{data}", "--model", "{model}", "--report-to", "wandb"], 1, "--report-to wandb needs it: pip install wandb"),
+        (["{data}", "--model", "{model}", "--resume-adapter-file", "{tmp}/x.safetensors"], 1, "cannot load weights"),
+        (["{data}"], 2, "--model is missing"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(
+    words: list[str], code: int, said: str, data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("mlx_lm")
+    if "wandb" in words:
+        pytest.skip("wandb is there") if __import__("importlib").util.find_spec("wandb") else None
+    places = {"data": data, "model": tiny_model, "tmp": tmp_path / "tmp", "empty": tmp_path / "empty"}
+    (tmp_path / "tmp").mkdir()
+    places["long"] = write(tmp_path / "long", [chat("long " * 100, "a")])
+    write(places["empty"], [])
+    places["damaged"] = write(tmp_path / "damaged", [chat("q", "a")])
+    with (places["damaged"] / "train.jsonl").open("a") as file:
+        file.write("{nothing\n")
+    done = karl("train", *[word.format(**places) for word in words], "--adapter-path", tmp_path / "a")
+    assert done.returncode == code, done.stderr
+    [error, *hint] = done.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert said in error
+    assert len(hint) <= 1
+    assert not (tmp_path / "a" / "adapters.safetensors").exists()
+
+
+def test_an_adapter_is_not_replaced_unasked(data: Path, adapter: Path, tiny_model: Path) -> None:
+    before = (adapter / "adapters.safetensors").read_bytes()
+    done = karl("train", data, "--model", tiny_model, "--adapter-path", adapter, *FLAGS)
+    assert done.returncode == 5
+    assert "has an adapter already" in done.stderr
+    assert "--resume" in done.stderr
+    assert (adapter / "adapters.safetensors").read_bytes() == before
+
+
+def test_an_empty_split_is_named(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    shutil.copytree(data, tmp_path / "data")
+    (tmp_path / "data" / "test.jsonl").write_text("")
+    done = karl("eval", tmp_path / "data", "--model", tiny_model)
+    assert done.returncode == 4
+    assert "test.jsonl has no rows to judge by" in done.stderr
+    assert "--split names another" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_a_full_disk_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """The second checkpoint does not fit: files may have no more bytes than the first run's."""
+    where = tmp_path / "adapter"
+    assert karl("train", data, "--model", tiny_model, "--adapter-path", where, *FLAGS[2:], "--iters", 3).returncode == 0
+    before = {path: path.read_bytes() for path in where.rglob("*.safetensors")}
+
+    def small() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+    flags = (*FLAGS[2:], "--iters", 6, "--resume")
+    done = karl("train", data, "--model", tiny_model, "--adapter-path", where, *flags, preexec_fn=small)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: cannot write ")
+    assert {path: path.read_bytes() for path in where.rglob("*.safetensors")} == before
+    assert not list(where.rglob(".unfinished-*"))
+    again = karl("train", data, "--model", tiny_model, "--adapter-path", where, *flags)
+    assert again.returncode == 0, again.stderr
+
+
+def test_ctrl_c_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    where = tmp_path / "adapter"
+    words = ["train", data, "--model", tiny_model, "--adapter-path", where, "--iters", 5000, "--save-every", 2]
+    process = subprocess.Popen([*COMMAND, *map(str, words)], env=quiet(), stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not (where / "checkpoints" / "0000002").is_dir() and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    tensors = parts.tensors(where / "adapters.safetensors")
+    assert tensors
+    assert all(np.isfinite(tensor).all() for tensor in tensors.values())
+    assert not list(where.rglob(".unfinished-*"))
+
+
+def test_a_real_log_is_sampled_trained_on_and_judged(tau_bench: Path, tiny_model: Path, tmp_path: Path) -> None:
+    karl_fast.sample(tau_bench, tmp_path / "data", k=48, split=(0.7, 0.0, 0.3))
+    flags = ("--iters", 8, "--max-seq-length", 512, "--learning-rate", "3e-3", "--overlong", "tail", "--batch-size", 2)
+    done = karl("train", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
+    assert done.returncode == 0, done.stderr
+    flags = ("--max-seq-length", 512, "--against", "base", "--by", "karl_fast.group")
+    judged = karl("eval", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
+    assert judged.returncode == 0, judged.stderr
+    assert ": better" in judged.stdout
+
+
+def test_starting_up_loads_no_mlx(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['karl-fast', 'train', '--help']\n"
+        "from karl_fast.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert {'mlx', 'mlx_lm', 'transformers', 'numpy'}.isdisjoint(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr

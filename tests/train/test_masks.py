@@ -1,0 +1,124 @@
+"""Which tokens are learned: every turn of the assistant, with what ends it, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.errors import NothingToTrainError, TemplateError
+from karl_fast.train import Training, train
+from karl_fast.train.examples import prepared
+from karl_fast.train.lengths import fitted
+from karl_fast.train.template import Renderer, Text
+from tests.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+THINKING = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' and not loop.last %}"
+    "<|im_start|>assistant\n{{ message['content'].split('</think>')[-1] }}<|im_end|>\n"
+    "{% else %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Leaves the thoughts of earlier turns out, as the template of Qwen3 does."""
+
+MARKED = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' %}{{ 'bot:' }}"
+    "{% generation %}{{ message['content'] }}<|im_end|>{% endgeneration %}"
+    "{% else %}{{ message['role'] }}:{{ message['content'] }}{% endif %}{% endfor %}"
+)
+
+OTHER_CALL = (
+    "{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}[model]{% endif %}"
+)
+"""Calls for a turn otherwise than it renders one."""
+
+
+def given(renderer: Renderer, template: str, **how: Any) -> Renderer:  # noqa: F811
+    import copy
+
+    tokenizer = copy.deepcopy(renderer.tokenizer._tokenizer)
+    tokenizer.chat_template = template
+    return Renderer(tokenizer, renderer.ends, **how)
+
+
+def test_what_the_template_adds_behind_a_turn_is_not_learned(renderer: Renderer) -> None:  # noqa: F811
+    [text] = renderer.texts(chat("question", "answer"))
+    said = renderer.tokenizer.decode(text.tokens.tolist())
+    assert said.endswith("answer<|im_end|>\n")
+    assert learned(renderer, chat("question", "answer")) == ["answer<|im_end|>"]
+
+
+def test_tokens_are_those_of_the_tokenizer_itself(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("question one", "answer one", "tool:é ü 漢字", "question", "answer 漢字 two")
+    [text] = renderer.texts(row)
+    whole = renderer.tokenizer.apply_chat_template(row["messages"], return_dict=False)
+    assert text.tokens.tolist() == list(whole)
+    assert learned(renderer, row) == ["answer one<|im_end|>answer 漢字 two<|im_end|>"]
+
+
+def test_a_template_that_rewrites_history_is_unrolled_as_the_model_spoke(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q1", "<think>because</think>a1", "q2", "<think>so</think>a2")
+    thinking = given(renderer, THINKING)
+    assert learned(thinking, row) == ["<think>because</think>a1<|im_end|>", "<think>so</think>a2<|im_end|>"]
+    second = thinking.tokenizer.decode(thinking.texts(row)[1].tokens.tolist())
+    assert "because" not in second  # when it spoke the second time, the model did not see it
+    assert len(given(renderer, THINKING).texts(chat("q1", "a1"))) == 1
+
+
+def test_a_template_that_rewrites_history_may_be_an_error(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q1", "<think>because</think>a1", "q2", "a2")
+    with pytest.raises(TemplateError, match="rewrites earlier turns") as error:
+        given(renderer, THINKING, rewritten="error").texts(row)
+    assert "--rewritten unroll" in (error.value.hint or "")
+
+
+def test_marks_of_the_template_are_taken_at_their_word(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("question", "answer one", "question", "answer two")
+    assert learned(given(renderer, MARKED), row) == ["answer one<|im_end|>answer two<|im_end|>"]
+
+
+def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
+    odd = given(renderer, OTHER_CALL)
+    with pytest.raises(NothingToTrainError, match="bad template 1"):
+        prepared([chat("question", "answer")], odd, Training(), "train.jsonl")
+
+
+def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
+    assert learned(renderer, {"prompt": "question", "completion": "answer"}) == ["answer<|im_end|>"]
+    assert learned(renderer, {"text": "answer"}) == ["answer<|im_end|>"]
+    assert learned(renderer, {"text": "answer<|im_end|>"}) == ["answer<|im_end|>"]
+
+
+def test_all_is_every_token(renderer: Renderer) -> None:  # noqa: F811
+    [text] = Renderer(renderer.tokenizer, renderer.ends, "all").texts(chat("question", "answer"))
+    assert text.learned.all()
+
+
+def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa: F811
+    rows = [chat("q", "a"), {"nothing": 1}, {"messages": []}, {"messages": [{"role": "user", "content": "q"}]}]
+    found, account = prepared(rows, renderer, Training(), "train.jsonl")
+    assert len(found) == account.kept == 1
+    assert account.rows == account.kept + sum(account.dropped.values())
+
+
+@pytest.mark.parametrize("length", [10, 17, 40, 41, 100, 200])
+def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: int) -> None:
+    text = Text(np.arange(length, dtype=np.int32), np.arange(length) % 3 == 1)
+    parts = fitted(text, 40, "window")
+    assert all(len(part.tokens) <= 40 for part in parts)
+    seen = [token for part in parts for token in part.tokens[part.learned].tolist()]
+    assert sorted(seen) == [token for token in range(length) if token % 3 == 1]
+    for part in parts[1:]:
+        assert np.flatnonzero(part.learned)[0] >= 20 - 2
+
+
+def test_a_row_too_long_is_an_error_where_that_is_wanted(tiny_model: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "data", [chat("q", "a"), chat("long " * 200, "a")])
+    with pytest.raises(NothingToTrainError, match=r"train.jsonl, row 2 has 1,014 tokens, and max_seq_length is 64"):
+        train(data, tiny_model, tmp_path / "a", Training(overlong="error", max_seq_length=64))
+    assert not (tmp_path / "a").exists()

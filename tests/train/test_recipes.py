@@ -1,0 +1,187 @@
+"""What each recipe minimises, beside the plain formula; and the data sets that it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests import rows
+from tests.train.parts import adapted, built, examples, logp_of
+
+import mlx.core as mx  # isort: skip
+import mlx.nn as nn  # isort: skip
+from mlx.utils import tree_flatten  # isort: skip
+
+import karl_fast
+from karl_fast.errors import UsageError
+from karl_fast.train import Training, train
+from karl_fast.train.model import adapters_off
+from karl_fast.train.recipe import Objective
+from karl_fast.train.step import Learner, clipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COUNT = 8
+REWARDS = [1.0, 0.0, 0.5, 0.25, 0.75, 1.0, 0.0, 0.1]
+GROUPS = ["a", "a", "a", "b", "b", "c", "c", "b"]
+LOG_WEIGHTS = [-1.5, -3.0, -2.0, -2.5, -1.8, -1.5, -3.0, -2.9]
+
+
+def known() -> list[Any]:
+    return examples(COUNT, reward=REWARDS, group=GROUPS, log_weight=LOG_WEIGHTS)
+
+
+def members(row: int) -> list[int]:
+    return [other for other in range(COUNT) if GROUPS[other] == GROUPS[row]]
+
+
+def sft(logp: list[mx.array], _: list[mx.array]) -> mx.array:
+    return -mx.concatenate(logp).mean()
+
+
+def dft(logp: list[mx.array], _: list[mx.array]) -> mx.array:
+    flat = mx.concatenate(logp)
+    return -(mx.stop_gradient(mx.exp(flat)) * flat).mean()
+
+
+def weighted(weights: Any) -> Callable[..., mx.array]:
+    def loss(logp: list[mx.array], _: list[mx.array]) -> mx.array:
+        tokens = sum(one.size for one in logp)
+        return -sum(float(weight) * one.sum() for weight, one in zip(weights, logp, strict=True)) / tokens
+
+    return loss
+
+
+BOLTZMANN = np.exp(LOG_WEIGHTS) / np.exp(LOG_WEIGHTS).mean()
+AWR = [min(20.0, np.exp((REWARDS[i] - np.mean([REWARDS[j] for j in members(i)])) / 0.3)) for i in range(COUNT)]
+
+
+def oapl(logp: list[mx.array], reference: list[mx.array]) -> mx.array:
+    t, total = 0.5, mx.array(0.0)
+    for i in range(COUNT):
+        value = t * np.log(np.mean([np.exp(REWARDS[j] / t) for j in members(i)]))
+        total = total + (t * (logp[i] - reference[i]).sum() - (REWARDS[i] - value)) ** 2
+    return total / COUNT
+
+
+def vargrad(logp: list[mx.array], reference: list[mx.array]) -> mx.array:
+    residual = [(logp[i] - reference[i]).sum() - 2.0 * REWARDS[i] for i in range(COUNT)]
+    total = mx.array(0.0)
+    for i in range(COUNT):
+        log_z = -sum(residual[j] for j in members(i)) / len(members(i))
+        total = total + (residual[i] + mx.stop_gradient(log_z)) ** 2
+    return total / COUNT
+
+
+RECIPES: dict[str, tuple[dict[str, float], Callable[..., mx.array]]] = {
+    "sft": ({}, sft),
+    "dft": ({}, dft),
+    "boltzmann": ({}, weighted(BOLTZMANN)),
+    "awr": ({"temperature": 0.3}, weighted(AWR)),
+    "oapl": ({"temperature": 0.5}, oapl),
+    "vargrad": ({"inverse_temperature": 2.0}, vargrad),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(recipe: str) -> None:
+    more, _formula = RECIPES[recipe]
+    data, model = known(), adapted(built())
+    with adapters_off(model):
+        reference = [mx.array(np.array(logp_of(model, one))) for one in data]
+    settings = Training(recipe=recipe, **more)  # type: ignore[arg-type]
+    ours = Learner(model, data, Objective(settings, data)).gradient([list(range(COUNT))])
+    found = {}
+    for name, (_, other) in RECIPES.items():
+        value, gradient = nn.value_and_grad(
+            model, lambda other=other: other([logp_of(model, one) for one in data], reference)
+        )()
+        found[name] = value.item(), dict(tree_flatten(gradient))
+    assert ours.loss == pytest.approx(found[recipe][0], rel=1e-4)
+    for name, one in tree_flatten(ours.values):
+        scale = mx.abs(found[recipe][1][name]).max().item()
+        assert mx.abs(one - found[recipe][1][name]).max().item() <= 5e-4 * scale, name
+    norm = np.sqrt(sum(float(mx.square(one).sum().item()) for one in found[recipe][1].values()))
+    assert ours.norm == pytest.approx(norm, rel=1e-3)
+    for name, (value, _) in found.items():
+        assert name == recipe or abs(value - ours.loss) > 1e-3 * abs(ours.loss), name
+
+
+def test_groups_in_two_batches_are_as_in_one() -> None:
+    data, model = known(), adapted(built())
+    learner = Learner(model, data, Objective(Training(recipe="vargrad", inverse_temperature=2.0), data))
+    whole = learner.gradient([list(range(COUNT))])
+    parts = learner.gradient([[0, 1, 2], [3, 4, 7, 5, 6]])
+    assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
+
+
+def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:
+    data, model = known(), adapted(built())
+    found = Learner(model, data, Objective(Training(), data)).gradient([list(range(COUNT))])
+
+    def norm(values: Any) -> float:
+        return float(np.sqrt(sum(float(mx.square(one).sum().item()) for _, one in tree_flatten(values))))
+
+    assert norm(clipped(found, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
+    assert clipped(found, found.norm * 4) is found.values
+    assert clipped(found, 0.0) is found.values
+
+
+def test_a_step_that_would_spoil_the_weights_is_not_made() -> None:
+    """One token's embedding is infinite: the loss of a batch with it is not a number."""
+    from karl_fast.train.step import Gradient
+
+    assert not Gradient(float("nan"), {}, 1.0, 1, 1).finite
+    assert not Gradient(1.0, {}, float("inf"), 1, 1).finite
+    data, model = known(), adapted(built())
+    learner = Learner(model, data, Objective(Training(), data))
+    embedding = model.model.embed_tokens
+    embedding.weight[int(data[0].text.tokens[0])] = float("nan")
+    assert not learner.gradient([[0]]).finite
+
+
+def test_a_drawn_set_is_not_weighed_again(tiny_model: Path, tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(24, groups=6))
+    karl_fast.sample(log, tmp_path / "drawn", k=16, split=(1.0, 0.0, 0.0))
+    for recipe, (more, _) in RECIPES.items():
+        if recipe in ("sft", "dft"):
+            continue
+        with pytest.raises(
+            UsageError, match=r"drawn by their rewards already \(gumbel\): they would count twice"
+        ) as error:
+            train(tmp_path / "drawn", tiny_model, tmp_path / "a", Training(recipe=recipe, **more))  # type: ignore[arg-type]
+        assert "--sampler all" in (error.value.hint or "")
+    (tmp_path / "drawn" / "manifest.json").unlink()
+    with pytest.raises(UsageError, match=r"has no manifest\.json"):
+        train(tmp_path / "drawn", tiny_model, tmp_path / "a", Training(recipe="boltzmann"))
+
+
+@pytest.mark.parametrize("recipe", ["boltzmann", "awr", "oapl", "vargrad"])
+def test_all_rows_with_their_weights_train_every_weighing_recipe(recipe: str, tiny_model: Path, tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(24, groups=6))
+    karl_fast.sample(log, tmp_path / "all", sampler="all", split=(1.0, 0.0, 0.0))
+    settings = Training(recipe=recipe, iters=2, max_seq_length=64, learning_rate=1e-4, **RECIPES[recipe][0])  # type: ignore[arg-type]
+    assert train(tmp_path / "all", tiny_model, tmp_path / "adapter", settings).steps == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"recipe": "awr"}, "the recipe awr needs temperature"),
+        ({"temperature": 1.0}, "the recipe sft has no use for temperature"),
+        ({"recipe": "oapl", "temperature": 1.0, "fine_tune_type": "full"}, "keeps none"),
+        ({"iters": 0}, "iters is 0, wanted a whole number from 1 on"),
+        ({"iters": 5, "epochs": 1.0}, "two ways to say one thing"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"recipe": "grpo"}, "recipe is 'grpo', wanted sft, dft"),
+        ({"report_to": ("tensorboard",)}, "report_to names 'tensorboard', wanted wandb, trackio"),
+    ],
+)
+def test_settings_that_nobody_can_mean_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Training(**wrong)
+    assert said in str(error.value)
