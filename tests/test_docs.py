@@ -115,6 +115,7 @@ def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
 
 
 SAYS = {
+    "bandit.py": r"trajectory balance, seed 4 +0\.467 0\.467 0\.042 0\.023",
     "arrow_polars.py": "48 drawn",
     "numpy_advantages.py": r"rows drawn of each prompt: \[0 0 4 5 7 0\], evenness 0.60",
     "polars_expression.py": "127 of 160 rows have an advantage, 48 drawn",

@@ -12,7 +12,7 @@ or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
 ``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``
-on each says what is in it.
+on each says what is in it. ``objective`` has the losses that are made of them, for MLX.
 """
 
 from __future__ import annotations
@@ -27,7 +27,19 @@ from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
 if TYPE_CHECKING:
-    from karl_fast import advantage, curriculum, diversity, filter, kl, ratio, replay, reward, sampling, target
+    from karl_fast import (
+        advantage,
+        curriculum,
+        diversity,
+        filter,
+        kl,
+        objective,
+        ratio,
+        replay,
+        reward,
+        sampling,
+        target,
+    )
     from karl_fast._core import (
         centre,
         composite,
@@ -73,6 +85,7 @@ __all__ = [
     "leave_one_out",
     "log_mean_exp",
     "log_sum_exp",
+    "objective",
     "ratio",
     "read",
     "replay",
@@ -86,8 +99,20 @@ __all__ = [
     "zscore",
 ]
 
-FAMILIES = ("advantage", "curriculum", "diversity", "filter", "kl", "ratio", "replay", "reward", "sampling", "target")
-"""The kernels, a module a family."""
+FAMILIES = (
+    "advantage",
+    "curriculum",
+    "diversity",
+    "filter",
+    "kl",
+    "objective",
+    "ratio",
+    "replay",
+    "reward",
+    "sampling",
+    "target",
+)
+"""The kernels, a module a family, and the objectives made of them."""
 
 HOMES = {
     "karl_fast.comparison": ("compare",),

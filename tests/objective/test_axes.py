@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from karl_fast.errors import ArgumentError, IncoherentObjectiveError
-from karl_fast.objective import RECIPES, Recipe
+from karl_fast.objective.recipes import RECIPES
 from karl_fast.objective.store import POINTS
 from tests.objective.cases import (
     ALONE,
@@ -23,6 +23,9 @@ from tests.objective.cases import (
     numbers,
     title,
 )
+
+if TYPE_CHECKING:
+    from karl_fast.objective import Recipe
 
 SAME_BY_DESIGN = {frozenset({"GSPO", "GSPO-token"})}
 """Where an advantage is of a rollout, both have the loss and the gradient of the other (Zheng et al., section 4.3)."""

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.objective import RECIPES, Batch, PolicyGradient, WeightedLikelihood, recipe
+from karl_fast.objective import Batch, PolicyGradient, WeightedLikelihood, recipe
 from karl_fast.objective.advantage import Centre, Given, LeaveOneOut, MeanScaled, Raw, ZScore
 from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
 from karl_fast.objective.balance import (
@@ -34,6 +34,7 @@ from karl_fast.objective.ratio import (
     TokenRatio,
     TurnRatio,
 )
+from karl_fast.objective.recipes import RECIPES
 from tests.objective.cases import BATCH, MASK, NEW, OLD, as_float64, f64, loss_of
 from tests.tolerances import MLX_EXP
 
@@ -312,8 +313,7 @@ def test_at_equal_rewards_a_recipe_with_a_group_baseline_and_no_penalty_rests(na
 
 def test_learned_log_z_at_the_optimum_of_each_group_is_vargrad() -> None:
     objective = balance(log_z=GroupOptimum())
-    residual = np.array(
-        replace(objective, log_z=Learned()).residual(f64(NEW), objective.score(BATCH), f64(np.zeros(16)))
-    )
+    learned = replace(objective, log_z=Learned())
+    residual = np.array(learned.residual(f64(NEW), objective.score(BATCH), f64(np.zeros(16))))
     best = -np.repeat(residual.reshape(4, 4).mean(1), 4)
     same(loss_of(learned, log_z=f64(best)), loss_of(objective), tolerance=1e-10)

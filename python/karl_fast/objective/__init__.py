@@ -8,38 +8,204 @@
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
 
 ``recipe("dapo").objective`` is one. Its ``score(batch)`` stands before the gradient line, in the kernels, once a batch;
-its call behind it, in MLX, once a step. Points are frozen dataclasses in the module of their axis (`filter`,
-`advantage`, `gate`, `candidates`, `ratio`, `clip`, `kl`, `aggregate`, `balance`, `log_z`, `likelihood`); a recipe of
-one's own is a neighbour of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
+its call behind it, in MLX, once a step. Points are frozen dataclasses, in a module an axis; a recipe of one's own is a
+neighbour of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
 
 What computes needs the extra ``train``; recipes can be read, printed, compared and stored without it.
 """
 
+from karl_fast.objective.advantage import (
+    Advantage,
+    Anchored,
+    Centre,
+    Given,
+    LeaveOneOut,
+    MeanScaled,
+    Raw,
+    Whitened,
+    ZScore,
+)
+from karl_fast.objective.aggregate import Aggregate, ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.balance import (
+    AllTokens,
+    Anchor,
+    BehaviourPolicy,
+    GeometricWeight,
+    Huber,
+    InverseTemperature,
+    Length,
+    NoAnchor,
+    ProductWeight,
+    ReferencePolicy,
+    Regression,
+    RewardUnits,
+    Scale,
+    Squared,
+    Temperature,
+    TokenChoice,
+    TokenDrift,
+    TokenMeanLength,
+    TokenSumLength,
+    Unweighted,
+    Weight,
+)
 from karl_fast.objective.batch import Batch, Scored, scored
+from karl_fast.objective.candidates import SetScore
+from karl_fast.objective.clip import (
+    Cap,
+    Clip,
+    Clipper,
+    Delight,
+    Drift,
+    DualClip,
+    Flip,
+    GeometricClip,
+    MaskNegatives,
+    NoClip,
+    SoftGate,
+    TwoSided,
+    VariancePenalty,
+)
 from karl_fast.objective.family import Objective
+from karl_fast.objective.filter import Both, DropConstantGroups, DropTruncated, Filter, KeepAll, MaxAge, MixedGroups
+from karl_fast.objective.gate import Gated, TopGated
 from karl_fast.objective.interop import to_mlx, to_numpy
+from karl_fast.objective.kl import K1, K2, K3, Divergence, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.likelihood import (
+    Boltzmann,
+    Drawn,
+    EveryRow,
+    Exponential,
+    Logged,
+    LogLikelihood,
+    ProbabilityScaled,
+    RowWeight,
+    Sampler,
+    Term,
+    Uniform,
+)
+from karl_fast.objective.log_z import GroupOptimum, Learned, LogZ, NoLogZ, SoftValue
+from karl_fast.objective.markdown import table
 from karl_fast.objective.point import Point
 from karl_fast.objective.policy_gradient import PolicyGradient
-from karl_fast.objective.recipe import Recipe
-from karl_fast.objective.recipes import RECIPES, recipe
+from karl_fast.objective.ratio import (
+    OnPolicy,
+    Ratio,
+    SequenceProduct,
+    SequenceRatio,
+    SequenceTokenRatio,
+    TokenRatio,
+    TurnRatio,
+)
+from karl_fast.objective.recipes import names, recipe
+from karl_fast.objective.sourced import Recipe
 from karl_fast.objective.store import from_toml, to_toml
-from karl_fast.objective.table import table
-from karl_fast.objective.target_policy import TargetPolicy
+from karl_fast.objective.target_policy import Target, TargetPolicy, Tilted
 from karl_fast.objective.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.weighted_likelihood import WeightedLikelihood
 
 __all__ = [
-    "RECIPES",
+    "K1",
+    "K2",
+    "K3",
+    "Advantage",
+    "Aggregate",
+    "AllTokens",
+    "Anchor",
+    "Anchored",
     "Batch",
+    "BehaviourPolicy",
+    "Boltzmann",
+    "Both",
+    "Cap",
+    "Centre",
+    "Clip",
+    "Clipper",
+    "ConstantLength",
+    "Delight",
+    "Divergence",
+    "Drawn",
+    "Drift",
+    "DropConstantGroups",
+    "DropTruncated",
+    "DualClip",
+    "EveryRow",
+    "Exponential",
+    "Filter",
+    "Flip",
+    "Gated",
+    "GeometricClip",
+    "GeometricWeight",
+    "Given",
+    "GroupOptimum",
+    "Huber",
+    "InverseTemperature",
+    "K1InReward",
+    "K1PerToken",
+    "KeepAll",
+    "Learned",
+    "LeaveOneOut",
+    "Length",
+    "LogLikelihood",
+    "LogZ",
+    "Logged",
+    "MaskNegatives",
+    "MaxAge",
+    "MeanScaled",
+    "MixedGroups",
+    "NoAnchor",
+    "NoClip",
+    "NoKL",
+    "NoLogZ",
     "Objective",
+    "OnPolicy",
     "Point",
     "PolicyGradient",
+    "ProbabilityScaled",
+    "ProductWeight",
+    "Ratio",
+    "Raw",
     "Recipe",
+    "ReferencePolicy",
+    "Regression",
+    "RewardUnits",
+    "RowWeight",
+    "Sampler",
+    "Scale",
     "Scored",
+    "SequenceMean",
+    "SequenceProduct",
+    "SequenceRatio",
+    "SequenceSum",
+    "SequenceTokenRatio",
+    "SetScore",
+    "SoftGate",
+    "SoftValue",
+    "Squared",
+    "Target",
     "TargetPolicy",
+    "Temperature",
+    "Term",
+    "Tilted",
+    "TokenChoice",
+    "TokenDrift",
+    "TokenMean",
+    "TokenMeanLength",
+    "TokenRatio",
+    "TokenSumLength",
+    "TopGated",
     "TrajectoryBalance",
+    "TurnRatio",
+    "TwoSided",
+    "Uniform",
+    "Unweighted",
+    "VariancePenalty",
+    "Weight",
     "WeightedLikelihood",
+    "Whitened",
+    "ZScore",
     "from_toml",
+    "names",
     "recipe",
     "scored",
     "table",

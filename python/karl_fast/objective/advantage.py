@@ -33,7 +33,22 @@ __all__ = [
 
 
 class Advantage(Point):
-    """Who gets credit."""
+    """Who gets credit, and of what: other points ask, to refuse what it would not look at."""
+
+    @property
+    def per_token(self) -> bool:
+        """Whether it gives a number a token, and not one a rollout."""
+        return False
+
+    @property
+    def of_rewards(self) -> bool:
+        """Whether it looks at ``Batch.rewards``."""
+        return True
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether it looks at ``Batch.token_rewards``."""
+        return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
@@ -43,6 +58,11 @@ class Advantage(Point):
 @dataclass(frozen=True)
 class Given(Advantage):
     """What the caller gives, a critic's for instance (``Batch.advantages``)."""
+
+    @property
+    def of_rewards(self) -> bool:
+        """No: the caller has."""
+        return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """As it came."""
@@ -139,6 +159,16 @@ class Whitened(Advantage):
         check_number("ddof", self.ddof, 0, 1)
         check_number("eps", self.eps)
 
+    @property
+    def per_token(self) -> bool:
+        """Yes: the return from that token on."""
+        return True
+
+    @property
+    def of_tokens(self) -> bool:
+        """Yes, beside the reward of the rollout."""
+        return True
+
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each token."""
         rewards = kept_rewards(batch, keep)
@@ -172,6 +202,16 @@ class Anchored(Advantage):
         check_number("gamma", self.gamma, 0, 1)
         check_number("ddof", self.ddof, 0, 1)
         check_number("eps", self.eps)
+
+    @property
+    def per_token(self) -> bool:
+        """Yes: that of its turn."""
+        return True
+
+    @property
+    def of_rewards(self) -> bool:
+        """No: at those of turns."""
+        return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each token."""

@@ -38,6 +38,11 @@ class SetScore(Advantage):
         check_point("advantage", self.advantage, Advantage)
         check_number("samples", self.samples, 1)
 
+    @property
+    def of_rewards(self) -> bool:
+        """No: at those of candidates."""
+        return False
+
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of its rollout, on each candidate."""
         vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)

@@ -97,7 +97,7 @@ class MaxAge(Filter):
 
 @dataclass(frozen=True)
 class Both(Filter):
-    """What two filters both keep; each sees the whole batch."""
+    """What ``first`` and ``second`` both keep; each sees the whole batch."""
 
     first: Filter
     second: Filter

@@ -28,19 +28,43 @@ HALVINGS = 100
 
 
 @dataclass(frozen=True)
-class Gated(Advantage):
+class Gate(Advantage):
+    """The ``advantage`` of what is learned from, 0 for the rest."""
+
+    advantage: Advantage
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+
+    @property
+    def per_token(self) -> bool:
+        """As what it gates."""
+        return self.advantage.per_token
+
+    @property
+    def of_rewards(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_rewards
+
+    @property
+    def of_tokens(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_tokens
+
+
+@dataclass(frozen=True)
+class Gated(Gate):
     """Each rollout is learned from with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
 
-    The price is such that the probabilities have the mean ``keep``; the draw is of ``Batch.seed``.
+    ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is of ``Batch.seed``.
     Reference: Kondo gate (arXiv:2603.20526), in the form of rl-experiments.
     """
 
-    advantage: Advantage
     keep: float = 0.5
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        check_point("advantage", self.advantage, Advantage)
+        super().__post_init__()
         check_number("keep", self.keep, 0, 1, above=True)
         check_number("temperature", self.temperature, above=True)
 
@@ -57,18 +81,24 @@ class Gated(Advantage):
 
 
 @dataclass(frozen=True)
-class TopGated(Advantage):
+class TopGated(Gate):
     """Only the ``share`` of all tokens with the most delight is learned from, at least one; ties are kept.
+
+    ``advantage`` is that of what is kept.
 
     Reference: Kondo gate (arXiv:2603.20526), in the form of Google's egg.
     """
 
-    advantage: Advantage
     share: float
 
     def __post_init__(self) -> None:
-        check_point("advantage", self.advantage, Advantage)
+        super().__post_init__()
         check_number("share", self.share, 0, 1, above=True)
+
+    @property
+    def per_token(self) -> bool:
+        """Yes: it gates tokens."""
+        return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each token, 0 for one that the gate leaves out."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from karl_fast.errors import IncoherentObjectiveError
-from karl_fast.objective.advantage import Advantage, Anchored, Given, Whitened
+from karl_fast.objective.advantage import Advantage
 from karl_fast.objective.aggregate import Aggregate
 from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.clip import Clipper, Delight, Drift, GeometricClip, NoClip
@@ -84,11 +84,11 @@ class PolicyGradient(Objective):
                 f"{kl} is multiplied by a ratio, which is 1 under OnPolicy",
             ),
             (
-                isinstance(kl, K1PerToken) and not isinstance(self.advantage, Whitened),
+                isinstance(kl, K1PerToken) and not self.advantage.of_tokens,
                 f"K1PerToken rewards tokens, which {type(self.advantage).__name__} does not look at: take K1InReward",
             ),
             (
-                kl.in_reward and isinstance(self.advantage, Given | Anchored),
+                kl.in_reward and not self.advantage.of_rewards,
                 f"{type(kl).__name__} changes the reward, which {type(self.advantage).__name__} does not look at",
             ),
         ]

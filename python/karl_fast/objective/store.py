@@ -24,7 +24,7 @@ from karl_fast.objective import (
 )
 from karl_fast.objective.point import Point
 from karl_fast.objective.policy_gradient import PolicyGradient
-from karl_fast.objective.recipe import Recipe
+from karl_fast.objective.sourced import Recipe
 from karl_fast.objective.target_policy import TargetPolicy
 from karl_fast.objective.trajectory_balance import TrajectoryBalance
 from karl_fast.objective.weighted_likelihood import WeightedLikelihood
@@ -42,8 +42,8 @@ AXES = (filter, advantage, gate, candidates, ratio, clip, kl, aggregate, balance
 POINTS: dict[str, type[Point]] = {
     name: thing
     for module in AXES
-    for name, thing in vars(module).items()
-    if isinstance(thing, type) and issubclass(thing, Point) and "__dataclass_fields__" in vars(thing)
+    for name in module.__all__
+    if isinstance(thing := getattr(module, name), type) and issubclass(thing, Point) and "__eq__" in vars(thing)
 }
 """Every point there is, by name."""
 

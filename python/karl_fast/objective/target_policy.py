@@ -25,6 +25,8 @@ from karl_fast.objective.point import Point, check_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+__all__ = ["Target", "TargetPolicy", "Tilted"]
+
 
 class Target(Point):
     """The wanted probability of each candidate within its group."""

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from karl_fast.errors import IncoherentObjectiveError, UsageError
-from karl_fast.objective.advantage import Advantage, Anchored, Whitened
+from karl_fast.objective.advantage import Advantage
 from karl_fast.objective.balance import Anchor, Length, Regression, Scale, Squared, TokenChoice, Weight
 from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.family import Objective
 from karl_fast.objective.filter import Filter
-from karl_fast.objective.gate import TopGated
 from karl_fast.objective.interop import mx
 from karl_fast.objective.log_z import GroupOptimum, LogZ
 
@@ -75,7 +74,7 @@ class TrajectoryBalance(Objective):
 
         Reference: none.
         """
-        if isinstance(self.reward, Whitened | Anchored | TopGated):
+        if self.reward.per_token:
             raise IncoherentObjectiveError(f"a balance needs one reward a rollout, {self.reward} gives one a token")
         if isinstance(self.log_z, GroupOptimum) and not isinstance(self.regression, Squared):
             raise IncoherentObjectiveError(f"GroupOptimum is the optimum of Squared, not of {self.regression}")

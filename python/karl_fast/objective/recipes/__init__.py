@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from karl_fast.errors import UsageError
-from karl_fast.objective.recipe import Recipe
 from karl_fast.objective.recipes import other, policy_gradient, trajectory_balance
+from karl_fast.objective.sourced import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,20 @@ RECIPES: Mapping[str, Recipe] = {
     if isinstance(thing, Recipe)
 }
 """By the name of the module attribute, in the order of the papers' descent."""
+
+
+def names() -> tuple[str, ...]:
+    """The name of every recipe, as :func:`recipe` takes it.
+
+    Returns:
+        In the order of descent: a recipe stands after its base.
+
+    Raises:
+        Nothing.
+
+    Reference: none.
+    """
+    return tuple(RECIPES)
 
 
 def recipe(name: str) -> Recipe:

@@ -12,7 +12,7 @@ from karl_fast.objective.likelihood import (
     ProbabilityScaled,
     Uniform,
 )
-from karl_fast.objective.recipe import Recipe
+from karl_fast.objective.sourced import Recipe
 from karl_fast.objective.target_policy import TargetPolicy, Tilted
 from karl_fast.objective.weighted_likelihood import WeightedLikelihood
 

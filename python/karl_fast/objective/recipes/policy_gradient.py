@@ -9,7 +9,7 @@ from karl_fast.objective.gate import Gated
 from karl_fast.objective.kl import K3, K1InReward, K1PerToken, NoKL
 from karl_fast.objective.policy_gradient import PolicyGradient
 from karl_fast.objective.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
-from karl_fast.objective.recipe import Recipe
+from karl_fast.objective.sourced import Recipe
 
 REINFORCE = Recipe.of(
     "REINFORCE",

@@ -17,7 +17,7 @@ from karl_fast.objective.balance import (
 )
 from karl_fast.objective.filter import KeepAll
 from karl_fast.objective.log_z import GroupOptimum, Learned, SoftValue
-from karl_fast.objective.recipe import Recipe
+from karl_fast.objective.sourced import Recipe
 from karl_fast.objective.trajectory_balance import TrajectoryBalance
 
 FLOWRL = Recipe.of(
