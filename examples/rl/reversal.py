@@ -3,7 +3,7 @@
 A prompt is a few symbols and an arrow; the answer is the same symbols backwards. Nothing is downloaded, and no model
 is there before: what the policy knows at the end, it has from rewards alone.
 
-    python examples/rl/reversal.py examples/rl/reversal.jsonl
+    python examples/rl/reversal.py examples/rl/reversal.jsonl 2
     karl-fast rl --config examples/rl/reversal.toml
 """
 
@@ -146,4 +146,4 @@ def write_prompts(path, length=3):
 
 
 if __name__ == "__main__":
-    write_prompts(*sys.argv[1:2])
+    write_prompts(sys.argv[1], *map(int, sys.argv[2:3]))

@@ -81,8 +81,6 @@ def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
 
 
 def test_an_ablation_prints_an_arm_a_line_and_goes_on_where_it_was(place: Path) -> None:
-    run_prompts = [sys.executable, "examples/rl/reversal.py", "examples/rl/reversal.jsonl"]
-    subprocess.run(run_prompts, cwd=place, env=quiet(), check=True)
     words = ["ablate", "--config", "examples/rl/reversal.toml", "--out", "ablations", "--rounds", "3", "--seeds", "0,1"]
     done = run(place, *words)
     arms = ["baseline", "no_kl", "asym_clip", "dynamic", "token_loss"]
