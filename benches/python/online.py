@@ -57,7 +57,7 @@ def ours(seed: int, rounds: int, symbols: int) -> float:
         )
         rl(settings)
         run = prepare(settings, resume=True)
-        contexts = [run.policy.encode(prompt.messages) for prompt in run.prompts]
+        contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
         budgets = [symbols + 1] * len(contexts)
         turns = draw(run.policy, contexts, budgets, temperature=0.01, rows=512, seed=0)
         run.close()

@@ -40,7 +40,7 @@ def test_it_learns_to_reverse(online: Callable[..., Online]) -> None:
     done = rl(settings)
     assert done.steps == 150
     run = prepare(settings, resume=True)
-    contexts = [run.policy.encode(prompt.messages) for prompt in run.prompts]
+    contexts = [run.policy.encode(prompt.messages) for prompt in run.asked.prompts]
     turns = draw(run.policy, contexts, [4] * len(contexts), temperature=0.01, rows=64, seed=0)
     exact = [
         turn.tokens.tolist() == [*reversed(context[:-1]), 9] for turn, context in zip(turns, contexts, strict=True)
@@ -62,7 +62,7 @@ VARIANTS = {
 def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
     online: Callable[..., Online], tmp_path: Path, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from karl_fast.rl import loop
+    from karl_fast.rl import measure
 
     more = VARIANTS[variant]
     rl(online(**more, rounds=6, out=str(tmp_path / "whole")))
@@ -73,7 +73,7 @@ def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
         pass
 
     for at in (3, 5):  # neither is just behind a checkpoint
-        told, kept = [0], loop.measure.finite
+        told, kept = [0], measure.finite
 
         def finite(values: Any, told: list[int] = told, at: int = at, kept: Any = kept) -> Any:
             told[0] += 1
@@ -81,10 +81,10 @@ def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
                 raise Killed
             return kept(values)
 
-        monkeypatch.setattr(loop.measure, "finite", finite)
+        monkeypatch.setattr(measure, "finite", finite)
         with pytest.raises(Killed):
             rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
-        monkeypatch.setattr(loop.measure, "finite", kept)
+        monkeypatch.setattr(measure, "finite", kept)
     rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
     assert left(tmp_path / "whole") == left(tmp_path / "cut")
 

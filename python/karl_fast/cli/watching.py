@@ -94,8 +94,8 @@ def watching(show: int, quiet: bool) -> Iterator[Lines | None]:
 def opening(run: Run) -> Iterator[str]:
     """What is said before the first round."""
     settings = run.settings
-    left_out = f", {counted(run.too_long, 'prompt')} too long" if run.too_long else ""
-    yield f"prompts   {counted(len(run.prompts), 'prompt')}{left_out}; {settings.curriculum}"
+    left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
+    yield f"prompts   {counted(len(run.asked.prompts), 'prompt')}{left_out}; {settings.curriculum}"
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"

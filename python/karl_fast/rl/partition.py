@@ -75,7 +75,7 @@ class Partition:
 
         module: Any = self.head
         held: Any = dict(tree_flatten({"head": module.parameters(), "optimizer": self.optimizer.state}))
-        whole.write(path, lambda file: mx.save_safetensors(file, held))  # type: ignore[arg-type]
+        whole.write(path, lambda file: mx.save_safetensors(file, held))
 
     def load(self, path: Path) -> None:
         """Take both from a file.

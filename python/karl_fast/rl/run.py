@@ -45,6 +45,23 @@ class Viewer(Protocol):
         """A round is over: its line of metrics.jsonl, what it drew, and what failed in it."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a policy is asked, and how it is judged.
+
+    Attributes:
+        prompts: those that fit.
+        too_long: how many do not.
+        rewards: what rollouts are worth.
+        make: an environment for each rollout, or None.
+    """
+
+    prompts: list[Prompt]
+    too_long: int
+    rewards: Rewards
+    make: Callable[[], Environment] | None
+
+
 @dataclass
 class Run:
     """A run between two rounds."""
@@ -52,8 +69,7 @@ class Run:
     settings: Online
     recipe: Recipe
     policy: Policy
-    prompts: list[Prompt]
-    too_long: int
+    asked: Asked
     collector: Collector
     learner: Learner
     optimizer: Any
@@ -103,18 +119,29 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> R
 
     recipe = read.chosen(settings.recipe)
     _learnable(recipe)
-    asked = read.prompts(settings.prompts)
-    functions = [Weighted(_short(name), read.function(name), weight) for name, weight in settings.rewards.items()]
-    make = None if settings.environment is None else read.function(settings.environment)
-    if not functions and make is None:
-        raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
+    lines, make = read.prompts(settings.prompts), _environment(settings)
+    rewards = _rewards(settings)
     _free(Path(settings.out), resume=resume, force=force)
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     policy, config = _policy(settings)
-    kept = [one for one in asked if len(policy.encode(one.messages)) < settings.max_context]
+    kept = [one for one in lines if len(policy.encode(one.messages)) < settings.max_context]
     if not kept:
         raise UsageError(f"every prompt is longer than max_context, {settings.max_context} tokens", "max_context")
-    return _assembled(settings, recipe, policy, config, kept, len(asked) - len(kept), functions, make, resume)
+    return _assembled(settings, recipe, policy, config, Asked(kept, len(lines) - len(kept), rewards, make), resume)
+
+
+def _environment(settings: Online) -> Callable[[], Environment] | None:
+    return None if settings.environment is None else read.function(settings.environment)
+
+
+def _rewards(settings: Online) -> Rewards:
+    functions = [Weighted(_short(name), read.function(name), weight) for name, weight in settings.rewards.items()]
+    if not functions and settings.environment is None:
+        raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
+    names = [one.name for one in functions]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
+    return Rewards(functions, timeout_seconds=settings.timeout_seconds, environment=settings.environment_weight)
 
 
 def _assembled(
@@ -122,10 +149,7 @@ def _assembled(
     recipe: Recipe,
     policy: Policy,
     config: dict[str, Any],
-    prompts: list[Prompt],
-    too_long: int,
-    functions: list[Weighted],
-    make: Callable[[], Environment] | None,
+    asked: Asked,
     resume: bool,
 ) -> Run:
     out, forward = Path(settings.out), Forward(policy, settings.temperature)
@@ -136,34 +160,34 @@ def _assembled(
     identity = json.loads(json.dumps(settings.to_dict() | {"axes": str(recipe)}, default=str))
     now = progress.Progress()
     if resume and checkpoints.found():
-        done = checkpoints.resume(policy.model, adam, identity).step
-        now = progress.load(out, done, partition)
+        now = progress.load(out, checkpoints.resume(policy.model, adam, identity).step, partition)
     out.mkdir(parents=True, exist_ok=True)
-    passes = Passes(settings.epochs, settings.minibatches, settings.micro_batch, settings.training.max_grad_norm)
-    rewards = Rewards(functions, timeout_seconds=settings.timeout_seconds, environment=settings.environment_weight)
-    run = Run(
-        settings,
-        recipe,
-        policy,
-        prompts,
-        too_long,
-        Collector(policy, rewards, _sampling(settings), make),
-        Learner(forward, recipe.objective, adam, passes, partition),
-        adam,
-        partition,
-        curriculum.of(settings, prompts),
-        Buffer(settings.replay),
-        Watch(settings.alarms, now.flat, now.skipped),
-        now,
-        identity,
-        checkpoints,
-        _trackers(settings, now),
-        record.Journal(out / record.FILE, now.rollouts_bytes),
-    )
+    order, buffer = curriculum.of(settings, asked.prompts), Buffer(settings.replay)
     if now.round:
-        run.curriculum.restore(now.curriculum)
-        run.buffer.groups = record.groups(out / record.FILE, now.replay, {one.id: one for one in prompts})
-    return run
+        order.restore(now.curriculum)
+        buffer.groups = record.groups(out / record.FILE, now.replay, {one.id: one for one in asked.prompts})
+    return Run(
+        settings=settings,
+        recipe=recipe,
+        policy=policy,
+        asked=asked,
+        collector=Collector(policy, asked.rewards, _sampling(settings), asked.make),
+        learner=Learner(forward, recipe.objective, adam, _passes(settings), partition),
+        optimizer=adam,
+        partition=partition,
+        curriculum=order,
+        buffer=buffer,
+        watch=Watch(settings.alarms, now.flat, now.skipped),
+        progress=now,
+        identity=identity,
+        checkpoints=checkpoints,
+        trackers=_trackers(settings, now),
+        journal=record.Journal(out / record.FILE, now.rollouts_bytes),
+    )
+
+
+def _passes(settings: Online) -> Passes:
+    return Passes(settings.epochs, settings.minibatches, settings.micro_batch, settings.training.max_grad_norm)
 
 
 def _learnable(recipe: Recipe) -> None:
