@@ -122,3 +122,9 @@ class DivergedError(KarlError, ArithmeticError):
     """A run whose gradients are no longer finite."""
 
     hint = "a lower --learning-rate, a longer --warmup or a smaller --max-grad-norm may hold it"
+
+
+class AlarmError(KarlError, ArithmeticError):
+    """A run that was stopped because going on is no use; the hint says what to change."""
+
+    exit_code = 6

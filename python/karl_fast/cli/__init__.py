@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "karl-fast"
 
-COMMANDS = ("compare", "eval", "inspect", "sample", "train", "version")
+COMMANDS = ("ablate", "compare", "eval", "inspect", "rl", "sample", "train", "version")
 
 WIDEST = 120
 """Columns of a help text, where the terminal has them."""

@@ -1,0 +1,69 @@
+"""`karl-fast ablate`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from karl_fast.cli import app, options
+from karl_fast.cli.words import clean
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+
+if TYPE_CHECKING:
+    from karl_fast.rl.ablation import Arm
+
+Config = Annotated[str, typer.Option("--config", help="The settings of every run, a TOML file.")]
+Out = Annotated[str, typer.Option("--out", help="A folder; each run has one in it. Runs that are there go on.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="One run an arm for each, with commas.")]
+Arms = Annotated[
+    str | None, typer.Option("--arms", help="Some of no_kl, asym_clip, dynamic, token_loss. [default: all]")
+]
+Rounds = Annotated[int | None, typer.Option("--rounds", help="How many rounds a run.")]
+
+
+@app.command(
+    "ablate",
+    short_help="Five ablations, each one axis away from the first, over several seeds.",
+    epilog="Example: karl-fast ablate --config rl.toml --out ablations --seeds 0,1,2,3,4",
+)
+def command(
+    *,
+    config: Config,
+    out: Out,
+    seeds: Seeds = "0,1,2,3,4",
+    arms: Arms = None,
+    rounds: Rounds = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare a baseline with arms that differ from it in one choice each, by outcomes before any shaping."""
+    from karl_fast.rl import ablate, load
+
+    try:
+        chosen = [int(seed) for seed in seeds.split(",")]
+    except ValueError as error:
+        raise UsageError(f"seeds is {seeds!r}, wanted whole numbers with commas", "seeds") from error
+    only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
+    settings = load(config) if rounds is None else load(config, rounds=rounds)
+    found = ablate(settings, out, seeds=chosen, only=only, told=None if quiet else _told)
+    print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
+
+
+def _told(arm: str, seed: int, outcome: float) -> None:
+    sys.stderr.write(f"{arm:<12} seed {seed:<3} outcome {outcome:.4f}\n")
+
+
+def table(arms: list[Arm]) -> str:
+    """The arms, one a line; intervals are of 95 % over seeds."""
+    lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
+    for arm in arms:
+        own, apart = f"{arm.low:.4f} .. {arm.high:.4f}", f"{arm.difference_low:.4f} .. {arm.difference_high:.4f}"
+        plain = arm.name == "baseline"
+        difference = f"{'':>14} {'':>20}" if plain else f"{arm.difference:>+14.4f} {apart:>20}"
+        lines.append(f"{arm.name:<12} {arm.mean:>8.4f} {own:>20} {difference}".rstrip())
+        lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""What a person sees of an online run: a table that moves at a terminal, a line a round elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.cli.words import clean, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.run import Run
+
+SEEN = 400
+"""Characters of a rollout that are shown."""
+
+SHOWN = (
+    *("outcome", "outcome_std", "entropy", "kl", "groups_mixed", "tokens", "ended_length", "grad_norm"),
+    *("ratio", "clip_low", "clip_high", "ratio_ess", "mismatch"),
+)
+"""The numbers of the table."""
+
+
+class Lines:
+    """A line on stderr a round."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        sys.stderr.write(line + "\n")
+
+    def started(self, run: Run) -> None:
+        """What is trained on what."""
+        self.rounds = run.settings.rounds
+        for line in opening(run):
+            self.say(line)
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """A round."""
+        self.say(line(metrics))
+        for sentence in summed(failures):
+            self.say(sentence)
+
+
+class Table(Lines):
+    """A table of the newest round, and some of its rollouts."""
+
+    def __init__(self, live: Any, show: int) -> None:
+        super().__init__()
+        self.live, self.show = live, show
+
+    def say(self, line: str) -> None:
+        """Print a line above the table."""
+        self.live.console.print(line, highlight=False, markup=False)
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """The table anew; failures stay above it."""
+        for sentence in summed(failures):
+            self.say(sentence)
+        self.live.update(self._table(metrics, rollouts))
+
+    def _table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
+        from rich.console import Group
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        head = f"round {metrics['round'] + 1} of {self.rounds}, step {metrics['step']}, {metrics['seconds']:.1f} s"
+        grid = Grid(title=head, show_header=False)
+        names = [name for name in [*SHOWN, *sorted(components(metrics))] if name in metrics]
+        for name in names:
+            grid.add_row(clean(name), f"{metrics[name]:.4g}")
+        return Group(grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
+
+
+@contextlib.contextmanager
+def watching(show: int, quiet: bool) -> Iterator[Lines | None]:
+    """Who looks on: nobody, lines, or a table at a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None if quiet else Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+        yield Table(live, show)
+
+
+def opening(run: Run) -> Iterator[str]:
+    """What is said before the first round."""
+    settings = run.settings
+    left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
+    yield f"prompts   {counted(len(run.asked.prompts), 'prompt')}{left_out}; {settings.curriculum}"
+    each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
+    steps = counted(settings.epochs * settings.minibatches, "step")
+    yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
+    going_on = f", from round {run.progress.round}" if run.progress.round else ""
+    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
+
+
+def line(metrics: dict[str, Any]) -> str:
+    """A round in a line."""
+    parts = [f"round {metrics['round'] + 1:>5}", f"outcome {metrics.get('outcome', math.nan):.4f}"]
+    parts += [f"{clean(name[7:])} {metrics[name]:.3f}" for name in sorted(components(metrics))]
+    parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
+    parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []
+    parts += [f"kl {metrics['kl']:.4f}"] if "kl" in metrics else []
+    parts += [f"missing {sum(metrics['missing'].values())}"] if metrics["missing"] else []
+    return "  ".join([*parts, f"{metrics['seconds']:.2f} s"])
+
+
+def components(metrics: dict[str, Any]) -> list[str]:
+    """The names of rewards by component, where there are several."""
+    found = [name for name in metrics if name.startswith("reward.")]
+    return found if len(found) > 1 else []
+
+
+def summed(failures: Sequence[str]) -> Iterator[str]:
+    """What failed, each sentence once."""
+    for sentence in dict.fromkeys(failures):
+        times = failures.count(sentence)
+        yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
+
+
+def shown(rollout: Rollout) -> str:
+    """A rollout that cannot steer a terminal."""
+    said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
+    reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
+    return f"{clean(rollout.prompt.id)} [{reward}] {clean(said)[:SEEN]}"

@@ -1,0 +1,107 @@
+"""Online reinforcement learning with MLX: rollouts, rewards, scores, steps, with any recipe of `karl_fast.objective`.
+
+| name | what it does |
+|---|---|
+| :func:`rl` | trains a policy on what its rollouts are worth, or goes on where a run was killed |
+| :class:`Online`, :class:`Alarms`, :class:`Replay` | every choice of a run |
+| :func:`load` | the settings of an ``rl.toml`` |
+| :class:`Policy`, :class:`Environment` | what a model of one's own, and a world to act in, have to have |
+| :func:`ablate` | the five ablations, each one axis away from the first |
+
+Needs the extra ``train``; MLX is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.rl.ablation import ablate
+from karl_fast.rl.environment import Environment
+from karl_fast.rl.policy import Policy
+from karl_fast.rl.read import load
+from karl_fast.rl.settings import Alarms, Online, Replay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.run import Run, Viewer
+
+__all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run left.
+
+    Attributes:
+        out: the folder: an adapter that mlx-lm loads, ``metrics.jsonl``, and ``rollouts.jsonl`` for `karl-fast sample`.
+        rounds: how many were made.
+        steps: updates of the weights.
+        metrics: the last line of ``metrics.jsonl``.
+    """
+
+    out: Path
+    rounds: int
+    steps: int
+    metrics: dict[str, Any]
+
+
+class Nobody:
+    """Does not look, but at the last line."""
+
+    def __init__(self, viewer: Viewer | None = None) -> None:
+        self.viewer, self.last = viewer, dict[str, Any]()
+
+    def started(self, run: Run) -> None:
+        """Pass it on."""
+        if self.viewer is not None:
+            self.viewer.started(run)
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """Keep the line, and pass it on."""
+        self.last = metrics
+        if self.viewer is not None:
+            self.viewer.said(metrics, rollouts, failures)
+
+
+def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: Viewer | None = None) -> Finished:
+    """Train a policy on what its rollouts are worth.
+
+    The bytes of its weights and of ``rollouts.jsonl`` are a function of the settings, the prompts, the reward functions
+    and the machine's arithmetic: a run that is killed anywhere and resumed ends with those of one that was not.
+
+    Args:
+        settings: every choice.
+        resume: go on from the last checkpoint there; from the start where there is none.
+        force: begin anew where a run is there already.
+        viewer: told how it goes.
+
+    Returns:
+        What the run left.
+
+    Raises:
+        UsageError: settings that do not go together, or a recipe that this loop has no use for.
+        ModelError: no model there, or one whose cache cannot be repeated.
+        OutputExistsError: a run is there already.
+        CheckpointError: a checkpoint to resume that is damaged, or of another run.
+        AlarmError: a run that was stopped because going on is no use; its last checkpoint is there.
+        DivergedError: weights that are spoiled; an earlier checkpoint may be whole.
+        FileError: a file that cannot be read or written; the last checkpoint stays whole.
+
+    Reference: none.
+    """
+    from karl_fast.rl.loop import rounds
+    from karl_fast.rl.run import prepare
+    from karl_fast.train.model import checkpointed, require
+
+    require()
+    run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)
+    try:
+        with checkpointed(run.policy.model, settings.training.grad_checkpoint):
+            rounds(run, watch)
+    finally:
+        run.close()
+    return Finished(Path(settings.out), run.progress.round, run.progress.step, watch.last)

@@ -1,0 +1,184 @@
+"""The ablations: a baseline, and arms that are each one choice away from it, over several seeds.
+
+| arm | differs from the baseline in |
+|---|---|
+| baseline | GRPO with k3 at 0.001 |
+| no_kl | kl: none |
+| asym_clip | clip: 0.2 below, 0.28 above (DAPO's clip-higher) |
+| dynamic | draws: groups whose rewards do not differ are drawn again (DAPO's dynamic sampling) |
+| token_loss | aggregate: the mean over tokens |
+
+The names are those of a run that scaled the rewards of one arm and compared them with the others'. Here every arm is
+judged by its outcomes, which are rewards before any shaping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import AlarmError, UsageError
+from karl_fast.objective import Recipe, recipe, to_toml
+from karl_fast.objective.aggregate import TokenMean
+from karl_fast.objective.clip import Clip
+from karl_fast.objective.kl import K3, NoKL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karl_fast.rl.settings import Online
+
+DRAWS = 4
+"""Draws a round of the arm `dynamic`: so many times P groups, at most."""
+
+LAST = 10
+"""Rounds at the end of a run whose mean outcome it is judged by."""
+
+
+STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139)
+"""The 97.5 % quantile of Student's t for 1 to 10 degrees of freedom."""
+
+
+def arms() -> dict[str, Recipe]:
+    """The recipe of each arm; that of `dynamic` is the baseline's."""
+    baseline = recipe("grpo").but("baseline", "ablations", kl=(K3(0.001), "beta 0.001 of the ablation script [code]"))
+    changes: dict[str, dict[str, Any]] = {
+        "no_kl": {"kl": (NoKL(), "beta 0 of the ablation script [code]")},
+        "asym_clip": {"clip": (Clip(0.2, 0.28), "DAPO, section 3.1 [paper]")},
+        "dynamic": {},
+        "token_loss": {"aggregate": (TokenMean(), "DAPO, section 3.3 [paper]")},
+    }
+    return {"baseline": baseline} | {name: baseline.but(name, "ablations", **axes) for name, axes in changes.items()}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What an arm came to.
+
+    Attributes:
+        name: of the arm.
+        outcomes: the mean outcome of the last rounds of each seed. [S]
+        stopped: what alarms said, by seed.
+        mean: of the outcomes.
+        low, high: a 95 % interval of the mean over seeds (Student's t); the mean itself with one seed.
+        difference: the mean over seeds of outcome less the baseline's of the same seed.
+        difference_low, difference_high: its 95 % interval.
+    """
+
+    name: str
+    outcomes: tuple[float, ...]
+    stopped: Mapping[int, str]
+    mean: float
+    low: float
+    high: float
+    difference: float
+    difference_low: float
+    difference_high: float
+
+
+def ablate(
+    settings: Online,
+    out: str | Path,
+    *,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    only: Sequence[str] | None = None,
+    told: Callable[[str, int, float], None] | None = None,
+) -> list[Arm]:
+    """Run each arm on each seed, and compare them.
+
+    Args:
+        settings: of every run; its recipe and seed do not count, and its draws only outside the arm ``dynamic``.
+        out: a folder of a folder a run. Runs that are there are gone on with.
+        seeds: one run each an arm. The same seed has the same first rollouts in every arm.
+        only: some arms; the baseline is always there.
+        told: called with arm, seed and outcome after each run.
+
+    Returns:
+        The arms, the baseline first.
+
+    Raises:
+        UsageError: an arm that there is not, or no seed.
+        KarlError: as `karl_fast.rl.rl` does; a run that an alarm stops counts with the rounds it made.
+
+    Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
+    """
+    there = arms()
+    chosen = ["baseline", *(name for name in only or there if name != "baseline")]
+    if unknown := [name for name in chosen if name not in there]:
+        raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
+    if not seeds:
+        raise UsageError("seeds is empty, wanted one or more", "seeds")
+    outcomes: dict[str, list[float]] = {}
+    stopped: dict[str, dict[int, str]] = {}
+    for name in chosen:
+        for seed in seeds:
+            outcome, alarm = _run(settings, Path(out), name, there[name], seed)
+            outcomes.setdefault(name, []).append(outcome)
+            stopped.setdefault(name, {}).update({seed: alarm} if alarm else {})
+            if told is not None:
+                told(name, seed, outcome)
+    return [_arm(name, outcomes, stopped[name]) for name in chosen]
+
+
+def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tuple[float, str | None]:
+    from karl_fast.rl import rl
+    from karl_fast.train import whole
+
+    folder = out / name / str(seed)
+    with whole.refused(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    text = to_toml(arm)
+    whole.write(out / name / "recipe.toml", lambda file: file.write(text.encode()))
+    one = replace(
+        settings,
+        out=str(folder),
+        recipe=str(out / name / "recipe.toml"),
+        draws=DRAWS if name == "dynamic" else 1,
+        training=replace(settings.training, seed=seed),
+    )
+    alarm = None
+    try:
+        rl(one, resume=True)
+    except AlarmError as error:
+        alarm = str(error)
+    return outcome(folder), alarm
+
+
+def outcome(folder: Path) -> float:
+    """The mean outcome of the last rounds of a run, from its metrics."""
+    import json
+
+    from karl_fast.train.metrics import FILE
+
+    lines = [json.loads(text) for text in (folder / FILE).read_text("utf-8").splitlines()]
+    return float(np.mean([line["outcome"] for line in lines[-LAST:] if "outcome" in line]))
+
+
+def _arm(name: str, outcomes: Mapping[str, Sequence[float]], stopped: Mapping[int, str]) -> Arm:
+    own, base = np.array(outcomes[name]), np.array(outcomes["baseline"])
+    return Arm(name, tuple(outcomes[name]), stopped, *interval(own), *interval(own - base))
+
+
+def interval(values: Any) -> tuple[float, float, float]:
+    """The mean of some numbers, and its 95 % interval by Student's t; the mean alone where there is one number."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, mean, mean
+    half = student(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return mean, mean - half, mean + half
+
+
+def student(freedom: int) -> float:
+    """The 97.5 % quantile of Student's t: a table up to 10 degrees of freedom, then Cornish and Fisher's expansion.
+
+    Reference: Abramowitz & Stegun 1964, table 26.10 and formula 26.7.5.
+    """
+    if freedom <= len(STUDENT):
+        return STUDENT[freedom - 1]
+    z = 1.959964
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    return z + (z**3 + z) / (4 * freedom) + second + third

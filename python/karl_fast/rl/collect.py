@@ -1,0 +1,117 @@
+"""From prompts to rewarded groups of rollouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast.rl.draw import draw
+from karl_fast.rl.environment import Stage
+from karl_fast.rl.guard import Guard
+from karl_fast.rl.talk import Budget, Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.reward import Rewards
+    from karl_fast.rl.rollout import Prompt, Rollout
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How rollouts are drawn.
+
+    Attributes:
+        group_size: G, rollouts a prompt.
+        temperature: of the draw, and of every log-probability.
+        budget: where a rollout ends at the latest.
+        rows: rollouts that are drawn at a time.
+        timeout_seconds: of each call of an environment.
+    """
+
+    group_size: int = 8
+    temperature: float = 1.0
+    budget: Budget = field(default_factory=lambda: Budget(128))
+    rows: int = 256
+    timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Draws groups and rewards them.
+
+    Attributes:
+        policy: who speaks.
+        rewards: what the rollouts are worth.
+        sampling: how they are drawn.
+        make: an environment for each rollout; None for a single turn.
+    """
+
+    policy: Policy
+    rewards: Rewards
+    sampling: Sampling
+    make: Callable[[], Environment] | None = None
+
+    def __call__(
+        self, prompts: Sequence[Prompt], *, first: int, seed: int, version: int
+    ) -> tuple[list[Rollout], list[str]]:
+        """A group a prompt.
+
+        Args:
+            prompts: one may stand there twice: it then has two groups.
+            first: the number of the first group, which no other group of the run has.
+            seed: of the draws.
+            version: how many steps the policy has taken.
+
+        Returns:
+            The rollouts, group after group, and what failed, in sentences.
+        """
+        talks = [talk for group, prompt in enumerate(prompts, first) for talk in self._group(prompt, group)]
+        self._speak(talks, seed)
+        rollouts = [talk.rollout(version) for talk in talks]
+        size = self.sampling.group_size
+        said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
+        groups, sentences = self.rewards([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
+        return [_speechless(rollout) for group in groups for rollout in group], said + sentences
+
+    def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:
+        for member in range(self.sampling.group_size):
+            stage = None
+            if self.make is not None:
+                guard = Guard(f"environment of {prompt.id}", self.sampling.timeout_seconds)
+                stage = Stage.made(self.make, guard)
+            talk = Talk(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
+            talk.begin(self.policy)
+            yield talk
+
+    def _speak(self, talks: list[Talk], seed: int) -> None:
+        number = 0
+        while live := [talk for talk in talks if talk.finish is None]:
+            stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
+            turns = draw(
+                self.policy,
+                [talk.tokens for talk in live],
+                [talk.room for talk in live],
+                temperature=self.sampling.temperature,
+                rows=self.sampling.rows,
+                seed=int(stream[0]),
+            )
+            for talk, turn in zip(live, turns, strict=True):
+                talk.hear(self.policy, turn)
+            number += 1
+
+
+def _failure(stage: Stage) -> list[str]:
+    return [] if stage.failure is None else [str(stage.failure)]
+
+
+def _speechless(rollout: Rollout) -> Rollout:
+    """A rollout without a token of the policy has nothing to be rewarded for."""
+    if rollout.length:
+        return rollout
+    why = rollout.missing or "no tokens: the prompt leaves no room"
+    return replace(rollout, missing=why, reward=float("nan"), outcome=float("nan"))

@@ -1,0 +1,146 @@
+"""Which prompts a round asks. What was chosen is a function of the seed, the round and what was learned of prompts.
+
+| order | chooses |
+|---|---|
+| shuffle | every prompt once, in an order of its own each pass |
+| pass-rate | those whose mean outcome so far is nearest to a half; unseen ones count as a half |
+| paced | the same, by PACED's regression intercept, ``t`` times ``mean(r / t - (logp - logp_old))`` |
+| stages | shuffled, of the levels of the stage that the round is in (`karl_fast.curriculum.EASY_TO_HARD`) |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import target
+from karl_fast.curriculum import EASY_TO_HARD, nearest_rate
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.curriculum import Schedule
+    from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.settings import Online
+
+WANTED = 0.5
+"""The pass rate that teaches most (PACED, section 4; p (1 - p) is largest there)."""
+
+PACED_TEMPERATURE = 0.05
+"""beta of PACED (arXiv:2602.12642)."""
+
+
+@dataclass
+class Curriculum:
+    """The order of prompts, and what is known of each.
+
+    Attributes:
+        prompts: all of them.
+        order: one of the table above.
+        seed: of all shuffles.
+        asked: how many prompts were taken in the order so far, by level.
+        rates: what each prompt's rollouts were worth, by its number.
+    """
+
+    prompts: Sequence[Prompt]
+    order: str
+    seed: int
+    per_round: int
+    stage_field: str = "difficulty"
+    schedule: Schedule = EASY_TO_HARD
+    asked: dict[str, int] = field(default_factory=dict)
+    rates: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.order == "stages":
+            levels = {level for stage in self.schedule.stages for level in stage.levels}
+            for prompt in self.prompts:
+                if prompt.columns.get(self.stage_field) not in levels:
+                    came = prompt.columns.get(self.stage_field)
+                    wanted = ", ".join(sorted(levels))
+                    raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {came!r}, wanted {wanted}")
+
+    def choose(self, count: int, round: int, also: int = 0) -> list[Prompt]:
+        """The prompts of a draw.
+
+        Args:
+            count: how many.
+            round: the round, from 0.
+            also: the number of the draw in its round.
+        """
+        if self.order in ("shuffle", "stages"):
+            return self._in_order(count, *self._level(round))
+        return self._nearest(count, round, also)
+
+    def _level(self, round: int) -> tuple[str, list[Prompt]]:
+        if self.order == "shuffle":
+            return "", list(self.prompts)
+        epoch = max(1, round_up(len(self.prompts), self.per_round))
+        last = self.schedule.steps(epoch) - 1
+        stage = self.schedule.stage_at(min(round, last), epoch_steps=epoch)
+        found = [prompt for prompt in self.prompts if prompt.columns[self.stage_field] in stage.levels]
+        return " ".join(stage.levels), found or list(self.prompts)
+
+    def _in_order(self, count: int, level: str, prompts: list[Prompt]) -> list[Prompt]:
+        start = self.asked.get(level, 0)
+        self.asked[level] = start + count
+        return [prompts[self._place(start + place, len(prompts), level)] for place in range(count)]
+
+    def _place(self, place: int, size: int, level: str) -> int:
+        words = [self.seed, place // size, *level.encode()]
+        return int(np.random.default_rng(words).permutation(size)[place % size])
+
+    def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
+        """Ties are broken by a shuffle of the round, so that unseen prompts do not come in the order of the file."""
+        shuffled = np.random.default_rng([self.seed, round, also]).permutation(len(self.prompts))
+        rates = np.array([min(1.0, max(0.0, self.rates.get(int(place), WANTED))) for place in shuffled])
+        found = nearest_rate(rates, min(count, len(rates)), target=WANTED)
+        places = [int(shuffled[place]) for place in found]
+        return [self.prompts[places[place % len(places)]] for place in range(count)]
+
+    def learn(self, rollouts: Sequence[Rollout], drifts: NDArray[np.float64]) -> None:
+        """Take what a round has shown.
+
+        Args:
+            rollouts: with outcomes.
+            drifts: the sum of ``logp - logp_old`` over each. [B]
+        """
+        members: dict[int, list[int]] = {}
+        for row, rollout in enumerate(rollouts):
+            if not np.isnan(rollout.outcome):
+                members.setdefault(rollout.prompt.number, []).append(row)
+        for number, rows in members.items():
+            outcomes = np.array([rollouts[row].outcome for row in rows])
+            if self.order == "paced":
+                intercept = target.regression_intercept(
+                    outcomes, drifts[rows], np.zeros(len(rows), dtype=np.int64), temperature=PACED_TEMPERATURE
+                )
+                self.rates[number] = PACED_TEMPERATURE * float(np.ravel(intercept)[0])
+            else:
+                self.rates[number] = float(outcomes.mean())
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"asked": self.asked, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` gave."""
+        self.asked = dict(state["asked"])
+        self.rates = {int(number): rate for number, rate in state["rates"].items()}
+
+
+def round_up(number: int, by: int) -> int:
+    """How many times `by` covers `number`."""
+    return -(-number // by)
+
+
+def of(settings: Online, prompts: Sequence[Prompt]) -> Curriculum:
+    """The curriculum that a run asks for."""
+    return Curriculum(
+        prompts, settings.curriculum, settings.training.seed, settings.prompts_per_round, settings.stage_field
+    )

@@ -1,0 +1,83 @@
+"""The rollouts of a round: once, or until enough groups have rewards that differ (DAPO's dynamic sampling)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast.filter import soft_overlong_penalty
+
+if TYPE_CHECKING:
+    from karl_fast.rl.collect import Collector
+    from karl_fast.rl.curriculum import Curriculum
+    from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.settings import Online
+
+
+@dataclass
+class Gathered:
+    """What a round drew.
+
+    Attributes:
+        rollouts: all of them.
+        chosen: the numbers of the groups to learn from.
+        draws: how often P groups were drawn.
+        said: what failed, in sentences.
+    """
+
+    rollouts: list[Rollout] = field(default_factory=list)
+    chosen: list[int] = field(default_factory=list)
+    draws: int = 0
+    said: list[str] = field(default_factory=list)
+
+    def learned(self) -> list[Rollout]:
+        """The rollouts to learn from."""
+        chosen = set(self.chosen)
+        return [rollout for rollout in self.rollouts if rollout.group in chosen]
+
+    def mixed(self) -> list[int]:
+        """The groups whose outcomes differ, in the order they were drawn in."""
+        by_group: dict[int, set[float]] = {}
+        for rollout in self.rollouts:
+            values = by_group.setdefault(rollout.group, set())
+            values |= set() if np.isnan(rollout.outcome) else {rollout.outcome}
+        return [group for group, values in by_group.items() if len(values) > 1]
+
+
+def gather(
+    collector: Collector, curriculum: Curriculum, settings: Online, *, round: int, first: int, version: int
+) -> Gathered:
+    """Draw the groups of a round.
+
+    Args:
+        collector, curriculum, settings: of the run.
+        round: its number, from 0.
+        first: the number of its first group.
+        version: how many steps the policy has taken.
+
+    Returns:
+        All rollouts. With ``draws`` above 1, P groups whose outcomes differ are chosen, or those there are when the
+        draws are used up; where there are none, and with ``draws`` 1, the groups of the first draw.
+    """
+    found, wanted = Gathered(), settings.prompts_per_round
+    while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):
+        prompts = curriculum.choose(wanted, round, found.draws)
+        start = first + found.draws * wanted
+        stream = np.random.SeedSequence([settings.training.seed, round, found.draws]).generate_state(1, np.uint64)
+        rollouts, said = collector(prompts, first=start, seed=int(stream[0]), version=version)
+        found.rollouts += _shaped(rollouts, settings)
+        found.said += said
+        found.draws += 1
+    plain = list(range(first, first + wanted))
+    found.chosen = (found.mixed()[:wanted] or plain) if settings.draws > 1 else plain
+    return found
+
+
+def _shaped(rollouts: list[Rollout], settings: Online) -> list[Rollout]:
+    if not settings.overlong_tokens:
+        return rollouts
+    lengths = np.array([rollout.length for rollout in rollouts], dtype=np.int64)
+    added = soft_overlong_penalty(lengths, max_tokens=settings.max_tokens, cache_tokens=settings.overlong_tokens)
+    return [replace(one, reward=one.reward + float(more)) for one, more in zip(rollouts, added, strict=True)]

@@ -1,0 +1,88 @@
+"""Calling code that nobody vouches for: what it raises is named, and it is not waited for without end."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.cli.words import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LONGEST = 200
+"""Characters of what an exception says."""
+
+
+class CallError(Exception):
+    """What went wrong: a short ``kind`` to count by, and a sentence."""
+
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
+
+class Guard:
+    """Calls one function, in a thread that is left alone when its time is up.
+
+    A thread cannot be ended from outside. While one still runs, the function is not called again, so that no more than
+    one is ever left behind.
+    """
+
+    def __init__(self, name: str, timeout_seconds: float) -> None:
+        """A guard of what is called `name` in sentences."""
+        self.name, self.timeout_seconds = name, timeout_seconds
+        self._left: threading.Thread | None = None
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function returns.
+
+        Raises:
+            CallError: it raised, or its time is up.
+        """
+        (found,) = self.each([lambda: function(*arguments)])
+        if isinstance(found, CallError):
+            raise found
+        return found
+
+    def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """What each of some calls returns, or its `CallError`, one after the other in one thread.
+
+        The time is that of one call. When it is up the calls behind it are not made.
+        """
+        if self._left is not None and self._left.is_alive():
+            return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        thread = threading.Thread(target=_run, args=(calls, done), daemon=True)
+        thread.start()
+        found: list[Any] = []
+        while len(found) < len(calls):
+            try:
+                found.append(self._told(*done.get(timeout=self.timeout_seconds)))
+            except queue.Empty:
+                self._left = thread
+                found.append(CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s"))
+                busy = CallError("busy", f"{self.name} still runs from a call that was given up")
+                return found + [busy] * (len(calls) - len(found))
+        return found
+
+    def _told(self, value: Any, error: BaseException | None) -> Any:
+        if error is None:
+            return value
+        failure = CallError("raised", f"{self.name} raised {told(error)}")
+        failure.__cause__ = error
+        return failure
+
+
+def _run(calls: Sequence[Callable[[], Any]], done: queue.SimpleQueue[Any]) -> None:
+    for call in calls:
+        try:
+            done.put((call(), None))
+        except BaseException as error:  # whatever it is, it is theirs
+            done.put((None, error))
+
+
+def told(error: BaseException) -> str:
+    """An exception in a line that cannot steer a terminal."""
+    return clean(f"{type(error).__name__}: {error}".replace("\n", " "))[:LONGEST]

@@ -1,0 +1,173 @@
+"""What a round says of itself: each number with its formula and its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.objective.interop import mx, to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Scored
+    from karl_fast.objective.family import Objective
+    from karl_fast.rl.learn import Learned, Prepared
+    from karl_fast.rl.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far the policy was from the behaviour policy in a step, over the tokens that count.
+
+    Attributes:
+        mean: of the ratio, at the level of the recipe.
+        std: of it.
+        largest, smallest: of it.
+        low, high: the shares of tokens beyond the bounds of the clip, where advantages feel them.
+        ess: effective sample size of the rollouts' ratios, as a share of their number.
+        kl: mean of ``ratio - 1 - log ratio`` a token, of the behaviour policy from this one, in nats.
+    """
+
+    mean: float
+    std: float
+    largest: float
+    smallest: float
+    low: float
+    high: float
+    ess: float
+    kl: float
+
+
+def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Drift:
+    """Compare with the behaviour policy. [B, T] -> one `Drift`"""
+    mask = to_numpy(scored.mask)
+    if scored.logp_old is None or not mask.any():
+        return Drift(1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0)
+    token = np.where(mask, logp - to_numpy(scored.logp_old), 0.0).astype(np.float64)
+    level = token
+    if (ratio := getattr(objective, "ratio", None)) is not None:
+        level = to_numpy(ratio(mx.array(np.where(mask, logp, 0.0)), scored)).astype(np.float64)
+    there, rows = np.exp(level[mask]), np.exp(np.minimum(token.sum(1)[mask.any(1)], 80.0))
+    low, high = _beyond(objective, np.exp(level), mask, scored)
+    return Drift(
+        float(there.mean()),
+        float(there.std()),
+        float(there.max()),
+        float(there.min()),
+        low,
+        high,
+        float(rows.sum() ** 2 / (rows**2).sum() / len(rows)),
+        float((np.exp(token[mask]) - 1 - token[mask]).mean()),
+    )
+
+
+def _beyond(
+    objective: Objective, ratio: NDArray[np.float64], mask: NDArray[np.bool_], scored: Scored
+) -> tuple[float, float]:
+    clip: Any = getattr(objective, "clip", None)
+    clip = getattr(clip, "clip", clip)  # MaskNegatives holds another
+    if scored.advantages is None or not (hasattr(clip, "low") and hasattr(clip, "high")):
+        return 0.0, 0.0
+    advantages = np.broadcast_to(to_numpy(scored.advantages), mask.shape)
+    low = mask & (advantages < 0) & (ratio < 1 - clip.low)
+    high = mask & (advantages > 0) & (ratio > 1 + clip.high)
+    return float(low.sum() / mask.sum()), float(high.sum() / mask.sum())
+
+
+def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Rewards before and after shaping, by component, and what is missing by why."""
+    from karl_fast.rl.reward import counted
+
+    before = np.array([rollout.outcome for rollout in rollouts])
+    after = np.array([rollout.reward for rollout in rollouts])
+    parts: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        for name, value in rollout.components.items():
+            parts.setdefault(name, []).append(value)
+    found: dict[str, Any] = {"outcome": _mean(before), "outcome_std": _std(before), "reward": _mean(after)}
+    found |= {f"reward.{name}": float(np.mean(values)) for name, values in sorted(parts.items())}
+    return found | {"missing": dict(counted(rollouts))}
+
+
+def groups(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Shares of groups that teach nothing, by kind, of outcomes."""
+    by_group: dict[int, list[float]] = {}
+    for rollout in rollouts:
+        by_group.setdefault(rollout.group, []).append(rollout.outcome)
+    there = [np.array(values)[~np.isnan(values)] for values in by_group.values()]
+    top = max((float(values.max()) for values in there if values.size), default=0.0)
+    kinds = [_kind(values, top) for values in there]
+    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in ("mixed", "best", "equal", "missing")}
+
+
+def _kind(values: NDArray[np.float64], top: float) -> str:
+    if values.size < 2:
+        return "missing"
+    if values.min() < values.max():
+        return "mixed"
+    return "best" if values.max() == top else "equal"
+
+
+def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Tokens and turns that the policy said, and how rollouts ended."""
+    tokens = np.array([rollout.length for rollout in rollouts])
+    ends = [rollout.finish for rollout in rollouts]
+    found = {"tokens": float(tokens.mean()), "tokens_max": float(tokens.max())}
+    found["turns"] = float(np.mean([len(rollout.states) for rollout in rollouts]))
+    return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
+
+
+def policy(rollouts: Sequence[Rollout], prepared: Prepared) -> dict[str, float]:
+    """Entropy, advantages, divergence from the reference, and rollouts against the training forward.
+
+    ``entropy`` is exact, of the distributions that tokens were drawn from, in nats a token; ``kl`` is k3 under the
+    behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this round.
+    """
+    entropy = np.concatenate([rollout.entropy[rollout.own] for rollout in rollouts])
+    found = {"entropy": _mean(entropy)}
+    mask, batch = prepared.packed.mask, prepared.batch
+    if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
+        apart = np.abs(prepared.packed.logp - batch.need("logp_old"))[fresh]
+        found |= {"mismatch": float(apart.mean()), "mismatch_max": float(apart.max())}
+    if batch.logp_ref is not None and mask.any():
+        far = (batch.logp_ref - batch.need("logp_old"))[mask].astype(np.float64)
+        found["kl"] = float((np.exp(far) - 1 - far).mean())
+    return found | _advantages(prepared)
+
+
+def _advantages(prepared: Prepared) -> dict[str, float]:
+    found = {"kept": float(prepared.mask.any(1).mean())}
+    if prepared.scored.advantages is None or not prepared.mask.any():
+        return found
+    each = np.broadcast_to(to_numpy(prepared.scored.advantages), prepared.mask.shape)[prepared.mask]
+    return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
+
+
+def steps(learned: Learned) -> dict[str, float]:
+    """Loss and norm on average over the steps of a round, and the drift of its last."""
+    found: dict[str, float] = {"skipped": learned.skipped}
+    if learned.losses:
+        found |= {"loss": _mean(np.array(learned.losses)), "grad_norm": _mean(np.array(learned.norms))}
+    if learned.drifts:
+        last = learned.drifts[-1]
+        found |= {"ratio": last.mean, "ratio_std": last.std, "ratio_max": last.largest, "ratio_min": last.smallest}
+        found |= {"clip_low": last.low, "clip_high": last.high, "ratio_ess": last.ess, "kl_old": last.kl}
+    return found
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not a finite number, which JSON has no word for."""
+    return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
+
+
+def _std(values: NDArray[Any]) -> float:
+    return float(np.nanstd(values)) if (~np.isnan(values)).any() else float("nan")

@@ -1,0 +1,145 @@
+"""What the loop needs of a policy, and a language model of mlx-lm as one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karl_fast.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import mlx.core as mx
+
+    Message = Mapping[str, Any]
+
+MARK = "\u241fkarl\u241f"
+"""Stands for what the policy said while a template is asked what comes after it."""
+
+
+class Policy(Protocol):
+    """A model that is sampled from and trained. A transformer of one's own is one as soon as it has these.
+
+    Attributes:
+        model: what is trained: an `mlx.nn.Module`, with all that is frozen frozen.
+        ends: the tokens that end a turn.
+        trained_head: whether the head has trainable parameters; a head without is computed in chunks.
+    """
+
+    model: Any
+    ends: frozenset[int]
+    trained_head: bool
+
+    def caches(self) -> list[Any]:
+        """Empty caches of one row of keys and values a layer; each has ``keys`` and ``values``. [B, ...]"""
+
+    def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Tokens to hidden states. [B, T] -> [B, T, E]"""
+
+    def head(self, hidden: mx.array) -> mx.array:
+        """Hidden states to logits, before any temperature. [B, T, E] -> [B, T, V]"""
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens in front of the first turn of the policy."""
+
+    def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
+        """The tokens between two turns of the policy: messages that answered it, and what opens the next turn.
+
+        ``last`` is the last token of the policy, if it ended its turn.
+        """
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens of one turn, without what ends it."""
+
+    def reference(self) -> AbstractContextManager[None]:
+        """While it lasts, the model is the reference policy."""
+
+
+class LanguageModel:
+    """A model of mlx-lm, with adapters or without, as a policy."""
+
+    def __init__(self, loaded: Any) -> None:
+        """A policy of what `karl_fast.train.model.load` gives, adapted already."""
+        from karl_fast.train.model import split
+
+        self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
+        self._body, self._head = split(loaded.model)
+        self.trained_head = False
+
+    def caches(self) -> list[Any]:
+        """Those that mlx-lm makes for it: whole or rotating."""
+        from mlx_lm.models.cache import make_prompt_cache
+
+        found: list[Any] = make_prompt_cache(self.model)
+        for cache in found:
+            if not hasattr(cache, "keys") or hasattr(cache, "bits"):
+                raise ModelError(f"the model keeps a {type(cache).__name__}, which cannot be repeated over a group")
+        return found
+
+    def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Tokens to hidden states. [B, T] -> [B, T, E]"""
+        hidden: mx.array = self._body(tokens, cache=cache)
+        return hidden
+
+    def head(self, hidden: mx.array) -> mx.array:
+        """Hidden states to logits. [B, T, E] -> [B, T, V]"""
+        logits: mx.array = self._head(hidden)
+        return logits
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """The chat template, up to where the assistant begins."""
+        tokens = self.tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, return_dict=False
+        )
+        return [int(token) for token in tokens]
+
+    def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
+        """What the template puts after a turn: its end, the answering messages, the next turn's beginning."""
+        turns = [{"role": "user", "content": "."}, {"role": "assistant", "content": MARK}]
+        text = self.tokenizer.apply_chat_template(
+            [*turns, *map(dict, messages)], add_generation_prompt=True, tokenize=False
+        )
+        _, mark, tail = text.rpartition(MARK)
+        if not mark:
+            raise ModelError("the chat template drops what the assistant said, so turns cannot be joined")
+        tokens = [int(token) for token in self.tokenizer.encode(tail, add_special_tokens=False)]
+        return tokens[1:] if last is not None and tokens[:1] == [last] else tokens
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of one turn, without the token that ends it."""
+        kept = tokens[:-1] if len(tokens) and tokens[-1] in self.ends else tokens
+        return str(self.tokenizer.decode(list(kept)))
+
+    @contextlib.contextmanager
+    def reference(self) -> Iterator[None]:
+        """Adapters stand aside: the base model, bit for bit."""
+        from karl_fast.train.model import adapters_off
+
+        with adapters_off(self.model):
+            yield
+
+
+class Snapshot:
+    """The parameters of a model as they are now, to be a reference later: for a model that is trained as a whole."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._kept = model, _copied(model)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """While it lasts, the model has the parameters of the snapshot."""
+        now = self._model.trainable_parameters()
+        self._model.update(self._kept)
+        try:
+            yield
+        finally:
+            self._model.update(now)
+
+
+def _copied(model: Any) -> Any:
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
+    return tree_map(lambda array: mx.array(array), model.trainable_parameters())

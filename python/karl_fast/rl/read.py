@@ -1,0 +1,183 @@
+"""An `rl.toml`, a file of prompts, and functions by ``file.py:name``."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tomllib
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import FileError, UsageError
+from karl_fast.objective import Recipe, from_toml, recipe
+from karl_fast.rl.rollout import Prompt
+from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
+from karl_fast.train.settings import Training
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATHS = ("model", "prompts", "out", "environment", "recipe")
+"""Settings that may name a file; relative to the folder of the file that they stand in."""
+
+
+def load(path: str | Path, **over: Any) -> Online:
+    """An online run from a TOML file.
+
+    Args:
+        path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
+            ``[replay]`` are tables. Paths in it are relative to its folder.
+        over: settings that count over those of the file.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: it is no TOML, or has a setting that there is not.
+    """
+    file = Path(path)
+    try:
+        held = tomllib.loads(_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: this is no TOML: {error}") from error
+    try:
+        return _built(_placed(held, file.parent) | over)
+    except TypeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}", *error.settings) from error
+
+
+def _built(held: dict[str, Any]) -> Online:
+    held = {name.replace("-", "_"): value for name, value in held.items()}
+    known = {*OWN, *SHARED, "alarms", "replay"}
+    for name in held.keys() - known:
+        near = get_close_matches(name, known, n=1)
+        error = UsageError(f"the key {name} is unknown, wanted the name of a setting")
+        error.hint = f"did you mean {near[0]}?" if near else None
+        raise error
+    tables: dict[str, Any] = {
+        name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
+    }
+    training: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in held.items() if name in SHARED
+    }
+    own = {name: value for name, value in held.items() if name in OWN}
+    return Online(**own, **tables, training=Training(**training))
+
+
+def _table(name: str, kind: Any, held: Any) -> Any:
+    if not isinstance(held, dict):
+        return held
+    there = {one.name for one in fields(kind)}
+    if alien := held.keys() - there:
+        raise UsageError(f"{name}.{min(alien)} is unknown, wanted one of {', '.join(sorted(there))}")
+    return kind(**held)
+
+
+def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Paths as they are seen from here: only those of what is there, for a model may be a name, and so may a recipe."""
+    found = {
+        name: _seen(value, folder, new=name == "out") if name in PATHS and isinstance(value, str) else value
+        for name, value in held.items()
+    }
+    if isinstance(held.get("rewards"), dict):
+        found["rewards"] = {_seen(name, folder): weight for name, weight in held["rewards"].items()}
+    return found
+
+
+def _seen(value: str, folder: Path, *, new: bool = False) -> str:
+    file, colon, name = value.partition(".py:")
+    path = folder / (file + ".py" if colon else value)
+    return f"{path}:{name}" if colon else str(path) if new or path.exists() else value
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: this is no text: it is not UTF-8") from error
+    except OSError as error:
+        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
+
+
+def chosen(name: str) -> Recipe:
+    """A recipe by its name, or from a TOML file."""
+    return from_toml(_text(Path(name))) if name.endswith(".toml") else recipe(name)
+
+
+def function(place: str) -> Callable[..., Any]:
+    """What ``file.py:name`` names.
+
+    Raises:
+        UsageError: it is no such place, the file does not run, or has no such name.
+    """
+    file, colon, name = place.rpartition(":")
+    if not (colon and file.endswith(".py") and name.isidentifier()):
+        raise UsageError(f"{place!r} names no function, wanted file.py:name")
+    _text(Path(file))
+    label = f"_karl_fast_{abs(hash(str(Path(file).resolve()))):x}"
+    module = sys.modules.get(label)
+    if module is None:
+        module = _run(label, file)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise UsageError(f"{file} has no function {name}")
+    return found  # type: ignore[no-any-return]
+
+
+def _run(label: str, file: str) -> Any:
+    from karl_fast.rl.guard import told
+
+    spec = importlib.util.spec_from_file_location(label, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[label] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[label]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise UsageError(f"{file} does not run: {told(error)}") from error
+    return module
+
+
+def prompts(path: str | Path) -> list[Prompt]:
+    """The prompts of a file of JSON lines: ``prompt`` is a text or messages, or ``messages`` are.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: a line that is no prompt, the same id twice, or no line at all.
+    """
+    found: list[Prompt] = []
+    for number, line in enumerate(_text(Path(path)).splitlines()):
+        if line.strip():
+            found.append(_prompt(line, len(found), f"{path}, line {number + 1}"))
+    if not found:
+        raise UsageError(f"{path} has no prompt")
+    seen: set[str] = set()
+    for one in found:
+        if one.id in seen:
+            raise UsageError(f"{path}: the id {one.id!r} is there twice")
+        seen.add(one.id)
+    return found
+
+
+def _prompt(line: str, number: int, where: str) -> Prompt:
+    try:
+        held = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: this is no JSON") from error
+    if not isinstance(held, dict):
+        raise UsageError(f"{where}: this is no object")
+    asked = held.pop("prompt", None)
+    asked = held.pop("messages", None) if asked is None else asked
+    messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    if not (
+        isinstance(messages, list) and messages and all(isinstance(one, dict) and "role" in one for one in messages)
+    ):
+        raise UsageError(f"{where}: prompt is neither a text nor messages")
+    return Prompt(str(held.get("id", number)), number, tuple(messages), held)

@@ -1,0 +1,170 @@
+"""Rollouts as a log that `karl-fast inspect`, `sample` and `train` read: one JSON object a line.
+
+```text
+{"id", "group", "reward", "messages", "domain"?,            what every command reads
+ "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
+ "states", "turn_rewards",
+ "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
+```
+
+``ids`` are all tokens; ``spans`` say from where to where each turn of the policy goes, and ``logp`` is of those tokens
+alone. A missing reward is null. From a line and its prompt a rollout comes back as it was, to the bit, without entropy.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import CheckpointError
+from karl_fast.rl.rollout import Rollout
+from karl_fast.train import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from karl_fast.rl.rollout import Prompt
+
+FILE = "rollouts.jsonl"
+
+INTEGERS, FLOATS = "<i4", "<f4"
+
+
+def line(rollout: Rollout, round: int, *, learned: bool) -> str:
+    """A rollout as one line, without its end."""
+    held = {
+        "id": rollout.id,
+        "group": str(rollout.group),
+        "reward": _number(rollout.reward),
+        "messages": [*rollout.prompt.messages, *rollout.messages],
+        "prompt_id": rollout.prompt.id,
+        "round": round,
+        "version": rollout.version,
+        "outcome": _number(rollout.outcome),
+        "components": dict(rollout.components),
+        "missing": rollout.missing,
+        "finish": rollout.finish,
+        "learned": learned,
+        "states": list(rollout.states),
+        "turn_rewards": list(rollout.turn_rewards),
+        "tokens": {
+            "v": 1,
+            "ids": _packed(rollout.tokens, INTEGERS),
+            "logp": _packed(rollout.logp[rollout.own], FLOATS),
+            "spans": _spans(rollout.turns),
+        },
+    }
+    if isinstance(domain := rollout.prompt.columns.get("domain"), str):
+        held["domain"] = domain
+    return json.dumps(held, ensure_ascii=False, default=str)
+
+
+def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
+    """A rollout from its line.
+
+    Raises:
+        CheckpointError: the line is damaged, or its prompt is not there.
+    """
+    try:
+        held = json.loads(text)
+        prompt = prompts[held["prompt_id"]]
+        return Rollout(
+            id=held["id"],
+            prompt=prompt,
+            group=int(held["group"]),
+            messages=tuple(held["messages"][len(prompt.messages) :]),
+            states=tuple(held["states"]),
+            turn_rewards=tuple(held["turn_rewards"]),
+            finish=held["finish"],
+            version=held["version"],
+            reward=_back(held["reward"]),
+            outcome=_back(held["outcome"]),
+            components=held["components"],
+            missing=held["missing"],
+            **_columns(held["tokens"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
+
+
+class Journal:
+    """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Go on behind so many bytes."""
+        self.path = path
+        with whole.refused(path):
+            self._file = path.open("ab")
+            if self._file.tell() < size:
+                raise CheckpointError(f"{path} is shorter than when the checkpoint was made")
+            self._file.truncate(size)
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append and flush."""
+        with whole.refused(self.path):
+            self._file.writelines(f"{text}\n".encode("utf-8", "replace") for text in lines)
+            self._file.flush()
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._file.tell()
+
+    def finish(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
+    """The rollouts of some groups, from a file of them."""
+    found: dict[int, list[Rollout]] = {group: [] for group in wanted}
+    if not wanted:
+        return found
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            one = rollout(text, prompts)
+            if one.group in found:
+                found[one.group].append(one)
+    return found
+
+
+def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
+    """From where to where each turn goes."""
+    return [
+        [int(place[0]), int(place[-1]) + 1]
+        for turn in range(turns.max(initial=-1) + 1)
+        if (place := np.flatnonzero(turns == turn)).size
+    ]
+
+
+def _columns(held: dict[str, Any]) -> dict[str, Any]:
+    tokens = _unpacked(held["ids"], INTEGERS)
+    turns = np.full(len(tokens), -1, dtype=np.int64)
+    for turn, (start, end) in enumerate(held["spans"]):
+        turns[start:end] = turn
+    logp = np.zeros(len(tokens), dtype=np.float32)
+    logp[turns >= 0] = _unpacked(held["logp"], FLOATS)
+    return {"tokens": tokens, "turns": turns, "logp": logp, "entropy": np.zeros_like(logp)}
+
+
+def _packed(array: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(array.astype(kind).tobytes()).decode()
+
+
+def _unpacked(text: str, kind: str) -> NDArray[Any]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).copy()
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _back(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,148 @@
+"""Rewards by functions of other people: ``fn(prompts, completions, completion_ids=None, **columns)``, one list back.
+
+A function is called once a group, so that one that judges a group by its members can, and one that fails costs the
+rewards of one group. None says that a function has nothing to say of a rollout.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.rl.guard import CallError, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from karl_fast.rl.rollout import Rollout
+
+ENVIRONMENT = "environment"
+"""The component that an environment gives."""
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A reward function.
+
+    Attributes:
+        name: of its component.
+        function: what is called.
+        weight: what its rewards are multiplied by.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    weight: float = 1.0
+
+
+class Rewards:
+    """Several reward functions: their weighted sum, without those that have nothing to say.
+
+    A rollout's reward is missing where one of them failed, and where none had anything to say.
+    """
+
+    def __init__(
+        self, functions: Sequence[Weighted], *, timeout_seconds: float = 60.0, environment: float = 1.0
+    ) -> None:
+        """`environment` is the weight of what an environment gives."""
+        self.functions = tuple(functions)
+        self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}
+        self._weights = {ENVIRONMENT: environment} | {one.name: one.weight for one in functions}
+        self._taken = {one.name: _columns(one.function) for one in functions}
+
+    def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
+        """The rollouts of groups with their rewards, and a sentence for each function that failed on one."""
+        said: list[str] = []
+        found = [[dict(rollout.components) for rollout in group] for group in groups]
+        missing = [[rollout.missing for rollout in group] for group in groups]
+        for one in self.functions:
+            for number, values in enumerate(self._asked(one, groups)):
+                if isinstance(values, CallError):
+                    said.append(str(values))
+                    values = [values.kind] * len(groups[number])
+                for row, value in enumerate(values):
+                    if isinstance(value, str):
+                        missing[number][row] = missing[number][row] or f"{one.name}: {value}"
+                    elif value is not None:
+                        found[number][row][one.name] = value
+        rewarded = [
+            [self._with(*each) for each in zip(group, found[number], missing[number], strict=True)]
+            for number, group in enumerate(groups)
+        ]
+        return rewarded, said
+
+    def _with(self, rollout: Rollout, found: dict[str, float], missing: str | None) -> Rollout:
+        total = sum(self._weights[name] * value for name, value in found.items())
+        if not missing and not found:
+            missing = "none: not applicable"
+        reward = math.nan if missing else total
+        return replace(rollout, reward=reward, outcome=reward, components=found, missing=missing)
+
+    def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[Any]:
+        """For each group a failure, or for each of its rollouts a number, None, or a kind of failure."""
+        calls = [functools.partial(one.function, **_named(group, self._taken[one.name])) for group in groups]
+        given = self._guards[one.name].each(calls)
+        return [_values(one.name, values, len(group)) for values, group in zip(given, groups, strict=True)]
+
+
+def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
+    """What a function is called with."""
+    named: dict[str, Any] = {
+        "prompts": [list(rollout.prompt.messages) for rollout in group],
+        "completions": [completion(rollout) for rollout in group],
+        "completion_ids": [rollout.tokens[rollout.own].tolist() for rollout in group],
+    }
+    named |= {name: [value] * len(group) for name, value in group[0].prompt.columns.items() if name not in named}
+    return {name: value for name, value in named.items() if taken is None or name in taken}
+
+
+def _values(name: str, values: Any, count: int) -> Any:
+    if isinstance(values, CallError):
+        return values
+    if not isinstance(values, list | tuple | np.ndarray) or len(values) != count:
+        came = f"{len(values)} values" if hasattr(values, "__len__") else type(values).__name__
+        return CallError("length", f"{name} gave {came} for {count} completions")
+    return [_number(value) for value in values]
+
+
+def completion(rollout: Rollout) -> Any:
+    """What a reward function sees: the text of a single turn, else the messages after the prompt."""
+    plain = len(rollout.messages) == 1
+    return rollout.messages[0]["content"] if plain else [dict(message) for message in rollout.messages]
+
+
+def _number(value: Any) -> float | str | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return "not a number"
+    if math.isnan(number):
+        return "nan"
+    return number if math.isfinite(number) else "infinite"
+
+
+def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names that a function takes; None for any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return frozenset(one.name for one in parameters)
+
+
+def counted(rollouts: Sequence[Rollout]) -> Mapping[str, int]:
+    """How many rewards are missing, by why."""
+    found: dict[str, int] = {}
+    for rollout in rollouts:
+        if rollout.missing:
+            found[rollout.missing] = found.get(rollout.missing, 0) + 1
+    return dict(sorted(found.items()))

@@ -1,0 +1,126 @@
+"""What a rollout is while it is learned from, and many of them as one padded batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A line of the file of prompts.
+
+    Attributes:
+        id: its own, or the number of its line.
+        number: of its line, from 0.
+        messages: what the policy is asked.
+        columns: all other fields of the line, which reward functions get by name.
+    """
+
+    id: str
+    number: int
+    messages: tuple[Mapping[str, Any], ...]
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """One attempt at a prompt: tokens, and what became of it. n is the number of its tokens, U that of its turns.
+
+    Attributes:
+        id: of this run alone.
+        prompt: what it is an attempt at.
+        group: the number of its group; those of one group were drawn together.
+        tokens: prompt, turns and what answered them. int32, [n]
+        turns: the number of the turn that the policy said a token in; -1 for a token that it did not say. int64, [n]
+        logp: of its own tokens as they were drawn, 0 elsewhere. float32, [n]
+        entropy: of the distribution of its own tokens, in nats; 0 elsewhere. float32, [n]
+        messages: what was said after the prompt.
+        states: what each turn began in. [U]
+        turn_rewards: what an environment gave for each turn. [U]
+        finish: stop (the policy or the environment ended it), length (tokens were used up), turns (turns were), failed
+            (the environment did).
+        version: how many steps the policy had taken.
+        reward: what is learned from; NaN for a missing one.
+        outcome: the reward before shaping.
+        components: each reward by name, unweighted; absent where a function had none to give.
+        missing: why the reward is missing.
+    """
+
+    id: str
+    prompt: Prompt
+    group: int
+    tokens: NDArray[np.int32]
+    turns: NDArray[np.int64]
+    logp: NDArray[np.float32]
+    entropy: NDArray[np.float32]
+    messages: tuple[Mapping[str, Any], ...]
+    states: tuple[str, ...]
+    turn_rewards: tuple[float, ...]
+    finish: str
+    version: int
+    reward: float = float("nan")
+    outcome: float = float("nan")
+    components: Mapping[str, float] = field(default_factory=dict)
+    missing: str | None = None
+
+    @property
+    def own(self) -> NDArray[np.bool_]:
+        """Which tokens the policy said. [n]"""
+        return self.turns >= 0
+
+    @property
+    def length(self) -> int:
+        """How many tokens the policy said."""
+        return int(self.own.sum())
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was cut before its end."""
+        return self.finish in ("length", "turns")
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Rollouts, padded on the right to the longest. Index t of a mask scores token t + 1.
+
+    Attributes:
+        tokens: int32, [B, T + 1]
+        mask: which targets the policy said. bool, [B, T]
+        turns: the turn of each target, -1 for none. int64, [B, T]
+        logp: as the tokens were drawn. float32, [B, T]
+    """
+
+    tokens: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    turns: NDArray[np.int64]
+    logp: NDArray[np.float32]
+
+    def rows(self, rows: Sequence[int]) -> Packed:
+        """Some of its rows."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        return Packed(self.tokens[chosen], self.mask[chosen], self.turns[chosen], self.logp[chosen])
+
+
+def pack(rollouts: Sequence[Rollout]) -> Packed:
+    """Rollouts as one padded batch. The first token of a rollout is never its own, for a prompt has one or more."""
+    width = max(len(rollout.tokens) for rollout in rollouts)
+    tokens, turns, logp = (
+        _padded([getattr(rollout, name) for rollout in rollouts], width, fill)
+        for name, fill in (("tokens", 0), ("turns", -1), ("logp", 0))
+    )
+    return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
+
+
+def _padded(arrays: Sequence[NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
+    found = np.full((len(arrays), width), fill, dtype=arrays[0].dtype)
+    for row, array in enumerate(arrays):
+        found[row, : len(array)] = array
+    return found

@@ -1,0 +1,170 @@
+"""Every choice of an online run, checked when it is made; what it shares with the offline trainer is `Training`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from karl_fast.errors import UsageError
+from karl_fast.train.settings import Training
+
+Order = Literal["shuffle", "pass-rate", "paced", "stages"]
+
+SHARED = (
+    *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
+    *("num_layers", "lora_rank", "lora_scale", "lora_dropout", "lora_keys", "grad_checkpoint", "save_every", "keep"),
+    *("seed", "memory_limit", "cache_limit", "report_to", "project_name"),
+)
+"""The settings of `Training` that an online run has too."""
+
+UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show")
+"""Settings that a run which goes on may have changed: what it learns from does not depend on them."""
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """When a run stops of itself; 0 or None is never.
+
+    Attributes:
+        entropy_floor: the least mean entropy a token, in nats.
+        kl_ceiling: the most k3 to the reference a token, in nats.
+        flat_rounds: so many rounds in a row in which no group had rewards that differ.
+        skipped_steps: so many steps in a row whose gradient was not finite.
+        missing_share: the most rewards that may be missing in a round.
+    """
+
+    entropy_floor: float = 0.0
+    kl_ceiling: float | None = None
+    flat_rounds: int = 10
+    skipped_steps: int = 3
+    missing_share: float = 0.5
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Rollouts of earlier rounds that are learned from again.
+
+    Attributes:
+        groups: how many come back in each round; 0 for none.
+        max_age: in steps; older ones are dropped.
+        rate: a group's chance halves every ``ln 2 / rate`` steps (`karl_fast.replay.Exponential`).
+        capacity: groups that are kept at most.
+    """
+
+    groups: int = 0
+    max_age: int = 8
+    rate: float = 0.0
+    capacity: int = 256
+
+
+@dataclass(frozen=True)
+class Online:
+    """An online run. A round draws groups of rollouts and learns from them; a step is one update of the weights.
+
+    Attributes:
+        model: a folder or a name that mlx-lm loads, or ``file.py:function`` that makes a policy: it is given ``seed``.
+        prompts: a file of JSON lines, each with ``prompt`` or ``messages``; other fields go to rewards by name.
+        out: the folder of the run.
+        rewards: ``file.py:function`` to its weight.
+        environment: ``file.py:Class``, made anew for each rollout.
+        environment_weight: of its score.
+        recipe: a name, or a TOML file with a table for each axis.
+        rounds: how many.
+        prompts_per_round: P, groups a round.
+        group_size: G, rollouts a group.
+        temperature: of the draw, and of every log-probability.
+        max_tokens: that the policy may say in a rollout.
+        max_turns: of the policy in a rollout.
+        max_turn_tokens: that the policy may say in one turn; 0 for as many as in the rollout.
+        max_context: tokens of a rollout with its prompt; longer prompts are left out.
+        draw_rows: rollouts that are drawn at a time.
+        timeout_seconds: of each call of a reward function or an environment.
+        epochs: passes over the rollouts of a round.
+        minibatches: steps a pass.
+        micro_batch: rollouts in memory at a time.
+        draws: how often a round may draw P groups until P of them have rewards that differ (DAPO); 1 is once.
+        overlong_tokens: stretch before max_tokens over which the reward falls by 1 (DAPO); 0 for none.
+        curriculum: how prompts are chosen.
+        stage_field: the field of a prompt that names its level, for ``stages``.
+        log_z_learning_rate: of the head, where the recipe learns one.
+        alarms: when it stops of itself.
+        replay: what comes back.
+        show: how many rollouts of a round are shown at a terminal.
+        training: the optimizer, adapters and checkpoints.
+
+    Raises:
+        UsageError: a choice outside its range, or two that do not go together.
+    """
+
+    model: str = ""
+    prompts: str = ""
+    out: str = ""
+    rewards: dict[str, float] = field(default_factory=dict)
+    environment: str | None = None
+    environment_weight: float = 1.0
+    recipe: str = "grpo"
+    rounds: int = 100
+    prompts_per_round: int = 4
+    group_size: int = 8
+    temperature: float = 1.0
+    max_tokens: int = 256
+    max_turns: int = 1
+    max_turn_tokens: int = 0
+    max_context: int = 4096
+    draw_rows: int = 256
+    timeout_seconds: float = 60.0
+    epochs: int = 1
+    minibatches: int = 1
+    micro_batch: int = 32
+    draws: int = 1
+    overlong_tokens: int = 0
+    curriculum: Order = "shuffle"
+    stage_field: str = "difficulty"
+    log_z_learning_rate: float = 1e-3
+    alarms: Alarms = field(default_factory=Alarms)
+    replay: Replay = field(default_factory=Replay)
+    show: int = 1
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            _whole(name, getattr(self, name), 1)
+        for name in ("overlong_tokens", "show", "max_turn_tokens"):
+            _whole(name, getattr(self, name), 0)
+        for name in ("temperature", "timeout_seconds", "log_z_learning_rate"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{name} is {value}, wanted a number above 0", name)
+        if self.curriculum not in get_args(Order):
+            raise UsageError(f"curriculum is {self.curriculum!r}, wanted {', '.join(get_args(Order))}", "curriculum")
+        self._together()
+
+    def _together(self) -> None:
+        if self.overlong_tokens > self.max_tokens:
+            raise UsageError("overlong_tokens is more than max_tokens", "overlong_tokens", "max_tokens")
+        if self.max_turns > 1 and self.environment is None:
+            raise UsageError("max_turns is above 1, and no environment answers a turn", "max_turns", "environment")
+        if self.minibatches > self.prompts_per_round + self.replay.groups:
+            raise UsageError("minibatches is more than there are groups a round", "minibatches", "prompts_per_round")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every choice that can change what is learned."""
+        flat = {name: value for name, value in asdict(self).items() if name != "training"}
+        flat |= {name: getattr(self.training, name) for name in SHARED}
+        return {name: value for name, value in flat.items() if name not in UNSEEN}
+
+
+COUNTS = (
+    *("rounds", "prompts_per_round", "group_size", "max_tokens", "max_turns", "max_context", "draw_rows"),
+    *("epochs", "minibatches", "micro_batch", "draws"),
+)
+"""Settings that are whole numbers from 1 on."""
+
+OWN = tuple(one.name for one in fields(Online) if one.name not in ("training", "alarms", "replay"))
+"""Settings that stand at the top of a file, beside those of `Training`."""
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if not (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+        raise UsageError(f"{name} is {value!r}, wanted a whole number from {least} on", name)

@@ -1,0 +1,132 @@
+"""A conversation of the policy with an environment, turn by turn; what the policy said stays the ids that it drew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.rl.reward import ENVIRONMENT
+from karl_fast.rl.rollout import Prompt, Rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from karl_fast.rl.draw import Turn
+    from karl_fast.rl.environment import Stage
+    from karl_fast.rl.policy import Policy
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where a rollout ends at the latest.
+
+    Attributes:
+        tokens: that the policy says in all turns together.
+        turns: of the policy.
+        context: tokens of the prompt, the turns and what answers them.
+        turn_tokens: that the policy says in one turn.
+    """
+
+    tokens: int
+    turns: int = 1
+    context: int = 1 << 20
+    turn_tokens: int = 1 << 20
+
+
+@dataclass
+class Talk:
+    """A rollout in the making."""
+
+    id: str
+    prompt: Prompt
+    group: int
+    budget: Budget
+    stage: Stage | None
+    opening: list[dict[str, Any]] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    said: list[tuple[int, Turn]] = field(default_factory=list)
+    messages: list[Mapping[str, Any]] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    finish: str | None = None
+
+    def begin(self, policy: Policy) -> None:
+        """Ask the environment, and encode what the policy is asked."""
+        if self.stage is not None:
+            self.opening = self.stage.begin(
+                {"id": self.prompt.id, **self.prompt.columns, "prompt": self.prompt.messages}
+            )
+        self.tokens = policy.encode([*self.prompt.messages, *self.opening])
+        self.states.append(_state(self.opening))
+        if self.stage is not None and self.stage.failure is not None:
+            self.finish = "failed"
+        elif self.room < 1:
+            self.finish = "length"
+
+    @property
+    def room(self) -> int:
+        """How many tokens the next turn may have."""
+        used = sum(len(turn.tokens) for _, turn in self.said)
+        return min(self.budget.tokens - used, self.budget.context - len(self.tokens), self.budget.turn_tokens)
+
+    def hear(self, policy: Policy, turn: Turn) -> None:
+        """Take a turn of the policy, and what the environment has to say to it."""
+        self.said.append((len(self.tokens), turn))
+        self.tokens += turn.tokens.tolist()
+        text = policy.decode(turn.tokens.tolist())
+        self.messages.append({"role": "assistant", "content": text})
+        if self.stage is None:
+            self.finish = "stop" if turn.ended else "length"
+            return
+        answer, done = self.stage.answer(text)
+        self.messages += answer
+        self.finish = self._ends(turn, done)
+        if self.finish is None:
+            self.tokens += policy.answer(answer, int(turn.tokens[-1]) if turn.ended else None)
+            self.states.append(_state(answer))
+            self.finish = "length" if self.room < 1 else None
+
+    def _ends(self, turn: Turn, done: bool) -> str | None:
+        if self.stage is not None and self.stage.failure is not None:
+            return "failed"
+        if done:
+            return "stop"
+        if self.room < 1:
+            return "length"
+        return "turns" if len(self.said) >= self.budget.turns else None
+
+    def rollout(self, version: int) -> Rollout:
+        """What it has become."""
+        score = None if self.stage is None else self.stage.score()
+        failure = None if self.stage is None else self.stage.failure
+        columns: dict[str, Any] = {name: np.zeros(len(self.tokens), dtype=np.float32) for name in ("logp", "entropy")}
+        turns = np.full(len(self.tokens), -1, dtype=np.int64)
+        for number, (start, turn) in enumerate(self.said):
+            place = slice(start, start + len(turn.tokens))
+            turns[place], columns["logp"][place], columns["entropy"][place] = number, turn.logp, turn.entropy
+        return Rollout(
+            id=self.id,
+            prompt=self.prompt,
+            group=self.group,
+            tokens=np.array(self.tokens, dtype=np.int32),
+            turns=turns,
+            messages=(*self.opening, *self.messages),
+            states=tuple(self.states[: len(self.said)]),
+            turn_rewards=self._turn_rewards(),
+            finish=self.finish or "failed",
+            version=version,
+            components={} if score is None else {ENVIRONMENT: score},
+            missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
+            **columns,
+        )
+
+    def _turn_rewards(self) -> tuple[float, ...]:
+        return tuple(self.stage.turn_rewards) if self.stage is not None else (0.0,) * len(self.said)
+
+
+def _state(messages: list[Any]) -> str:
+    text = json.dumps(messages, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

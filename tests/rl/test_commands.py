@@ -1,0 +1,95 @@
+"""`karl-fast rl` and `karl-fast ablate`, and the examples, word for word, on a tiny random model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.run import COMMAND
+from tests.rl.conftest import EXAMPLES, lines
+from tests.train.conftest import made, quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the root of the repository, with a tiny model in it."""
+    folder = tmp_path_factory.mktemp("root")
+    shutil.copytree(EXAMPLES, folder / "examples" / "rl", ignore=shutil.ignore_patterns("__pycache__"))
+    made(folder / "tiny-model")
+    return folder
+
+
+def run(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.parametrize("name", ["maths", "tools", "judge"])
+def test_an_example_runs_and_its_log_is_read(place: Path, name: str) -> None:
+    done = run(place, "rl", "--config", f"examples/rl/{name}.toml")
+    assert "trained   2 rounds" in done.stderr
+    out = place / "runs" / name
+    assert (out / "adapters.safetensors").is_file()
+    assert json.loads((out / "adapter_config.json").read_text())["lora_parameters"]["keys"]
+    found = lines(out / "rollouts.jsonl")
+    assert len(found) == sum(line["rollouts"] for line in lines(out / "metrics.jsonl"))
+    assert run(place, "inspect", f"runs/{name}/rollouts.jsonl", "--quiet").stdout
+    again = run(place, "rl", "--config", f"examples/rl/{name}.toml", code=5)
+    assert "--resume" in again.stderr
+    run(place, "rl", "--config", f"examples/rl/{name}.toml", "--resume", "--rounds", "3", "--json")
+    assert len(lines(out / "metrics.jsonl")) == 3
+
+
+def test_an_adapter_is_one_that_mlx_lm_loads(place: Path) -> None:
+    run(place, "rl", "--config", "examples/rl/maths.toml", "--rounds", "1", "--out", "runs/one", "-q")
+    words = ["generate", "--model", "tiny-model", "--adapter-path", "runs/one", "--prompt", "3", "--max-tokens", "4"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mlx_lm", *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
+    text = run(place, "rl", "--recipe", "Dr_GRPO", "--print").stdout
+    assert text == run(place, "rl", "--recipe", "dr-grpo", "--print").stdout
+    for axis in ("filter", "advantage", "ratio", "clip", "kl", "aggregate"):
+        assert any(line.lstrip("* ").startswith(axis) and "[" in line for line in text.splitlines())
+    (place / "mine.toml").write_text(run(place, "rl", "--recipe", "gspo", "--print", "--toml").stdout)
+    assert (
+        run(place, "rl", "--recipe", "mine.toml", "--print").stdout
+        == run(place, "rl", "--recipe", "gspo", "--print").stdout
+    )
+
+
+def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
+    assert "error: --config" in run(place, "rl", code=2).stderr
+    assert "there is no --recipe 'no'" in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
+    assert "no such file" in run(place, "rl", "--config", "nothing.toml", code=1).stderr.lower()
+    wrong = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "x", "--arms", "best", code=2)
+    assert "there is no arm 'best'" in wrong.stderr
+
+
+def test_an_ablation_prints_an_arm_a_line_and_goes_on_where_it_was(place: Path) -> None:
+    words = ["ablate", "--config", "examples/rl/reversal.toml", "--out", "ablations", "--rounds", "3", "--seeds", "0,1"]
+    done = run(place, *words)
+    arms = ["baseline", "no_kl", "asym_clip", "dynamic", "token_loss"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["arm", *arms]
+    assert len(done.stderr.splitlines()) == 10
+    found = json.loads(run(place, *words, "--json", "-q").stdout)
+    assert list(found) == arms
+    assert found["no_kl"]["difference_low"] <= found["no_kl"]["difference"] <= found["no_kl"]["difference_high"]
+    first = [
+        json.loads((place / "ablations" / arm / "0" / "rollouts.jsonl").read_text().splitlines()[0]) for arm in arms
+    ]
+    assert len({json.dumps(line["messages"]) for line in first}) == 1

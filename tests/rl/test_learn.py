@@ -1,0 +1,186 @@
+"""Steps: what they compute does not depend on how it is cut up, and the ratios are real ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.objective import recipe
+from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.learn import Learner, Passes, Prepared
+from karl_fast.rl.reward import Rewards, Weighted
+from karl_fast.rl.rollout import Prompt
+from karl_fast.rl.talk import Budget
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from karl_fast.rl.rollout import Rollout
+
+
+@pytest.fixture
+def policy(reversal: ModuleType) -> Any:
+    import mlx.core as mx
+
+    mx.random.seed(1)
+    return reversal.policy(seed=1)
+
+
+@pytest.fixture
+def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
+    prompts = [Prompt(str(n), n, ({"role": "user", "content": " ".join("12345"[: n + 2])},)) for n in range(3)]
+    rewards = Rewards([Weighted("reward", reversal.reward)])
+    found, _ = Collector(policy, rewards, Sampling(6, budget=Budget(7)))(prompts, first=0, seed=3, version=0)
+    assert len({rollout.length for rollout in found}) > 3
+    return found
+
+
+def learner(policy: Any, name: str, **passes: Any) -> Learner:
+    import mlx.optimizers as optim
+
+    optimizer = optim.SGD(0.1)
+    optimizer.init(policy.model.trainable_parameters())
+    return Learner(Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes))
+
+
+def weights(policy: Any) -> dict[str, Any]:
+    from mlx.utils import tree_flatten
+
+    return {name: np.array(value) for name, value in tree_flatten(policy.model.parameters())}
+
+
+def learned(policy: Any, rollouts: list[Rollout], name: str, **passes: Any) -> tuple[Prepared, Any, dict[str, Any]]:
+    """What one batch makes of the policy, which is then as it was."""
+    before = policy.model.parameters()
+    from mlx.utils import tree_map
+
+    kept = tree_map(lambda one: one + 0, before)
+    one = learner(policy, name, **passes)
+    prepared = one.prepare(rollouts, version=0, seed=5)
+    found = one.learn(prepared, seed=5, rate=lambda _: 0.1)
+    after = weights(policy)
+    policy.model.update(kept)
+    return prepared, found, after
+
+
+@pytest.mark.parametrize("name", ["grpo", "dr-grpo", "dapo", "gspo", "sampo", "rloo", "cispo", "tpo", "flowrl-vargrad"])
+def test_micro_batches_make_the_step_of_the_whole(policy: Any, rollouts: list[Rollout], name: str) -> None:
+    _, _, whole = learned(policy, rollouts, name, micro_batch=18)
+    _, _, parts = learned(policy, rollouts, name, micro_batch=4)
+    start = weights(policy)
+    assert any(np.abs(whole[key] - start[key]).max() > 1e-7 for key in start)
+    for key, value in whole.items():
+        np.testing.assert_allclose(parts[key], value, atol=2e-6)
+
+
+def test_the_head_in_chunks_gives_the_gradient_of_the_whole(policy: Any, rollouts: list[Rollout]) -> None:
+    policy.model.logits.freeze()
+    policy.model.norm.freeze()
+    _, _, plain = learned(policy, rollouts, "grpo")
+    policy.trained_head = False
+    try:
+        _, _, chunks = learned(policy, rollouts, "grpo")
+    finally:
+        del policy.trained_head
+    for key, value in plain.items():
+        np.testing.assert_allclose(chunks[key], value, atol=2e-6)
+
+
+def test_the_first_step_is_on_policy_and_later_ones_have_ratios_of_their_own(
+    policy: Any, rollouts: list[Rollout]
+) -> None:
+    prepared, found, _ = learned(policy, rollouts, "grpo", epochs=3, minibatches=2)
+    assert len(found.losses) == 6
+    first, last = found.drifts[0], found.drifts[-1]
+    assert (first.mean, first.std, first.ess, first.kl) == pytest.approx((1.0, 0.0, 1.0, 0.0), abs=1e-5)
+    assert last.std > 1e-3
+    assert last.kl > 0
+    apart = np.abs(found.logp - prepared.batch.logp_old)
+    assert apart[prepared.mask].max() > 1e-3
+    assert not apart[~prepared.mask].any()
+
+
+def test_the_old_log_probabilities_are_recomputed_and_not_those_of_the_draw(
+    policy: Any, rollouts: list[Rollout]
+) -> None:
+    wrong = [replace(rollout, logp=rollout.logp - 1.0) for rollout in rollouts]
+    prepared = learner(policy, "grpo").prepare(wrong, version=0, seed=0)
+    assert np.abs(prepared.batch.need("logp_old") - prepared.packed.logp)[prepared.mask].min() > 0.9
+    # Of rollouts of an earlier policy, what they came with is what there is.
+    older = learner(policy, "grpo").prepare(wrong, version=3, seed=0)
+    assert np.array_equal(older.batch.need("logp_old")[older.mask], older.packed.logp[older.mask])
+    assert older.batch.ages is not None
+    assert (older.batch.ages == 3).all()
+
+
+def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:
+    _, _, plain = learned(policy, rollouts, "grpo")
+    longer = [
+        replace(
+            rollout,
+            tokens=np.append(rollout.tokens, [3, 4]).astype(np.int32),
+            turns=np.append(rollout.turns, [-1, -1]),
+            logp=np.append(rollout.logp, [9.0, 9.0]).astype(np.float32),
+        )
+        for rollout in rollouts
+    ]
+    _, _, found = learned(policy, longer, "grpo")
+    for key, value in plain.items():
+        np.testing.assert_allclose(found[key], value, atol=1e-6)
+
+
+def test_the_reference_is_the_policy_before_training(policy: Any, rollouts: list[Rollout]) -> None:
+    from mlx.utils import tree_map
+
+    one = learner(policy, "grpo")
+    before = one.prepare(rollouts, version=0, seed=0)
+    np.testing.assert_array_equal(before.batch.need("logp_ref"), before.batch.need("logp_old"))
+    policy.model.update(tree_map(lambda value: value * 1.1, policy.model.parameters()))
+    after = one.prepare(rollouts, version=0, seed=0)
+    np.testing.assert_allclose(after.batch.need("logp_ref"), before.batch.need("logp_ref"), atol=1e-6)
+    assert np.abs(after.batch.need("logp_old") - before.batch.need("logp_old")).max() > 1e-3
+
+
+def test_adapters_that_stand_aside_are_the_reference(language: Any) -> None:
+    import mlx.core as mx
+
+    tokens = mx.array([[1, 5, 9, 12]])
+    now = language.body(tokens)
+    with language.reference():
+        base = language.body(tokens)
+    assert np.abs(np.array(now - base)).max() > 1e-4
+    assert np.array_equal(np.array(language.body(tokens)), np.array(now))
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(policy: Any, rollouts: list[Rollout]) -> None:
+    one = learner(policy, "grpo")
+    prepared = one.prepare(rollouts, version=0, seed=0)
+    before = weights(policy)
+    assert prepared.scored.advantages is not None
+    broken = replace(prepared, scored=replace(prepared.scored, advantages=prepared.scored.advantages * float("inf")))
+    found = one.learn(broken, seed=0, rate=lambda _: 0.1)
+    assert (found.skipped, found.losses) == (1, [])
+    for key, value in weights(policy).items():
+        np.testing.assert_array_equal(value, before[key])
+
+
+def test_groups_that_a_filter_drops_cost_no_step(policy: Any, rollouts: list[Rollout]) -> None:
+    same = [replace(rollout, reward=1.0, outcome=1.0) for rollout in rollouts]
+    _, found, after = learned(policy, same, "dapo")
+    assert found.losses == []
+    for key, value in weights(policy).items():
+        np.testing.assert_array_equal(value, after[key])
+
+
+def test_missing_rewards_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:
+    nan = float("nan")
+    some = [replace(one, reward=nan, outcome=nan) if one.group == 1 else one for one in rollouts]
+    prepared, _, found = learned(policy, some, "grpo")
+    assert not prepared.mask[6:12].any()
+    _, _, without = learned(policy, [one for one in rollouts if one.group != 1], "grpo")
+    for key, value in without.items():
+        np.testing.assert_allclose(found[key], value, atol=1e-6)

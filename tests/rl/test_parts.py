@@ -1,0 +1,268 @@
+"""Prompts and their order, replay, records, alarms, settings from a file, and what the ablations differ in."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
+from karl_fast.rl import load, record
+from karl_fast.rl.ablation import arms, interval, student
+from karl_fast.rl.alarm import Watch
+from karl_fast.rl.buffer import Buffer
+from karl_fast.rl.curriculum import Curriculum
+from karl_fast.rl.read import chosen, function, prompts
+from karl_fast.rl.rollout import Prompt, Rollout
+from karl_fast.rl.settings import Alarms, Online, Replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEVELS = ("easy", "medium", "hard")
+
+
+def asked(count: int = 6) -> list[Prompt]:
+    message = {"role": "user", "content": "q"}
+    return [Prompt(f"p{n}", n, (message,), {"difficulty": LEVELS[n % 3]}) for n in range(count)]
+
+
+def rollout(prompt: Prompt, group: int, outcome: float, version: int = 0, name: str = "x") -> Rollout:
+    turns = np.array([-1, -1, 0, 0, -1, 1], dtype=np.int64)
+    logp = np.where(turns >= 0, -0.1234567, 0.0).astype(np.float32)
+    said = ({"role": "assistant", "content": "a\u2028b"}, {"role": "tool", "content": "t"})
+    floats = (logp, np.zeros_like(logp))
+    told = (said, ("s", "t"), (0.0, 0.5), "stop", version, outcome, outcome, {"one": outcome})
+    return Rollout(name, prompt, group, np.arange(6, dtype=np.int32), turns, *floats, *told)
+
+
+def test_a_shuffle_asks_every_prompt_once_a_pass_and_another_order_each_pass() -> None:
+    order = Curriculum(asked(), "shuffle", 3, per_round=4)
+    numbers = [prompt.number for _ in range(6) for prompt in order.choose(4, 0)]
+    passes = [numbers[start : start + 6] for start in range(0, 24, 6)]
+    assert all(sorted(one) == list(range(6)) for one in passes)
+    assert len({tuple(one) for one in passes}) > 1
+    again = Curriculum(asked(), "shuffle", 3, per_round=4)
+    again.choose(4, 0)
+    order.restore(again.state())
+    assert order.choose(4, 1) == again.choose(4, 1)
+
+
+def test_stages_go_from_easy_to_hard() -> None:
+    order = Curriculum(asked(), "stages", 0, per_round=3)  # two rounds an epoch, two epochs a stage
+    levels = [{prompt.columns["difficulty"] for prompt in order.choose(3, round)} for round in range(20)]
+    assert levels[:4] == [{"easy"}] * 4
+    assert set.union(*levels[4:8]) == {"easy", "medium"}
+    assert set.union(*levels[8:12]) == {"medium", "hard"}
+    assert levels[12:] == [{"hard"}] * 8
+    with pytest.raises(UsageError, match="difficulty None"):
+        Curriculum([Prompt("a", 0, ())], "stages", 0, per_round=1)
+
+
+def test_a_pass_rate_near_a_half_comes_first() -> None:
+    order = Curriculum(asked(), "pass-rate", 0, per_round=2)
+    outcomes = {0: (0.0, 0.0), 1: (1.0, 1.0), 2: (1.0, 0.0), 3: (0.0, 0.0), 4: (1.0, 0.0, 0.0), 5: (1.0, 1.0)}
+    rollouts = [rollout(asked()[n], n, value) for n, values in outcomes.items() for value in values]
+    order.learn(rollouts, np.zeros(len(rollouts)))
+    assert [prompt.number for prompt in order.choose(2, 1)] == [2, 4]
+
+
+def test_the_intercept_is_the_mean_outcome_less_what_the_policy_has_moved() -> None:
+    order = Curriculum(asked(), "paced", 0, per_round=2)
+    rollouts = [rollout(asked()[0], 0, value) for value in (1.0, 0.0, 1.0, float("nan"))]
+    order.learn(rollouts, np.array([0.2, -0.4, 0.1, 9.0]))
+    assert order.rates[0] == pytest.approx(2 / 3 - 0.05 * (0.2 - 0.4 + 0.1) / 3)
+
+
+def test_replay_keeps_what_differs_and_forgets_what_is_old() -> None:
+    buffer = Buffer(Replay(groups=2, max_age=3, capacity=3))
+    for group in range(5):
+        values = (0.0, 0.0) if group == 2 else (0.0, 1.0)
+        buffer.add([rollout(asked()[0], group, value, version=group) for value in values])
+    assert list(buffer.groups) == [1, 3, 4]
+    found, report = buffer.take(version=5, seed=0)
+    assert {one.group for one in found} == {3, 4}
+    assert report == {"replay_groups": 2.0, "replay_age": 1.5, "replay_ess": 2.0}
+    assert Buffer(Replay()).take(version=5, seed=0) == ([], {})
+
+
+def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
+    prompt = asked()[1]
+    for value in (0.1, float("nan")):
+        before = rollout(prompt, 3, value)
+        text = record.line(before, 2, learned=True)
+        after = record.rollout(text, {prompt.id: prompt})
+        assert record.line(after, 2, learned=True) == text
+        for name in ("tokens", "turns", "logp"):
+            left, right = getattr(before, name), getattr(after, name)
+            assert left.dtype == right.dtype
+            assert left.tobytes() == right.tobytes()
+        assert (after.messages, after.states, after.turn_rewards) == (before.messages, ("s", "t"), (0.0, 0.5))
+    held = json.loads(text)
+    assert held["reward"] is None
+    assert held["tokens"]["spans"] == [[2, 4], [5, 6]]
+    with pytest.raises(CheckpointError):
+        record.rollout(text[:-9], {prompt.id: prompt})
+
+
+def metrics(**over: Any) -> dict[str, Any]:
+    return {
+        "round": 1,
+        "groups_mixed": 0.5,
+        "skipped": 0,
+        "missing": {},
+        "rollouts": 8,
+        "entropy": 1.0,
+        "kl": 0.1,
+    } | over
+
+
+@pytest.mark.parametrize(
+    ("alarms", "rounds"),
+    [
+        (Alarms(entropy_floor=0.5), [{"entropy": 0.4}]),
+        (Alarms(kl_ceiling=0.2), [{"kl": 0.3}]),
+        (Alarms(flat_rounds=3), [{"groups_mixed": 0.0}] * 3),
+        (Alarms(skipped_steps=3), [{"skipped": 1}, {"skipped": 2}]),
+        (Alarms(missing_share=0.5), [{"missing": {"one: nan": 3, "two: raised": 2}}]),
+    ],
+)
+def test_an_alarm_rings_at_its_bound_and_not_before(alarms: Alarms, rounds: list[dict[str, Any]]) -> None:
+    watch = Watch(alarms)
+    for over in (*[{}] * 5, *rounds[:-1]):
+        watch.look(metrics(**over))
+    with pytest.raises(AlarmError) as raised:
+        watch.look(metrics(**rounds[-1]))
+    assert raised.value.hint
+    quiet = Watch(Alarms(flat_rounds=0, skipped_steps=0, missing_share=1.0))
+    for over in rounds * 20:
+        quiet.look(metrics(**over))
+
+
+def test_rounds_between_take_an_alarm_back() -> None:
+    watch = Watch(Alarms(flat_rounds=2, skipped_steps=2))
+    for over in [{"groups_mixed": 0.0}, {}, {"groups_mixed": 0.0, "skipped": 1}, {}] * 4:
+        watch.look(metrics(**over))
+
+
+TOML = """
+model = "model"
+prompts = "prompts.jsonl"
+out = "out"
+recipe = "Dr_GRPO"
+group-size = 6
+learning_rate = 1e-3
+lora_keys = ["self_attn.q_proj"]
+[rewards]
+"rewards.py:one" = 0.5
+[alarms]
+kl_ceiling = 0.1
+[replay]
+groups = 2
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "rl.toml").write_text(text)
+    (folder / "prompts.jsonl").write_text(
+        '{"prompt": "q", "answer": 3}\n\n{"messages": [{"role": "user"}], "id": "x"}\n'
+    )
+    return folder / "rl.toml"
+
+
+def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) -> None:
+    found = load(written(tmp_path, TOML), seed=7, group_size=4)
+    assert (found.group_size, found.training.seed, found.training.learning_rate) == (4, 7, 1e-3)
+    assert (found.alarms.kl_ceiling, found.replay.groups) == (0.1, 2)
+    assert found.prompts == str(tmp_path / "prompts.jsonl")
+    assert found.model == "model"  # no such folder: a name on the hub
+    assert found.rewards == {f"{tmp_path / 'rewards.py'}:one": 0.5}
+    assert found.training.lora_keys == ("self_attn.q_proj",)
+    read = prompts(found.prompts)
+    assert [(one.id, one.number, one.columns) for one in read] == [("0", 0, {"answer": 3}), ("x", 1, {"id": "x"})]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("grup_size = 3", "grup_size is unknown"),
+        ("group_size = 0", "group_size is 0"),
+        ("temperature = 0.0", "temperature is 0.0"),
+        ("max_turns = 3", "no environment"),
+        ('curriculum = "easy"', "curriculum is 'easy'"),
+        ("minibatches = 9", "minibatches is more"),
+        ("learning_rate = -1.0", "learning_rate is -1.0"),
+        ("[alarms]\nfloor = 1", "alarms.floor is unknown"),
+        ("= 3", "no TOML"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load(written(tmp_path, line))
+
+
+def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("here = 1\ndef one(): pass\n")
+    (tmp_path / "bad.py").write_text("import nothing_of_that_name\n")
+    assert function(f"{tmp_path / 'a.py'}:one").__name__ == "one"
+    for place, said in (("a.py:two", "no function two"), ("a.py:here", "no function"), ("bad.py:x", "does not run")):
+        with pytest.raises(UsageError, match=said):
+            function(str(tmp_path / place))
+    with pytest.raises(FileError):
+        function(str(tmp_path / "c.py:x"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]\n", "{\n", '{"prompt": 3}\n', '{"prompt": "q", "id": 1}\n' * 2, "[" * 100_000]
+)
+def test_a_file_of_no_prompts_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.jsonl").write_text(text)
+    with pytest.raises(UsageError):
+        prompts(tmp_path / "p.jsonl")
+
+
+def test_a_recipe_has_many_spellings_and_a_file(tmp_path: Path) -> None:
+    from karl_fast.objective import to_toml
+
+    assert chosen("DR_GRPO") == chosen("dr-grpo") == chosen("Dr_GRPO")
+    (tmp_path / "mine.toml").write_text(to_toml(chosen("dapo")))
+    assert chosen(str(tmp_path / "mine.toml")) == chosen("dapo")
+    with pytest.raises(UsageError):
+        chosen("no-such-recipe")
+
+
+def test_each_arm_is_one_axis_away_from_the_baseline() -> None:
+    found = arms()
+    base = found["baseline"].objective.axes()
+    changed = {
+        name: [axis for axis, point in arm.objective.axes().items() if point != base[axis]]
+        for name, arm in found.items()
+    }
+    assert changed == {
+        "baseline": [],
+        "no_kl": ["kl"],
+        "asym_clip": ["clip"],
+        "dynamic": [],
+        "token_loss": ["aggregate"],
+    }
+
+
+def test_students_t_is_that_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for freedom in (*range(1, 40), 200):
+        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-4)
+    values = [0.1, 0.4, 0.35, 0.2]
+    mean, low, high = interval(values)
+    assert (low, high) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)), rel=1e-5)
+    assert math.isclose(mean, float(np.mean(values)))
+    assert interval([0.5]) == (0.5, 0.5, 0.5)
+
+
+def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
+    one = Online(rounds=3, out="a")
+    assert one.to_dict() == replace(one, rounds=9, out="b", show=4).to_dict()
+    assert one.to_dict() != replace(one, epochs=2).to_dict()

@@ -1,0 +1,128 @@
+"""Reward functions of TRL's signature, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from karl_fast.rl.reward import Rewards, Weighted, counted
+from karl_fast.rl.rollout import Prompt, Rollout
+
+NAN = float("nan")
+
+
+def rollout(text: str, group: int = 0) -> Rollout:
+    prompt = Prompt(str(group), group, ({"role": "user", "content": "q"},), {"answer": len(text), "id": "mine"})
+    turns = np.array([-1, 0, 0], dtype=np.int64)
+    tokens, floats = np.array([5, 6, 7], dtype=np.int32), np.zeros(3, dtype=np.float32)
+    said = ({"role": "assistant", "content": text},)
+    return Rollout(text, prompt, group, tokens, turns, floats, floats, said, ("s",), (0.0,), "stop", 0)
+
+
+GROUPS = [[rollout("a"), rollout("b")], [rollout("cc", 1), rollout("dd", 1)]]
+
+
+def rewarded(*functions: Any, timeout_seconds: float = 5.0, **weights: float) -> tuple[list[Rollout], list[str]]:
+    named = [Weighted(one.__name__, one, weights.get(one.__name__, 1.0)) for one in functions]
+    groups, said = Rewards(named, timeout_seconds=timeout_seconds)(GROUPS)
+    return [one for group in groups for one in group], said
+
+
+def size(prompts: Any, completions: Any, **columns: Any) -> Any:
+    return [len(text) for text in completions]
+
+
+def answer(completions: list[str], answer: list[int]) -> list[float]:
+    return [value * 10.0 for value in answer]
+
+
+def test_rewards_are_added_by_weight_and_columns_come_by_name() -> None:
+    found, said = rewarded(size, answer, size=0.5)
+    assert [one.reward for one in found] == [10.5, 10.5, 21.0, 21.0]
+    assert found[0].components == {"size": 1.0, "answer": 10.0}
+    assert not said
+
+
+def test_a_function_is_called_once_a_group_and_with_token_ids() -> None:
+    calls: list[tuple[int, Any]] = []
+
+    def judge(prompts: Any, completions: Any, completion_ids: Any = None, **columns: Any) -> list[float]:
+        calls.append((len(completions), completion_ids))
+        assert prompts[0] == [{"role": "user", "content": "q"}]
+        assert columns["id"] == ["mine", "mine"]
+        return [0.0] * len(completions)
+
+    rewarded(judge)
+    assert calls == [(2, [[6, 7], [6, 7]])] * 2
+
+
+def test_none_is_not_applicable_and_leaves_the_others() -> None:
+    def some(completions: list[str], **columns: Any) -> list[float | None]:
+        return [None if text < "b" else 1.0 for text in completions]
+
+    found, _ = rewarded(size, some)
+    assert [one.reward for one in found] == [1.0, 2.0, 3.0, 3.0]
+    alone, _ = rewarded(some)
+    assert [one.missing for one in alone] == ["none: not applicable", None, None, None]
+    assert np.isnan(alone[0].reward)
+
+
+def raises(**columns: Any) -> list[float]:
+    raise ValueError("no\nway\x1b]0;")
+
+
+def leaves(**columns: Any) -> list[float]:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (raises, "raised"),
+        (leaves, "raised"),
+        (lambda **c: [1.0], "length"),
+        (lambda **c: 1.0, "length"),
+        (lambda **c: None, "length"),
+        (lambda **c: [NAN, NAN], "nan"),
+        (lambda **c: [float("inf")] * 2, "infinite"),
+        (lambda **c: ["much", "more"], "not a number"),
+        (lambda **c: [[1.0], [2.0]], "not a number"),
+    ],
+)
+def test_what_a_function_does_wrong_is_a_missing_reward_with_a_name(function: Any, why: str) -> None:
+    function.__name__ = "bad"
+    found, said = rewarded(size, function)
+    assert counted(found) == {f"bad: {why}": 4}
+    assert all(np.isnan(one.reward) and np.isnan(one.outcome) for one in found)
+    assert found[0].components["size"] == 1.0
+    assert all("\x1b" not in sentence and "\n" not in sentence for sentence in said)
+
+
+def test_one_bad_group_costs_no_other() -> None:
+    def picky(completions: list[str], **columns: Any) -> list[float]:
+        if completions[0] == "a":
+            raise KeyError("a")
+        return [1.0] * len(completions)
+
+    found, said = rewarded(picky)
+    assert [one.missing for one in found] == ["picky: raised", "picky: raised", None, None]
+    assert said == ["picky raised KeyError: 'a'"]
+
+
+def test_a_function_that_hangs_is_given_up_and_not_called_beside_itself() -> None:
+    calls = []
+
+    def slow(completions: list[str], **columns: Any) -> list[float]:
+        calls.append(completions)
+        time.sleep(1.0)
+        return [1.0] * len(completions)
+
+    begun = time.monotonic()
+    found, said = rewarded(slow, timeout_seconds=0.05)
+    assert time.monotonic() - begun < 0.9
+    assert counted(found) == {"slow: busy": 2, "slow: timeout": 2}
+    assert said == ["slow took more than 0.05 s", "slow still runs from a call that was given up"]
+    assert len(calls) == 1

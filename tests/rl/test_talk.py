@@ -1,0 +1,152 @@
+"""Conversations with an environment: whose tokens are whose, where they end, and what becomes of one that dies."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.reward import Rewards
+from karl_fast.rl.rollout import Prompt, pack
+from karl_fast.rl.talk import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.rl.rollout import Rollout
+
+PROMPT = Prompt("a", 0, ({"role": "user", "content": "question"},), {"answer": 7})
+
+
+class Counter:
+    """Answers twice, and gives a reward a turn."""
+
+    role = "tool"
+
+    def reset(self, prompt: Any) -> str:
+        assert prompt["answer"] == 7
+        self.turns = 0
+        return "begin"
+
+    def step(self, text: str) -> tuple[str, bool, float]:
+        self.turns += 1
+        return f"answer {self.turns}", self.turns == 3, 0.5
+
+    def score(self) -> float:
+        return float(self.turns)
+
+
+def collected(language: Any, make: Callable[[], Any], budget: Budget, **more: Any) -> tuple[list[Rollout], list[str]]:
+    sampling = Sampling(group_size=3, budget=budget, **more)
+    return Collector(language, Rewards(()), sampling, make)([PROMPT], first=0, seed=1, version=4)
+
+
+def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language: Any) -> None:
+    rollouts, said = collected(language, Counter, Budget(60, turns=5, turn_tokens=12))
+    assert not said
+    for rollout in rollouts:
+        assert rollout.finish == "stop"
+        assert rollout.reward == rollout.outcome == 3.0
+        assert rollout.turn_rewards == (0.5, 0.5, 0.5)
+        assert len(rollout.states) == 3
+        assert [one["role"] for one in rollout.messages] == ["tool", *["assistant", "tool"] * 3]
+        for turn in range(3):
+            place = np.flatnonzero(rollout.turns == turn)
+            assert np.array_equal(place, np.arange(place[0], place[-1] + 1))
+            text = language.decode(rollout.tokens[place].tolist())
+            assert text == rollout.messages[1 + 2 * turn]["content"]
+        # What stands between two turns is what the template puts there, to the token.
+        ends = np.flatnonzero(np.diff(rollout.own.astype(int)) == -1)
+        between = rollout.tokens[ends[0] + 1 : np.flatnonzero(rollout.turns == 1)[0]].tolist()
+        last = int(rollout.tokens[ends[0]])
+        ended = last if last in language.ends else None
+        assert between == language.answer([rollout.messages[2]], ended)
+        assert "answer 1" in language.tokenizer.decode(between)
+    packed = pack(rollouts)
+    assert int(packed.mask.sum()) == sum(rollout.length for rollout in rollouts)
+    assert (packed.logp[packed.mask] < 0).all()
+
+
+def test_a_turn_that_ended_is_not_ended_twice(language: Any) -> None:
+    (end, *_) = language.ends
+    answer = [{"role": "user", "content": "more"}]
+    assert language.answer(answer, None) == [end, *language.answer(answer, end)] or end not in language.answer(
+        answer, None
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "finish"),
+    [
+        (Budget(4, turns=5), "length"),
+        (Budget(60, turns=2, turn_tokens=3), "turns"),
+        (Budget(60, 5, context=25), "length"),
+    ],
+)
+def test_a_rollout_stays_within_its_budgets(language: Any, budget: Budget, finish: str) -> None:
+    rollouts, _ = collected(language, Counter, budget)
+    for rollout in rollouts:
+        assert rollout.finish in (finish, "length")
+        assert rollout.truncated
+        assert rollout.length <= budget.tokens
+        assert len(rollout.states) <= budget.turns
+
+
+def test_a_prompt_that_fills_the_context_leaves_nothing_to_say(language: Any) -> None:
+    rollouts, _ = collected(language, Counter, Budget(10, context=3))
+    assert all(rollout.length == 0 and np.isnan(rollout.reward) for rollout in rollouts)
+    assert {rollout.missing for rollout in rollouts} == {"no tokens: the prompt leaves no room"}
+    assert not pack(rollouts).mask.any()
+
+
+class Dies(Counter):
+    """Fails where it is told to."""
+
+    where = "step"
+
+    def _fail(self, where: str) -> None:
+        if self.where == where:
+            raise RuntimeError("gone\x1b[2J")
+
+    def __init__(self) -> None:
+        self._fail("init")
+
+    def reset(self, prompt: Any) -> str:
+        self._fail("reset")
+        return super().reset(prompt)
+
+    def step(self, text: str) -> tuple[str, bool, float]:
+        self._fail("step")
+        return super().step(text)
+
+    def score(self) -> float:
+        self._fail("score")
+        return super().score()
+
+
+@pytest.mark.parametrize("where", ["init", "reset", "step", "score"])
+def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, where: str) -> None:
+    make = type("Dies", (Dies,), {"where": where})
+    rollouts, said = collected(language, make, Budget(60, turns=5, turn_tokens=5))
+    assert {rollout.missing for rollout in rollouts} == {"environment: raised"}
+    assert all(np.isnan(rollout.reward) for rollout in rollouts)
+    assert said == [r"environment of a raised RuntimeError: gone\x1b[2J"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [("text", "length"), (("text",), "length"), ((3, True), "length"), (("text", False, "much"), "nan")],
+)
+def test_an_answer_of_another_shape_is_a_failure(language: Any, answer: Any, kind: str) -> None:
+    make = type("Odd", (Counter,), {"step": lambda self, text: answer})
+    rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5))
+    assert {rollout.missing for rollout in rollouts} == {f"environment: {kind}"}
+
+
+def test_an_environment_that_hangs_is_given_up(language: Any) -> None:
+    make = type("Hangs", (Counter,), {"step": lambda self, text: time.sleep(3)})
+    rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5), timeout_seconds=0.05)
+    assert {rollout.missing for rollout in rollouts} == {"environment: timeout"}
