@@ -420,7 +420,14 @@ def gdpo(
 ) -> NDArray[np.float64]: ...
 def fixed_baseline(rewards: Reals, *, baseline: float = 0.5, temperature: float = 1.0) -> NDArray[np.float64]: ...
 def ema_baseline(
-    rewards: Reals, group_ids: Integers, *, alpha: float, start: float, ids: Integers, baselines: Floats
+    rewards: Reals,
+    group_ids: Integers | None,
+    *,
+    offsets: Integers | None,
+    alpha: float,
+    start: float,
+    ids: Integers,
+    baselines: Floats,
 ) -> dict[str, Any]: ...
 def whiten(
     values: Reals, mask: NDArray[np.bool_] | None = None, *, ddof: int = 1, eps: float = 1e-8
@@ -448,9 +455,10 @@ def discounted_returns(rewards: Reals, offsets: Integers, *, gamma: float) -> ND
 def gigpo(
     rewards: Reals,
     offsets: Integers,
-    group_ids: Integers,
+    group_ids: Integers | None,
     state_ids: Integers,
     *,
+    group_offsets: Integers | None,
     gamma: float,
     step_weight: float,
     unit: Literal["trajectory", "step"],
@@ -516,7 +524,9 @@ def self_bleu(
 def vendi_ngrams(tokens: Integers, offsets: Integers, n: int) -> float: ...
 def ngram_gram(tokens: Integers, offsets: Integers, n: int) -> NDArray[np.float64]: ...
 def pass_at_k(rollouts: Integers, successes: Integers, k: int) -> NDArray[np.float64]: ...
-def best_at_k(rewards: Reals, group_ids: Integers, k: int) -> NDArray[np.float64]: ...
+def best_at_k(
+    rewards: Reals, group_ids: Integers | None = None, *, offsets: Integers | None = None, k: int
+) -> NDArray[np.float64]: ...
 def entropy(weights: Reals) -> float: ...
 def evenness(weights: Reals) -> float: ...
 def effective_number(weights: Reals, *, order: int = 1) -> float: ...
@@ -575,7 +585,7 @@ def kl_estimate(
     logp: Reals,
     logp_ref: Reals,
     *,
-    estimator: str,
+    estimator: Literal["k1", "k2", "k3"],
     logp_old: Reals | None = None,
     mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]: ...
@@ -583,7 +593,7 @@ def kl_gradient(
     logp: Reals,
     logp_ref: Reals,
     *,
-    estimator: str,
+    estimator: Literal["k1", "k2", "k3"],
     logp_old: Reals | None = None,
     mask: NDArray[np.bool_] | None = None,
     through_ratio: bool = False,
@@ -597,8 +607,12 @@ def kl_in_reward(
     kl_coef: float,
     mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]: ...
-def kl_categorical(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[np.float64]: ...
-def kl_categorical_gradient(logits: Reals, logits_ref: Reals, vocabulary: int, direction: str) -> NDArray[Any]: ...
+def kl_categorical(
+    logits: Reals, logits_ref: Reals, vocabulary: int, direction: Literal["reverse", "forward"]
+) -> NDArray[np.float64]: ...
+def kl_categorical_gradient(
+    logits: Reals, logits_ref: Reals, vocabulary: int, direction: Literal["reverse", "forward"]
+) -> NDArray[Any]: ...
 
 # ratio
 def token_log_ratio(
@@ -625,8 +639,8 @@ def policy_loss(
     *,
     mask: NDArray[np.bool_] | None = None,
     turn_offsets: Integers | None = None,
-    level: str,
-    per: str,
+    level: Literal["token", "turn", "sequence", "sequence-product", "sequence-token"],
+    per: Literal["sequence", "turn", "token"],
     clip: object,
     aggregate: object,
     log_ratio_clamp: float | None = None,
@@ -655,11 +669,13 @@ def largest(priorities: Reals, k: int) -> NDArray[np.int64]: ...
 
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
-def karl_reward(record: object, version: str, weights: list[float]) -> dict[str, Any]: ...
-def karl_rewards(text: bytes, version: str, weights: list[float]) -> NDArray[np.float64]: ...
+def karl_reward(record: object, version: Literal["v1", "v2"], weights: list[float]) -> dict[str, Any]: ...
+def karl_rewards(text: bytes, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
 def karl_outcome(outcome: object) -> tuple[float, dict[str, Any]]: ...
-def karl_process(trajectory: object, version: str) -> tuple[float, dict[str, Any]]: ...
-def karl_efficiency(trajectory: object, timing: object, version: str) -> tuple[float, dict[str, Any]]: ...
+def karl_process(trajectory: object, version: Literal["v1", "v2"]) -> tuple[float, dict[str, Any]]: ...
+def karl_efficiency(
+    trajectory: object, timing: object, version: Literal["v1", "v2"]
+) -> tuple[float, dict[str, Any]]: ...
 def karl_longest_failure(events: object) -> int: ...
 
 # target
@@ -697,8 +713,9 @@ def soft_value(
 def regression_intercept(
     rewards: Reals,
     log_ratio: Reals,
-    group_ids: Integers,
+    group_ids: Integers | None = None,
     *,
+    offsets: Integers | None = None,
     temperature: float,
 ) -> NDArray[np.float64]: ...
 def awr_weights(
@@ -712,8 +729,9 @@ def rwr_weights(rewards: Reals, *, inverse_temperature: float) -> NDArray[np.flo
 def tpo_target(
     logp_old: Reals,
     rewards: Reals,
-    group_ids: Integers,
+    group_ids: Integers | None = None,
     *,
+    offsets: Integers | None = None,
     temperature: float = 1.0,
     anchored: bool = True,
 ) -> NDArray[np.float64]: ...
@@ -727,7 +745,9 @@ def boltzmann(
 ) -> dict[str, Any]: ...
 
 # sample
-def uniforms(rows: int, *, seed: int, purpose: str, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
+def uniforms(
+    rows: int, *, seed: int, purpose: Literal["draw", "order", "split"], keys: NDArray[np.uint64] | None = None
+) -> NDArray[np.float64]: ...
 def gumbel_keys(log_weights: Reals, *, seed: int, keys: NDArray[np.uint64] | None = None) -> NDArray[np.float64]: ...
 def top(keys: Floats, count: int) -> NDArray[np.int64]: ...
 def draw(
@@ -751,9 +771,9 @@ class Alias:
 
 @final
 class Top:
-    def __new__(cls, law: str, k: int, *, seed: int) -> Top: ...
+    def __new__(cls, law: Literal["gumbel", "uniform", "priority"], k: int, *, seed: int) -> Top: ...
     @staticmethod
-    def from_bytes(law: str, data: bytes) -> Top: ...
+    def from_bytes(law: Literal["gumbel", "uniform", "priority"], data: bytes) -> Top: ...
     def to_bytes(self) -> bytes: ...
     def update(self, keys: NDArray[np.uint64], sizes: tuple[str, Reals] | None = None) -> None: ...
     def merge(self, other: Top) -> None: ...

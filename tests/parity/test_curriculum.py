@@ -205,8 +205,11 @@ ONE = ints([1])
         (lambda: curriculum.nearest_rate(np.array([0.5]), 1, target=NAN), "target is NaN"),
         (lambda: curriculum.nearest_rate(np.array([0.5]), 1, ids=ints([1, 2])), "ids has length 2, wanted 1"),
         (lambda: BetaPosterior(0.0, 1.0), "prior a is 0"),
-        (lambda: BetaPosterior().update(ONE, ints([2]), ONE), "successes is 2, wanted at most 1"),
-        (lambda: BetaPosterior().update(ONE, ints([-2]), ONE), "successes is -2, wanted zero or more"),
+        (
+            lambda: BetaPosterior().update(ONE, ints([2]), ONE),
+            r"successes at index 0 is 2, wanted a number in \[0, 1\]",
+        ),
+        (lambda: BetaPosterior().update(ONE, ints([-2]), ONE), "successes at index 0 is -2"),
         (lambda: BetaPosterior().update(ONE, ints([1, 2]), ONE), "successes has length 2, wanted 1"),
         (lambda: seen([(1, 1, 0)]).quantile(1.5), "probability is 1.5"),
         (lambda: seen([(1, 0, 10**10)]).quantile(0.5), "trials is 10000000000"),
@@ -226,7 +229,7 @@ def test_what_is_wrong_is_named(call: Any, message: str) -> None:
 
 def test_a_posterior_is_as_it_was_after_what_it_refuses_and_may_be_merged_with_itself() -> None:
     posterior = seen([(1, 2, 3), (4, 5, 6)])
-    with pytest.raises(errors.ArgumentError, match="successes is 9, wanted at most 1"):
+    with pytest.raises(errors.ArgumentError, match="successes at index 1 is 9"):
         posterior.update(ints([1, 4]), ints([1, 9]), ints([1, 1]))
     assert posterior == seen([(1, 2, 3), (4, 5, 6)])
     posterior.merge(posterior)

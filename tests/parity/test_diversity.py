@@ -86,7 +86,7 @@ def test_best_at_k_is_the_mean_of_the_best_over_all_sets(rows: Any, k: int, dtyp
     rewards, ids = np.array([reward for reward, _ in rows], dtype=dtype), np.array([code for _, code in rows])
     groups = list(dict.fromkeys(code for _, code in rows if code >= 0))
     wanted = [naive.best_at_k([reward for reward, code in rows if code == group], k) for group in groups]
-    same(diversity.best_at_k(rewards, ids, k), wanted)
+    same(diversity.best_at_k(rewards, ids, k=k), wanted)
 
 
 @given(st.integers(1, 12), st.data())
@@ -94,7 +94,7 @@ def test_best_at_k_of_zeros_and_ones_is_pass_at_k(n: int, data: Any) -> None:
     successes = data.draw(st.integers(0, n))
     rewards = np.array([1.0] * successes + [0.0] * (n - successes))
     for k in range(1, n + 1):
-        best = diversity.best_at_k(rewards, np.zeros(n, dtype=np.int64), k)
+        best = diversity.best_at_k(rewards, np.zeros(n, dtype=np.int64), k=k)
         same(best, diversity.pass_at_k(np.array([n]), np.array([successes]), k))
 
 
@@ -110,7 +110,8 @@ def test_pass_at_k_rises_with_k_from_the_share_of_successes(n: int, data: Any) -
 @given(st.lists(REWARDS, min_size=2, max_size=12))
 def test_best_at_k_rises_from_the_mean_to_the_largest(rewards: list[float]) -> None:
     present = [reward for reward in rewards if not math.isnan(reward)]
-    found = [diversity.best_at_k(np.array(rewards), np.zeros(len(rewards), dtype=np.int64), k)[0] for k in range(1, 13)]
+    of_one = np.array([0, len(rewards)])
+    found = [diversity.best_at_k(np.array(rewards), offsets=of_one, k=k)[0] for k in range(1, 13)]
     assert np.isnan(found[len(present) :]).all()
     if present:
         same(found[0], math.fsum(present) / len(present))
@@ -276,11 +277,11 @@ def profiled(rows: Any) -> diversity.Profile:
         (lambda: diversity.pass_at_k(FLAT, FLAT[:2], 1), errors.ArgumentError, "successes has length 2"),
         (lambda: diversity.pass_at_k(FLAT, FLAT, 0), errors.ArgumentError, "k is 0"),
         (
-            lambda: diversity.best_at_k(np.array([0, math.inf, 0]), GROUPS, 1),
+            lambda: diversity.best_at_k(np.array([0, math.inf, 0]), GROUPS, k=1),
             errors.ArgumentError,
             "rewards at index 1",
         ),
-        (lambda: diversity.best_at_k(np.zeros(2), GROUPS, 1), errors.ArgumentError, "rewards has length 2"),
+        (lambda: diversity.best_at_k(np.zeros(2), GROUPS, k=1), errors.ArgumentError, "rewards has length 2"),
         (lambda: diversity.entropy(np.array([1.0, -1.0])), errors.ArgumentError, "weights at index 1 is -1"),
         (lambda: diversity.gini(np.array([math.nan])), errors.ArgumentError, "weights at index 0 is NaN"),
         (lambda: diversity.effective_number(np.ones(2), order=3), errors.ArgumentError, "order is 3"),

@@ -239,7 +239,7 @@ PAIR = np.array([-0.1, -0.2])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: filter.constant_groups(np.array([0.0, math.inf]), TWO), "outcome at index 1 is inf"),
+        (lambda: filter.constant_groups(np.array([0.0, math.inf]), TWO), "outcomes at index 1 is inf"),
         (lambda: filter.constant_groups(PAIR, TWO, rewards=np.array([1.0])), "rewards has length 1, wanted 2"),
         (lambda: filter.constant_groups(PAIR, np.array([1])), "outcomes has length 2, wanted 1"),
         (lambda: filter.variance_top_p(PAIR, TWO, p=1.5), r"p is 1.5, wanted a number in \[0, 1\]"),

@@ -33,7 +33,7 @@ def test_pass_at_k_is_the_unbiased_estimator(case: Any) -> None:
 
 @pytest.mark.parametrize("case", GIVEN["best_at_k"])
 def test_best_at_k_is_the_expected_largest_of_k(case: Any) -> None:
-    found = diversity.best_at_k(np.array(case["rewards"]), np.zeros(5, dtype=np.int64), case["k"])
+    found = diversity.best_at_k(np.array(case["rewards"]), np.zeros(5, dtype=np.int64), k=case["k"])
     assert math.isclose(found[0], case["E_max_of_k_without_replacement"], rel_tol=GOLDEN)
 
 

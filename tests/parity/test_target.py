@@ -347,3 +347,18 @@ def test_weights_that_overflow_are_an_error_unless_they_are_normalised() -> None
 def test_bad_input_is_refused_by_name(call: Any, match: str) -> None:
     with pytest.raises(ArgumentError, match=match):
         call(np.array([0.0, 1.0, 2.0]), np.zeros(3, dtype=np.int64))
+
+
+def test_the_ess_of_several_scopes_is_that_of_all_their_rows_together() -> None:
+    scores, scopes = np.array([0.0, 1.0, 2.0, 5.0, 5.0, 3.0]), np.array([0, 0, 0, 1, 1, 2])
+    found = target.boltzmann(scores, scopes, inverse_temperature=1.3)
+    # A draw takes each scope alike, and a row of it by its weight there.
+    shares = np.exp(found.log_weights) / 3
+    np.testing.assert_allclose(found.reached_ess, 1 / (shares**2).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_blocks_of_values_are_added_about_the_largest_of_all(turn: int) -> None:
+    values = np.repeat([800.0, -800.0][::turn], 5000)
+    np.testing.assert_allclose(target.log_sum_exp(values), 800 + math.log(5000), rtol=1e-15)
+    np.testing.assert_allclose(target.ess(values), 5000, rtol=1e-12)

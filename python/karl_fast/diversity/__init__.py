@@ -24,7 +24,8 @@ from karl_fast._core import (
     self_bleu,
 )
 from karl_fast.diversity.information import Information, mutual_information
-from karl_fast.diversity.profile import Comparison, Profile, Rollouts, compare, profile
+from karl_fast.diversity.profile import Comparison, Profile, compare, profile
+from karl_fast.diversity.rollouts import Rollouts
 from karl_fast.diversity.vendi import vendi, vendi_ngrams, vendi_similarity
 
 __all__ = ["distinct_n", "self_bleu", "vendi_ngrams"]

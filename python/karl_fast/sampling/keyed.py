@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from karl_fast import _core
 from karl_fast.sample.draw import check_draw
@@ -40,7 +40,7 @@ class _Keyed(State):
     """The k + 1 items of the largest ranks, each a function of (seed, key, size) alone."""
 
     __slots__ = ()
-    _law: ClassVar[str]
+    _law: ClassVar[Literal["gumbel", "uniform", "priority"]]
     _state: _core.Top
 
     def __init__(self, k: int, *, seed: int = 0) -> None:

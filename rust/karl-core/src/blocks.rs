@@ -28,29 +28,25 @@ pub(crate) fn in_parts<T: Send>(
     run: impl Fn(Range<usize>) -> T + Sync,
 ) -> Vec<T> {
     let threads = threads.clamp(1, count.max(1));
-    let part = |at: usize| count * at / threads..count * (at + 1) / threads;
+    each((0..threads).map(|at| count * at / threads..count * (at + 1) / threads), run)
+}
+
+/// Runs one piece of work a thread; the results stand in the order of the pieces. The calling thread takes the first.
+pub(crate) fn each<T: Send, R: Send>(
+    pieces: impl IntoIterator<Item = T>,
+    run: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     thread::scope(|scope| {
         let run = &run;
-        let workers: Vec<_> = (1..threads).map(|at| scope.spawn(move || run(part(at)))).collect();
-        let mut results = vec![run(part(0))];
+        let mut pieces = pieces.into_iter();
+        let first = pieces.next();
+        let workers: Vec<_> = pieces.map(|piece| scope.spawn(move || run(piece))).collect();
+        let mut results: Vec<R> = first.map(run).into_iter().collect();
         for worker in workers {
             results.push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         results
     })
-}
-
-/// Runs one piece of work a thread. The calling thread takes the first.
-pub(crate) fn each<T: Send>(pieces: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
-    thread::scope(|scope| {
-        let run = &run;
-        let mut pieces = pieces.into_iter();
-        let first = pieces.next();
-        pieces.for_each(|piece| drop(scope.spawn(move || run(piece))));
-        if let Some(piece) = first {
-            run(piece);
-        }
-    });
 }
 
 /// Fills a column block by block; `one` gets the first row of a block and the block to fill.

@@ -114,6 +114,17 @@ pub(crate) fn check_counts(what: &'static str, counts: &[i64]) -> Result<()> {
     }
 }
 
+/// Refuses a column with a count that is negative, or more than the one it is a part of.
+pub(crate) fn check_parts(what: &'static str, parts: &[i64], counts: &[i64]) -> Result<()> {
+    match parts.iter().zip(counts).position(|(part, count)| !(0..=*count).contains(part)) {
+        Some(index) => {
+            let (value, high) = (parts[index] as f64, counts[index] as f64);
+            Err(Error::Outside { what, index, value, low: 0.0, high })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses a count above what it counts.
 pub(crate) fn check_most(what: &'static str, got: usize, most: usize) -> Result<()> {
     if got <= most { Ok(()) } else { Err(Error::Most { what, got, most }) }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::blocks::{ALONE, each, in_parts};
+use crate::blocks::{ALONE, each};
 use crate::group::Groups;
 use crate::real::Real;
 
@@ -20,11 +20,46 @@ const ROWS: usize = 1 << 15;
 /// Groups of one range at most, as a power of two.
 const MOST_BITS: u32 = 12;
 
+/// Memory that rows are dealt into, of the caller's own: who has pages that are large, or were touched before, spares
+/// the system most of the work.
+#[derive(Debug, Default)]
+pub struct Room<'a> {
+    groups: &'a mut [u16],
+    values: &'a mut [f64],
+}
+
+impl<'a> Room<'a> {
+    /// Takes two columns, whose contents are lost; as long as the rows are many, or they are not used.
+    pub fn new(groups: &'a mut [u16], values: &'a mut [f64]) -> Self {
+        Self { groups, values }
+    }
+
+    fn holds(&self, rows: usize) -> bool {
+        self.groups.len() >= rows && self.values.len() >= rows
+    }
+
+    /// Takes the room for some rows off its front.
+    fn split(self, rows: usize) -> (Self, Self) {
+        let (groups, more_groups) = self.groups.split_at_mut(rows);
+        let (values, more_values) = self.values.split_at_mut(rows);
+        (Self::new(groups, values), Self::new(more_groups, more_values))
+    }
+}
+
+/// A room for as many rows, made in place of one that is too small for them.
+pub(crate) fn with_room<T>(room: Room<'_>, rows: usize, work: impl FnOnce(Room<'_>) -> T) -> T {
+    if room.holds(rows) {
+        return work(room);
+    }
+    let (mut groups, mut values) = (vec![0; rows], vec![0.0; rows]);
+    work(Room::new(&mut groups, &mut values))
+}
+
 /// A column by range of groups. Rows without a group are the last range.
-pub(crate) struct Deals<'g> {
+pub(crate) struct Deals<'g, 'r> {
     codes: &'g [u32],
     ranges: Ranges,
-    parts: Vec<Part>,
+    parts: Vec<Part<'r>>,
 }
 
 /// The rows of one range that one thread has dealt, in row order: the group of each within the range, and its value.
@@ -40,19 +75,25 @@ struct Ranges {
 }
 
 /// What one thread has dealt.
-struct Part {
+struct Part<'r> {
     rows: Range<usize>,
     begins: Vec<usize>,
-    groups: Vec<u16>,
-    values: Vec<f64>,
+    room: Room<'r>,
 }
 
-impl<'g> Deals<'g> {
-    pub(crate) fn new<R: Real>(values: &[R], groups: &'g Groups<'_>, threads: usize) -> Self {
+impl<'g, 'r> Deals<'g, 'r> {
+    /// Deals the rows into a room that holds them.
+    pub(crate) fn new<R: Real>(values: &[R], groups: &'g Groups<'_>, room: Room<'r>, threads: usize) -> Self {
         let (codes, ranges) = (groups.codes(), Ranges::of(groups));
-        let parts = in_parts(values.len(), if values.len() < ALONE { 1 } else { threads }, |rows| {
-            Part::new(&values[rows.clone()], &codes[rows.clone()], rows, ranges)
-        });
+        let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
+        let (mut parts, mut rest) = (Vec::with_capacity(threads), room);
+        for part in 0..threads {
+            let rows = values.len() * part / threads..values.len() * (part + 1) / threads;
+            let (room, later) = rest.split(rows.len());
+            parts.push(Part { rows, begins: Vec::new(), room });
+            rest = later;
+        }
+        each(&mut parts, |part| part.deal(&values[part.rows.clone()], &codes[part.rows.clone()], ranges));
         Self { codes, ranges, parts }
     }
 
@@ -65,21 +106,20 @@ impl<'g> Deals<'g> {
     pub(crate) fn hands(&mut self) -> Vec<Vec<Hand<'_>>> {
         let mut hands: Vec<Vec<Hand<'_>>> = (0..self.ranges.count).map(|_| Vec::new()).collect();
         for part in &mut self.parts {
-            let mut rest = part.values.as_mut_slice();
+            let mut rest = &mut *part.room.values;
             for (range, hands) in hands.iter_mut().enumerate() {
                 let place = part.begins[range]..part.begins[range + 1];
                 let (values, after) = rest.split_at_mut(place.len());
-                hands.push(Hand { groups: &part.groups[place], values });
+                hands.push(Hand { groups: &part.room.groups[place], values });
                 rest = after;
             }
         }
         hands
     }
 
-    /// The values in the order of the rows.
-    pub(crate) fn back(&self) -> Vec<f64> {
-        let mut column = vec![0.0; self.codes.len()];
-        let mut rest = column.as_mut_slice();
+    /// Fills a column with the values in the order of the rows.
+    pub(crate) fn back(&self, column: &mut [f64]) {
+        let mut rest = column;
         let mut pieces = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             let (piece, after) = rest.split_at_mut(part.rows.len());
@@ -87,7 +127,6 @@ impl<'g> Deals<'g> {
             rest = after;
         }
         each(pieces, |(part, piece)| part.back(self.codes, self.ranges, piece));
-        column
     }
 }
 
@@ -124,25 +163,24 @@ impl Ranges {
     }
 }
 
-impl Part {
-    fn new<R: Real>(column: &[R], codes: &[u32], rows: Range<usize>, ranges: Ranges) -> Self {
-        let begins = ranges.begins(codes);
-        let mut next = begins.clone();
-        let (mut groups, mut values) = (vec![0; codes.len()], vec![0.0; codes.len()]);
+impl Part<'_> {
+    fn deal<R: Real>(&mut self, column: &[R], codes: &[u32], ranges: Ranges) {
+        self.begins = ranges.begins(codes);
+        let mut next = self.begins.clone();
+        let Room { groups, values } = &mut self.room;
         for (&code, value) in codes.iter().zip(column) {
             let next = &mut next[ranges.range(code)];
             groups[*next] = ranges.within(code);
             values[*next] = value.widen();
             *next += 1;
         }
-        Self { rows, begins, groups, values }
     }
 
     fn back(&self, codes: &[u32], ranges: Ranges, column: &mut [f64]) {
         let mut next = self.begins.clone();
         for (&code, value) in codes[self.rows.clone()].iter().zip(column) {
             let next = &mut next[ranges.range(code)];
-            *value = self.values[*next];
+            *value = self.room.values[*next];
             *next += 1;
         }
     }

@@ -57,6 +57,19 @@ pub fn exp(x: f64) -> f64 {
     significand * f64::from_bits(half << 52) * f64::from_bits(power.wrapping_sub(half) << 52)
 }
 
+/// `e^x` for the log of a weight beside the largest, which is 0 or less: within 1 ulp down to -708, and 0 below, where it
+/// adds nothing to the largest. NaN gives NaN. Cost: a sixth less than [`exp`].
+#[inline(always)]
+#[must_use]
+pub fn exp_below(x: f64) -> f64 {
+    let rounded = x * std::f64::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
+    let r = (x - n * LN2_HIGH) - n * LN2_LOW;
+    let significand = 1.0 + (r + less_line(r));
+    let power = f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
+    if x < -708.0 { 0.0 } else { significand * power }
+}
+
 /// `e^r - 1 - r` for small r: `r^2 / 2 + r^3 Q(r)`.
 #[inline(always)]
 fn less_line(r: f64) -> f64 {

@@ -67,6 +67,7 @@ pub mod summary;
 pub mod target;
 
 pub use advantage::Score;
+pub use deal::Room;
 pub use error::{Error, Result};
 pub use filter::{Rules, Verdict};
 pub use group::{Groups, Scopes};

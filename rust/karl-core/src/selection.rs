@@ -218,7 +218,7 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
     check_length("keys", population.keys.len(), rows)?;
     check_length("groups", population.groups.rows(), rows)?;
     check_length("scopes", population.scopes.rows().unwrap_or(rows), rows)?;
-    check_not_infinite("reward", population.rewards)?;
+    check_not_infinite("rewards", population.rewards)?;
     if settings.score.needs_groups() && rows > 0 && population.groups.grouped() == 0 {
         return Err(Error::NeedsGroups { what: settings.score.name() });
     }

@@ -7,6 +7,10 @@
 /// Numbers that a kernel holds side by side: one register of 512 bits, or several that are narrower.
 pub const LANES: usize = 8;
 
+/// Numbers of a long column that are summed side by side: so many that a loop over them is not unrolled before it is seen
+/// to be a vector, and that no addition waits for the one before.
+pub const SIDE: usize = 64;
+
 /// A loop and what it works on.
 ///
 /// `run` has to be marked `#[inline(always)]`, and so has every function that it calls; a closure cannot be, so that one
@@ -53,6 +57,19 @@ pub fn fold(lanes: [f64; LANES]) -> f64 {
         four[lane] = lanes[lane] + lanes[lane + LANES / 2];
     }
     (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// The sum of many lanes: eights in their order, and those as [`fold`] does.
+#[inline(always)]
+#[must_use]
+pub fn fold_side(lanes: &[f64; SIDE]) -> f64 {
+    let mut few = [0.0; LANES];
+    for lanes in lanes.as_chunks::<LANES>().0 {
+        for lane in 0..LANES {
+            few[lane] += lanes[lane];
+        }
+    }
+    fold(few)
 }
 
 /// The sum of some numbers, each in the lane of its place.

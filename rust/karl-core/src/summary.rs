@@ -50,7 +50,7 @@ impl Summary {
     /// puts that point into the last bin. Blocks of rows fold in row order. Cost: two passes.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for an infinite value, or a range that is reversed, NaN or beyond f64.
+    /// [`Error::NotFinite`] for an infinite value; [`Error::Number`] for a range that is reversed, NaN or beyond f64.
     pub fn of(
         rows: usize,
         threads: usize,
@@ -155,7 +155,7 @@ fn bin(edges: &[f64], value: f64) -> usize {
 fn edges(low: f64, high: f64) -> Result<Vec<f64>> {
     let width = high - low;
     if !(width >= 0.0 && width.is_finite()) {
-        return Err(Error::NotFinite { what: "width of the histogram", index: 0, value: width });
+        return Err(Error::Number { what: "width of the histogram", value: width });
     }
     let mut edges: Vec<f64> = (0..BINS).map(|bin| low + width * (bin as f64 / BINS as f64)).collect();
     edges.push(high);

@@ -114,7 +114,8 @@ fn temperatures_out_of_range_are_refused() {
     let what = "inverse_temperature";
     assert_eq!(with(Temperature::Inverse(-1.0)), Err(Error::Negative { what, value: -1.0 }));
     assert!(matches!(with(Temperature::Inverse(f64::NAN)), Err(Error::Negative { .. })));
-    assert_eq!(not_finite(with(Temperature::Inverse(INF))), (what, 0, INF.to_bits()));
+    assert_eq!(with(Temperature::Inverse(INF)), Err(Error::Number { what, value: INF }));
+    assert_eq!(with(Temperature::Kl(INF)), Err(Error::Number { what: "kl", value: INF }));
     let table = temper(Rows::all(&[0.0, 1.0], &whole(2)), &[0.0, 1.0], &[1.0, INF], 2);
     assert_eq!(not_finite(table), (what, 1, INF.to_bits()));
 }
@@ -123,7 +124,8 @@ fn temperatures_out_of_range_are_refused() {
 fn scores_without_a_target_are_refused() {
     let with = |scores: &[f64], b| boltzmann(scores, &whole(scores.len()), Temperature::Inverse(b), 2);
     assert_eq!(not_finite(with(&[0.0, INF], 1.0)), ("score", 1, INF.to_bits()));
-    assert_eq!(not_finite(with(&[-1.7e308, 1.7e308], 1.0)).0, "spread of the scores");
+    let spread = Error::Number { what: "spread of the scores", value: INF };
+    assert_eq!(with(&[-1.7e308, 1.7e308], 1.0), Err(spread));
     assert_eq!(not_finite(with(&[1e300, 1e300], 1e300)), ("log_z", 0, INF.to_bits()));
 }
 
@@ -177,10 +179,11 @@ fn a_split_has_to_add_up() {
 #[test]
 fn a_summary_needs_numbers_and_a_range() {
     let values = [0.0, f64::NAN, INF];
-    let of = |count, range| not_finite(Summary::of(count, 1, |at| values[at], range));
-    assert_eq!(of(3, (0.0, 1.0)), ("value", 2, INF.to_bits()));
-    for (low, high) in [(1.0, 0.0), (f64::NAN, 1.0), (-1.7e308, 1.7e308)] {
-        assert_eq!(of(1, (low, high)).0, "width of the histogram");
+    let of = |count, range| Summary::of(count, 1, |at| values[at], range);
+    assert_eq!(not_finite(of(3, (0.0, 1.0))), ("value", 2, INF.to_bits()));
+    for range in [(1.0, 0.0), (f64::NAN, 1.0), (-1.7e308, 1.7e308)] {
+        let refused = of(1, range);
+        assert!(matches!(refused, Err(Error::Number { what: "width of the histogram", .. })), "{refused:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The exponential and the logarithm against `libm`, and against themselves in loops.
 
-use karl_core::exp::{exp, exp_f32, ln, ln_in_place};
+use karl_core::exp::{exp, exp_below, exp_f32, ln, ln_in_place};
 
 /// How many representable numbers apart from `libm` any result may be.
 const APART: u64 = 1;
@@ -56,6 +56,16 @@ fn furthest(inputs: impl Iterator<Item = f64>, one: fn(f64) -> f64, other: fn(f6
 fn exp_is_within_one_ulp_of_libm() {
     let (most, at) = furthest(exponents(), exp, libm::exp);
     assert!(most <= APART, "{most} apart at {at}");
+}
+
+#[test]
+fn exp_below_is_exp_down_to_where_nothing_is_added() {
+    let weights = exponents().filter(|&x| (-708.0..=0.0).contains(&x));
+    let (most, at) = furthest(weights, exp_below, libm::exp);
+    assert!(most <= APART, "{most} apart at {at}");
+    let low = [-708.0, (-708.0_f64).next_down(), -1e300, f64::NEG_INFINITY];
+    assert_eq!(low.map(|x| exp_below(x) > 0.0), [true, false, false, false]);
+    assert!(exp_below(f64::NAN).is_nan());
 }
 
 #[test]

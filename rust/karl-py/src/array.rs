@@ -8,7 +8,8 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 use karl_core::{Groups, Key, Keys};
 use numpy::{
-    Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
+    PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 
@@ -173,6 +174,12 @@ fn numbered(
         number(column::<i64>(name, object)?.as_slice()?)
     };
     groups.map_err(|error| to_python(error.into()))
+}
+
+/// A new array that a kernel works in or fills. It is `NumPy` that allocates, for it asks for large pages, of which far fewer have to be
+/// touched a first time than a `Vec` would have.
+pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyReadwriteArray1<'_, T> {
+    PyArray1::zeros(py, rows, false).readwrite()
 }
 
 /// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.

@@ -1,18 +1,17 @@
 //! Bindings of `karl_core::filter`.
 
+use karl_core::Offsets;
 use karl_core::filter::length::Form;
 use karl_core::filter::tokens::{self, Tokens};
 use karl_core::filter::variance::{self, Top};
 use karl_core::filter::{self, Reason, age, length};
-use karl_core::{Groups, Offsets};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{
-    column, count, flags, freedom, groups, groups_in_any_order, reals, small_count, threads, with_reals,
-};
+use crate::array::{column, count, flags, freedom, reals, small_count, threads, with_reals};
 use crate::enter::compute;
-use crate::error::{UsageError, to_python};
+use crate::error::UsageError;
+use crate::grouping::Grouping;
 
 /// Which rows or tokens stay, why the others do not, and how many of each, as a dictionary.
 #[derive(IntoPyObject)]
@@ -41,43 +40,6 @@ pub(crate) fn reasons() -> Vec<&'static str> {
     Reason::ALL.into_iter().map(Reason::name).collect()
 }
 
-/// Groups by ids or by offsets: one of the two is given.
-pub(crate) fn grouped(
-    ids: Option<&Bound<'_, PyAny>>,
-    offsets: Option<&Bound<'_, PyAny>>,
-    rows: usize,
-) -> PyResult<Groups<'static>> {
-    by(groups, ids, offsets, rows)
-}
-
-/// The same for what does not depend on the order of groups, which costs less.
-fn grouped_in_any_order(
-    ids: Option<&Bound<'_, PyAny>>,
-    offsets: Option<&Bound<'_, PyAny>>,
-    rows: usize,
-) -> PyResult<Groups<'static>> {
-    by(groups_in_any_order, ids, offsets, rows)
-}
-
-fn by(
-    number: fn(&str, &Bound<'_, PyAny>) -> PyResult<Groups<'static>>,
-    ids: Option<&Bound<'_, PyAny>>,
-    offsets: Option<&Bound<'_, PyAny>>,
-    rows: usize,
-) -> PyResult<Groups<'static>> {
-    match (ids, offsets) {
-        (Some(ids), None) => number("group_ids", ids),
-        (None, Some(offsets)) => {
-            let column = column::<i64>("offsets", offsets)?;
-            let offsets = Offsets::new("offsets", column.as_slice()?, rows);
-            offsets
-                .and_then(|offsets| Groups::from_offsets(&offsets))
-                .map_err(|error| to_python(error.into()))
-        }
-        _ => Err(UsageError::new_err("give either group_ids or offsets")),
-    }
-}
-
 /// Drops groups whose outcomes are all equal.
 #[pyfunction]
 #[pyo3(signature = (outcomes, group_ids=None, *, offsets=None, rewards=None))]
@@ -91,7 +53,7 @@ pub(crate) fn constant_groups<'py>(
     let outcomes = reals("outcomes", outcomes)?;
     let shaped = rewards.map(|rewards| reals("rewards", rewards)).transpose()?;
     let kept = with_reals!(&outcomes, |values| {
-        let groups = grouped_in_any_order(group_ids, offsets, values.len())?;
+        let groups = Grouping::in_any_order(group_ids, offsets)?.codes("offsets", values.len())?;
         match &shaped {
             None => compute(py, || filter::groups::constant::<_, f64>(values, None, &groups, threads())),
             Some(shaped) => with_reals!(shaped, |shaped| compute(py, || {
@@ -113,7 +75,7 @@ pub(crate) fn mixed_groups<'py>(
 ) -> PyResult<Filtered<'py>> {
     let right = flags("right", right)?;
     let values = right.as_slice()?;
-    let groups = grouped_in_any_order(group_ids, offsets, values.len())?;
+    let groups = Grouping::in_any_order(group_ids, offsets)?.codes("offsets", values.len())?;
     let kept = compute(py, || filter::groups::mixed(values, &groups, threads()))?;
     Ok(Filtered::new(py, kept))
 }
@@ -132,7 +94,7 @@ pub(crate) fn starved<'py>(
     let (keep, rewards) = (flags("keep", keep)?, reals("rewards", rewards)?);
     let least = count("min_group", min_group)?;
     let mask = keep.as_slice()?;
-    let groups = grouped_in_any_order(group_ids, offsets, mask.len())?;
+    let groups = Grouping::in_any_order(group_ids, offsets)?.codes("offsets", mask.len())?;
     let found = with_reals!(&rewards, |values| {
         compute(py, || filter::groups::starved(mask, values, &groups, least, threads()))
     })?;
@@ -157,7 +119,7 @@ pub(crate) fn variance_top<'py>(
         _ => return Err(UsageError::new_err("give either p or k")),
     };
     let kept = with_reals!(&rewards, |values| {
-        let groups = grouped(group_ids, offsets, values.len())?;
+        let groups = Grouping::in_order(group_ids, offsets)?.codes("offsets", values.len())?;
         compute(py, || variance::top(values, &groups, top, ddof, threads()))
     })?;
     Ok(Filtered::new(py, kept))

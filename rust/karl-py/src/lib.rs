@@ -18,6 +18,7 @@ mod draft;
 mod enter;
 mod error;
 mod filter;
+mod grouping;
 mod kl;
 mod log;
 mod partition;
@@ -38,13 +39,15 @@ mod _core {
     #[pymodule_export]
     use super::advantage::convention::{by_convention, conventions};
     #[pymodule_export]
+    use super::advantage::gdpo::gdpo;
+    #[pymodule_export]
     use super::advantage::running::{ema_baseline, fixed_baseline};
     #[pymodule_export]
     use super::advantage::steps::{discounted_returns, empg, gigpo};
     #[pymodule_export]
     use super::advantage::tokens::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
     #[pymodule_export]
-    use super::advantage::{centre, gdpo, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
+    use super::advantage::{centre, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
     #[pymodule_export]
     use super::built::build_facts;
     #[pymodule_export]

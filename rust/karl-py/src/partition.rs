@@ -2,14 +2,16 @@
 
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
-use karl_core::{Offsets, partition};
+use karl_core::advantage::Layout;
+use karl_core::partition;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
 
-use crate::array::{column, groups, reals, threads, with_reals};
+use crate::array::{reals, threads, with_reals};
 use crate::enter::compute;
-use crate::error::{UsageError, to_python};
+use crate::error::to_python;
+use crate::grouping::Grouping;
 use crate::state::{Shared, of_kind};
 
 /// The logarithm of a sum of exponentials: `log sum_i exp(x_i)`.
@@ -105,21 +107,14 @@ pub(crate) fn log_sum_exp_by<'py>(
     offsets: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let values = reals("values", values)?;
-    let logs = match (group_ids, offsets) {
-        (Some(ids), None) => {
-            let groups = groups("group_ids", ids)?;
-            with_reals!(&values, |slice| compute(py, || partition::log_sum_exp_by(slice, &groups, threads())))
-        }
-        (None, Some(offsets)) => {
-            let offsets = column::<i64>("offsets", offsets)?;
-            let offsets = offsets.as_slice()?;
-            with_reals!(&values, |slice| compute(py, || {
-                let offsets = Offsets::new("offsets", offsets, slice.len())?;
-                partition::log_sum_exp_rows(slice, &offsets, threads())
-            }))
-        }
-        _ => Err(UsageError::new_err("give either group_ids or offsets")),
-    };
+    let grouping = Grouping::in_order(group_ids, offsets)?;
+    let logs = with_reals!(&values, |slice| {
+        let layout = grouping.layout(slice.len())?;
+        compute(py, || match layout {
+            Layout::Coded(groups) => partition::log_sum_exp_by(slice, groups, threads()),
+            Layout::Ragged(offsets) => partition::log_sum_exp_rows(slice, &offsets, threads()),
+        })
+    });
     Ok(logs?.into_pyarray(py))
 }
 

@@ -7,10 +7,10 @@ use karl_core::{Scopes, Temperature, target};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::advantage::grouping::score;
 use crate::array::{groups, reals, threads, widened, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
+use crate::grouping::{Given, Grouping, score};
 
 type Doubles<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -132,6 +132,7 @@ pub(crate) fn soft_value<'py>(
 ///     rewards: float64 or float32; NaN or null is missing, and its row left out. [B]
 ///     log_ratio: policy over behaviour policy, summed over tokens; float64 or float32, finite. [B]
 ///     group_ids: int64, negative for none, or names in an Arrow column. [B]
+///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///     temperature: above zero; PACED's is 0.05.
 ///
 /// Returns:
@@ -139,24 +140,26 @@ pub(crate) fn soft_value<'py>(
 ///
 /// Raises:
 ///     ArgumentError: an infinite number, a temperature not above zero, or columns that differ in rows.
-///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///     UsageError: both or neither of group_ids and offsets.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: PACED-RL (arXiv:2602.12642), proposition 4.1.
 #[pyfunction]
-#[pyo3(signature = (rewards, log_ratio, group_ids, *, temperature))]
+#[pyo3(signature = (rewards, log_ratio, group_ids=None, *, offsets=None, temperature))]
 pub(crate) fn regression_intercept<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
     log_ratio: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Given<'_, 'py>,
+    offsets: Given<'_, 'py>,
     temperature: f64,
 ) -> PyResult<Doubles<'py>> {
-    let (rewards, log_ratio) = (reals("rewards", rewards)?, reals("log_ratio", log_ratio)?);
-    let groups = groups("group_ids", group_ids)?;
-    let intercepts = with_reals!(&rewards, |rewards| with_reals!(&log_ratio, |log_ratio| {
-        compute(py, || target::regression_intercept(rewards, log_ratio, &groups, temperature, threads()))
-    }));
-    Ok(intercepts?.into_pyarray(py))
+    let log_ratio = reals("log_ratio", log_ratio)?;
+    with_reals!(&log_ratio, |log_ratio| {
+        score!(py, rewards, (group_ids, offsets), |values, layout| {
+            target::regression_intercept(values, log_ratio, layout, temperature, threads())
+        })
+    })
 }
 
 /// Weights of advantage-weighted regression.
@@ -237,6 +240,7 @@ pub(crate) fn rwr_weights<'py>(
 ///     logp_old: of whole candidates under the behaviour policy, float64 or float32. [B]
 ///     rewards: float64 or float32; a row with a missing one is no candidate. [B]
 ///     group_ids: int64, negative for none, or names in an Arrow column. [B]
+///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///     temperature: above zero. The paper's is 1.
 ///     anchored: whether the target starts from the behaviour policy; without, it is a softmax of utilities alone.
 ///
@@ -246,23 +250,25 @@ pub(crate) fn rwr_weights<'py>(
 /// Raises:
 ///     ArgumentError: an infinite reward, a log-probability that is NaN or plus infinity, a temperature not above zero, or
 ///         columns that differ in rows.
-///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///     UsageError: both or neither of group_ids and offsets.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: Kaddour, Target Policy Optimization (arXiv:2604.06159).
 #[pyfunction]
-#[pyo3(signature = (logp_old, rewards, group_ids, *, temperature=1.0, anchored=true))]
+#[pyo3(signature = (logp_old, rewards, group_ids=None, *, offsets=None, temperature=1.0, anchored=true))]
 pub(crate) fn tpo_target<'py>(
     py: Python<'py>,
     logp_old: &Bound<'py, PyAny>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Given<'_, 'py>,
+    offsets: Given<'_, 'py>,
     temperature: f64,
     anchored: bool,
 ) -> PyResult<Doubles<'py>> {
     let (logp_old, rewards) = (reals("logp_old", logp_old)?, reals("rewards", rewards)?);
-    let groups = groups("group_ids", group_ids)?;
-    let settings = Tpo { temperature, anchored };
+    let (grouping, settings) = (Grouping::in_any_order(group_ids, offsets)?, Tpo { temperature, anchored });
     let probabilities = with_reals!(&logp_old, |logp_old| with_reals!(&rewards, |rewards| {
+        let groups = grouping.codes("offsets", rewards.len())?;
         compute(py, || target::tpo(logp_old, rewards, &groups, settings, threads()))
     }));
     Ok(probabilities?.into_pyarray(py))

@@ -7,7 +7,7 @@
 use super::frame::{Formula, Line, Spread};
 use super::laid::Laid;
 use crate::blocks::{self, ALONE, each};
-use crate::deal::Deals;
+use crate::deal::{Deals, Room, with_room};
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
@@ -16,27 +16,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Groups whose table is found in the second-level cache by any row.
 const NEAR: usize = 1 << 12;
 
-/// The advantages, and whether all of them are finite.
-pub(super) fn score<R: Real, F: Formula>(
+/// Fills the advantages in; whether all of them are finite.
+pub(super) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
     formula: &F,
+    (advantages, room): (&mut [f64], Room<'_>),
     threads: usize,
-) -> (Vec<f64>, bool) {
-    if groups.len() > NEAR {
-        return dealt(rewards, groups, formula, threads);
+) -> bool {
+    if are_dealt(groups) {
+        return with_room(room, rewards.len(), |room| {
+            dealt(rewards, groups, formula, (advantages, room), threads)
+        });
     }
     let spreads = spreads(rewards, groups, threads);
-    with_spreads(rewards, groups, &spreads, formula, threads)
+    with_spreads(rewards, groups, &spreads, formula, advantages, threads)
+}
+
+/// Whether the rows of these groups are dealt into ranges of them.
+pub(super) fn are_dealt(groups: &Groups<'_>) -> bool {
+    groups.len() > NEAR
 }
 
 fn dealt<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
     formula: &F,
+    (advantages, room): (&mut [f64], Room<'_>),
     threads: usize,
-) -> (Vec<f64>, bool) {
-    let mut deals = Deals::new(rewards, groups, threads);
+) -> bool {
+    let mut deals = Deals::new(rewards, groups, room, threads);
     let width = deals.width().min(groups.len());
     let mut hands = deals.hands();
     for hand in hands.pop().into_iter().flatten() {
@@ -53,7 +62,8 @@ fn dealt<R: Real, F: Formula>(
             }
         }
     });
-    (deals.back(), fine.into_inner())
+    deals.back(advantages);
+    fine.into_inner()
 }
 
 /// The spread of each group.
@@ -61,27 +71,27 @@ pub(crate) fn spreads<R: Real>(rewards: &[R], groups: &Groups, threads: usize) -
     groups.fold(threads, Spread::EMPTY, |spread, _, row| spread.push(rewards[row].widen()))
 }
 
-/// The same as [`score`] where the spread of each group is known.
+/// The same as [`fill`] where the spread of each group is known.
 pub(super) fn with_spreads<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
     spreads: &[Spread],
     formula: &F,
+    advantages: &mut [f64],
     threads: usize,
-) -> (Vec<f64>, bool) {
+) -> bool {
     let abouts: Vec<f64> = spreads.iter().map(|spread| formula.about(spread)).collect();
     let terms = terms(rewards, groups, &abouts, formula, threads);
     let line = |(group, spread): (usize, &Spread)| {
         formula.line(spread, abouts[group], terms.get(group).map_or(0.0, |terms| terms.value()))
     };
     let lines: Vec<Line> = spreads.iter().enumerate().map(line).collect();
-    let mut advantages = vec![0.0; rewards.len()];
-    blocks::fill(&mut advantages, threads, |first, block| {
+    blocks::fill(advantages, threads, |first, block| {
         for (advantage, row) in block.iter_mut().zip(first..) {
             *advantage = groups.code(row).map_or(f64::NAN, |group| lines[group].at(rewards[row].widen()));
         }
     });
-    (advantages, spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread)))
+    spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
 }
 
 fn terms<R: Real, F: Formula>(

@@ -4,6 +4,8 @@
 //! turns the reward of each member into its advantage. One pass, a second where a sum needs the mean first, and the line.
 
 use super::{Layout, coded, ragged};
+use crate::check::check_length;
+use crate::deal::Room;
 use crate::error::{Error, Result};
 use crate::numeric::Compensated;
 use crate::real::Real;
@@ -39,7 +41,7 @@ impl Spread {
         (self.min >= self.max) | (self.count == 0)
     }
 
-    /// Their mean. A group of 1e308s overflows to infinity, which [`checked`] then reports.
+    /// Their mean. A group of 1e308s overflows to infinity, which [`check`] then reports.
     #[inline(always)]
     pub(super) fn mean(&self) -> f64 {
         self.total.value() / f64::from(self.count)
@@ -128,22 +130,36 @@ pub(super) fn score<R: Real, F: Formula>(
     formula: &F,
     threads: usize,
 ) -> Result<Vec<f64>> {
+    let mut advantages = vec![0.0; rewards.len()];
+    fill(rewards, layout, formula, (&mut advantages, Room::default()), threads)?;
+    Ok(advantages)
+}
+
+/// As [`score`], into a column that there is.
+pub(super) fn fill<R: Real, F: Formula>(
+    rewards: &[R],
+    layout: Layout<'_>,
+    formula: &F,
+    (advantages, room): (&mut [f64], Room<'_>),
+    threads: usize,
+) -> Result<()> {
     layout.check("rewards", rewards.len())?;
-    let (advantages, fine) = match layout {
-        Layout::Coded(groups) => coded::score(rewards, groups, formula, threads),
-        Layout::Ragged(offsets) => ragged::score(rewards, offsets, formula, threads),
+    check_length("advantages", advantages.len(), rewards.len())?;
+    let fine = match layout {
+        Layout::Coded(groups) => coded::fill(rewards, groups, formula, (advantages, room), threads),
+        Layout::Ragged(offsets) => ragged::fill(rewards, offsets, formula, advantages, threads),
     };
-    if fine { Ok(advantages) } else { checked(advantages, rewards, layout) }
+    if fine { Ok(()) } else { check(advantages, rewards, layout) }
 }
 
 /// A row that has a reward and a group has an advantage, unless f64 has no such number.
-pub(super) fn checked<R: Real>(advantages: Vec<f64>, rewards: &[R], layout: Layout<'_>) -> Result<Vec<f64>> {
+pub(super) fn check<R: Real>(advantages: &[f64], rewards: &[R], layout: Layout<'_>) -> Result<()> {
     check_rewards(rewards)?;
     let wrong =
         |row: usize| !advantages[row].is_finite() && !rewards[row].widen().is_nan() && layout.has(row);
     match (0..advantages.len()).find(|&row| wrong(row)) {
         Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
-        None => Ok(advantages),
+        None => Ok(()),
     }
 }
 

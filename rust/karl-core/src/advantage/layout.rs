@@ -1,5 +1,6 @@
 //! Which rows are one group: by a code a row, or end to end.
 
+use super::coded::are_dealt;
 use crate::blocks::{self, ALONE, in_parts};
 use crate::check::check_length;
 use crate::error::Result;
@@ -22,6 +23,15 @@ impl Layout<'_> {
         match self {
             Self::Coded(groups) => groups.rows(),
             Self::Ragged(offsets) => offsets.values(),
+        }
+    }
+
+    /// How many rows a [`Room`](crate::Room) has to hold for a score of these groups: none where they are not dealt.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        match self {
+            Self::Coded(groups) if are_dealt(groups) => groups.rows(),
+            _ => 0,
         }
     }
 

@@ -79,11 +79,13 @@ pub(crate) use frame::Spread;
 
 use std::borrow::Cow;
 
-use crate::check::check_not_negative;
+use crate::check::{check_length, check_not_negative};
+use crate::deal::Room;
 use crate::error::Result;
 use crate::group::Groups;
+use crate::real::Real;
 use centre::Centre;
-use frame::{Formula, check_rewards, checked, score};
+use frame::{Formula, check, check_rewards, fill, score};
 use leave_one_out::LeaveOneOut;
 use zscore::ZScore;
 
@@ -123,6 +125,32 @@ impl Score {
         }
     }
 
+    /// The scores of all rows into a column that there is, dealt in a room that holds [`Layout::room`] rows; what is too
+    /// small a room is not used. Shapes: rewards and `scores` `[B]`.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); [`Error::Length`](crate::Error::Length) too for a column of another length. What the
+    /// column holds is then undefined.
+    pub fn fill<'a, R: Real>(
+        &self,
+        rewards: &[R],
+        groups: impl Into<Layout<'a>>,
+        scores: &mut [f64],
+        room: Room<'_>,
+        threads: usize,
+    ) -> Result<()> {
+        let (layout, memory) = (groups.into(), (scores, room));
+        match *self {
+            Self::Raw => copy(rewards, layout, memory.0),
+            Self::Centre => fill(rewards, layout, &Centre, memory, threads),
+            Self::ZScore { ddof, eps } => {
+                check_not_negative("eps", eps)?;
+                fill(rewards, layout, &ZScore { ddof, eps }, memory, threads)
+            }
+            Self::LeaveOneOut => fill(rewards, layout, &LeaveOneOut, memory, threads),
+        }
+    }
+
     /// The same where the spread of each group is known.
     pub(crate) fn within<'a>(&self, grouped: Grouped<'a, '_>) -> Result<Cow<'a, [f64]>> {
         match *self {
@@ -154,6 +182,14 @@ impl Score {
     }
 }
 
+fn copy<R: Real>(rewards: &[R], layout: Layout<'_>, scores: &mut [f64]) -> Result<()> {
+    layout.check("rewards", rewards.len())?;
+    check_length("scores", scores.len(), rewards.len())?;
+    check_rewards(rewards)?;
+    scores.iter_mut().zip(rewards).for_each(|(score, reward)| *score = reward.widen());
+    Ok(())
+}
+
 /// Rewards, the group of each, and the spread of each group.
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<'a, 'g> {
@@ -166,7 +202,8 @@ pub(crate) struct Grouped<'a, 'g> {
 impl Grouped<'_, '_> {
     fn score<F: Formula>(self, formula: &F) -> Result<Vec<f64>> {
         let Self { rewards, groups, spreads, threads } = self;
-        let (advantages, fine) = coded::with_spreads(rewards, groups, spreads, formula, threads);
-        if fine { Ok(advantages) } else { checked(advantages, rewards, groups.into()) }
+        let mut advantages = vec![0.0; rewards.len()];
+        let fine = coded::with_spreads(rewards, groups, spreads, formula, &mut advantages, threads);
+        if fine { Ok(advantages) } else { check(&advantages, rewards, groups.into()).map(|()| advantages) }
     }
 }

@@ -1,7 +1,7 @@
 //! The reward less its group's soft maximum.
 
 use super::Layout;
-use super::frame::checked;
+use super::frame::check;
 use crate::blocks;
 use crate::check::check_positive;
 use crate::error::Result;
@@ -36,5 +36,5 @@ pub fn partition_baseline<'a, R: Real>(
     blocks::fill(&mut advantages, threads, |first, block| {
         block.iter_mut().zip(&rewards[first..]).for_each(|(value, reward)| *value = reward.widen() - *value);
     });
-    checked(advantages, rewards, layout)
+    check(&advantages, rewards, layout).map(|()| advantages)
 }

@@ -33,22 +33,22 @@ pub(super) fn cut<'a>(
     pieces
 }
 
-/// The advantages, and whether all of them are finite.
-pub(super) fn score<R: Real, F: Formula>(
+/// Fills the advantages in; whether all of them are finite.
+pub(super) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     offsets: Offsets<'_>,
     formula: &F,
+    advantages: &mut [f64],
     threads: usize,
-) -> (Vec<f64>, bool) {
-    let mut advantages = vec![0.0; rewards.len()];
+) -> bool {
     let fine = AtomicBool::new(true);
-    each(cut(offsets, &mut advantages, threads), |(groups, advantages)| {
+    each(cut(offsets, advantages, threads), |(groups, advantages)| {
         let rewards = &rewards[offsets.begin(groups.start)..offsets.begin(groups.end)];
         if !wide(Run { rewards, offsets, groups, advantages, formula }) {
             fine.store(false, Ordering::Relaxed);
         }
     });
-    (advantages, fine.into_inner())
+    fine.into_inner()
 }
 
 /// Groups that lie end to end; `rewards` and `advantages` are those of these groups.

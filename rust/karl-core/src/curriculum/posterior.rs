@@ -2,7 +2,7 @@
 
 use special::Beta;
 
-use crate::check::{check_length, check_range};
+use crate::check::{check_counts, check_length, check_parts, check_range};
 use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
 use crate::state::bytes::{Kind, Reader, Writer};
@@ -59,14 +59,19 @@ impl BetaPosterior {
     /// is taken. Shapes: all `[N]`. Cost: a sort of N, and one pass over the tasks.
     ///
     /// # Errors
-    /// [`Error::Negative`] for a negative count; [`Error::Most`] for more successes than trials; [`Error::Length`] for
-    /// columns that differ in rows.
+    /// [`Error::Outside`] for a negative count, and for more successes than trials;
+    /// [`Error::Length`] for columns that differ in rows.
     pub fn update(&mut self, ids: &[i64], successes: &[i64], trials: &[i64]) -> Result<()> {
         check_length("successes", successes.len(), ids.len())?;
         check_length("trials", trials.len(), ids.len())?;
-        let seen: Result<Vec<Task>> =
-            ids.iter().zip(successes).zip(trials).map(|((&id, &right), &all)| task(id, right, all)).collect();
-        let mut seen = seen?;
+        check_counts("trials", trials)?;
+        check_parts("successes", successes, trials)?;
+        let task = |((&id, &right), &all): ((&i64, &i64), &i64)| Task {
+            id,
+            successes: right.cast_unsigned(),
+            failures: (all - right).cast_unsigned(),
+        };
+        let mut seen: Vec<Task> = ids.iter().zip(successes).zip(trials).map(task).collect();
         seen.sort_unstable_by_key(|task| task.id);
         self.add(&seen);
         Ok(())
@@ -186,18 +191,6 @@ impl BetaPosterior {
         bytes.require(state.tasks.is_sorted_by(|a, b| a.id < b.id), "its ids do not ascend")?;
         Ok(state)
     }
-}
-
-fn task(id: i64, successes: i64, trials: i64) -> Result<Task> {
-    let count =
-        |what, count: i64| u64::try_from(count).map_err(|_| Error::Negative { what, value: count as f64 });
-    let (right, all) = (count("successes", successes)?, count("trials", trials)?);
-    let failures = all.checked_sub(right).ok_or(Error::Most {
-        what: "successes",
-        got: usize::try_from(right).unwrap_or(usize::MAX),
-        most: usize::try_from(all).unwrap_or(usize::MAX),
-    })?;
-    Ok(Task { id, successes: right, failures })
 }
 
 /// The point below which Beta(a, b) has this probability.

@@ -1,8 +1,8 @@
 //! What k attempts reach, from n of them.
 
 use crate::blocks::{self, in_parts};
-use crate::check::{check_counts, check_length, check_not_infinite, check_positive};
-use crate::error::{Error, Result};
+use crate::check::{check_counts, check_length, check_not_infinite, check_parts, check_positive};
+use crate::error::Result;
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
@@ -18,13 +18,13 @@ use crate::real::Real;
 /// Reference: Chen et al. 2021 (arXiv:2107.03374).
 ///
 /// # Errors
-/// [`Error::Length`] where the columns differ in length; [`Error::Positive`] for `k = 0`; [`Error::Outside`] for a
+/// [`Error::Length`](crate::Error::Length) where the columns differ in length; [`Error::Positive`](crate::Error::Positive) for `k = 0`; [`Error::Outside`](crate::Error::Outside) for a
 /// negative number of rollouts, and for successes that are negative or more than the rollouts.
 pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) -> Result<Vec<f64>> {
     check_length("successes", successes.len(), rollouts.len())?;
     check_positive("k", k as f64)?;
     check_counts("rollouts", rollouts)?;
-    check_successes(rollouts, successes)?;
+    check_parts("successes", successes, rollouts)?;
     let mut passed = vec![0.0; rollouts.len()];
     blocks::fill(&mut passed, threads, |first, block| {
         for ((passed, &n), &c) in block.iter_mut().zip(&rollouts[first..]).zip(&successes[first..]) {
@@ -32,16 +32,6 @@ pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) 
         }
     });
     Ok(passed)
-}
-
-fn check_successes(rollouts: &[i64], successes: &[i64]) -> Result<()> {
-    match rollouts.iter().zip(successes).position(|(n, c)| !(0..=*n).contains(c)) {
-        Some(index) => {
-            let (value, high) = (successes[index] as f64, rollouts[index] as f64);
-            Err(Error::Outside { what: "successes", index, value, low: 0.0, high })
-        }
-        None => Ok(()),
-    }
 }
 
 fn passes(n: f64, c: f64, k: f64) -> f64 {
@@ -71,7 +61,7 @@ fn passes(n: f64, c: f64, k: f64) -> f64 {
 /// Cost: one sort a group. Reference: the order statistics of Chen et al. 2021 (arXiv:2107.03374).
 ///
 /// # Errors
-/// [`Error::Length`] where rewards and groups differ in rows; [`Error::Positive`] for `k = 0`; [`Error::NotFinite`]
+/// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows; [`Error::Positive`](crate::Error::Positive) for `k = 0`; [`Error::NotFinite`](crate::Error::NotFinite)
 /// for an infinite reward.
 pub fn best_at_k<R: Real>(rewards: &[R], groups: &Groups<'_>, k: usize, threads: usize) -> Result<Vec<f64>> {
     check_length("rewards", rewards.len(), groups.rows())?;

@@ -19,7 +19,7 @@ use crate::real::Real;
 /// Shapes: weights `[K]`. Cost: one logarithm a category. Reference: Shannon 1948.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for a weight that is NaN or infinite, and for a total beyond f64; [`Error::Outside`] for a
+/// [`Error::NotFinite`] for a weight that is NaN or infinite; [`Error::Number`] for a total beyond f64; [`Error::Outside`] for a
 /// negative one.
 pub fn entropy<R: Real>(weights: &[R]) -> Result<f64> {
     measured(weights, entropy_of)
@@ -107,7 +107,7 @@ fn measured<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f
     check(weights)?;
     let total = numeric::sum(weights.iter().map(|weight| weight.widen()));
     if !total.is_finite() {
-        return Err(Error::NotFinite { what: "total of weights", index: 0, value: total });
+        return Err(Error::Number { what: "total of weights", value: total });
     }
     let shares: Vec<f64> = weights.iter().map(|weight| weight.widen() / total).collect();
     Ok(if total > 0.0 { measure(&shares) } else { f64::NAN })

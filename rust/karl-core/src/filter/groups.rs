@@ -1,9 +1,9 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
-use super::{Reason, check_present};
+use super::Reason;
 use crate::blocks::{self, ALONE, in_parts};
-use crate::check::check_length;
-use crate::deal::Deals;
+use crate::check::{check_length, check_not_infinite};
+use crate::deal::{Deals, Room, with_room};
 use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::real::Real;
@@ -41,7 +41,10 @@ const NEAR: usize = 1 << 14;
 /// Whether the present values of each group differ, which does not depend on the order of rows.
 pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
-    if groups.len() <= NEAR { near(values, groups, threads) } else { dealt(values, groups, threads) }
+    if groups.len() <= NEAR {
+        return near(values, groups, threads);
+    }
+    with_room(Room::default(), values.len(), |room| dealt(values, groups, room, threads))
 }
 
 /// By a table a thread, each for a part of the rows, as long as the tables together are no larger than the column.
@@ -64,8 +67,8 @@ fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
 }
 
 /// By ranges of groups.
-fn dealt<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
-    let mut deals = Deals::new(values, groups, threads);
+fn dealt<R: Real>(values: &[R], groups: &Groups, room: Room<'_>, threads: usize) -> Vec<bool> {
+    let mut deals = Deals::new(values, groups, room, threads);
     let width = deals.width();
     let mut differs = vec![false; groups.len()];
     let mut ranges: Vec<_> = differs.chunks_mut(width).zip(deals.hands()).collect();
@@ -106,11 +109,11 @@ pub fn constant<O: Real, R: Real>(
     threads: usize,
 ) -> Result<Vec<Reason>> {
     check_length("outcomes", outcomes.len(), groups.rows())?;
-    check_present("outcome", outcomes)?;
+    check_not_infinite("outcomes", outcomes)?;
     let shaped = rewards.unwrap_or_default();
     if rewards.is_some() {
         check_length("rewards", shaped.len(), outcomes.len())?;
-        check_present("reward", shaped)?;
+        check_not_infinite("rewards", shaped)?;
     }
     let looks =
         if rewards.is_some() { differing(shaped, groups, threads) } else { vec![false; groups.len()] };
@@ -219,7 +222,7 @@ pub fn starved<R: Real>(
 ) -> Result<Starved> {
     check_length("keep", keep.len(), groups.rows())?;
     check_length("rewards", rewards.len(), groups.rows())?;
-    check_present("reward", rewards)?;
+    check_not_infinite("rewards", rewards)?;
     if least == 0 {
         return Err(Error::Positive { what: "min_group", value: 0.0 });
     }

@@ -28,9 +28,6 @@ pub use rules::{
     missing_reward, tally,
 };
 
-use crate::error::{Error, Result};
-use crate::real::Real;
-
 /// Why a mask drops a row or a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -122,12 +119,4 @@ pub fn counts(reasons: &[Reason]) -> [usize; 15] {
         }
     }
     std::array::from_fn(|at| tables.iter().map(|table| table[at]).sum())
-}
-
-/// Refuses infinite numbers of a stored column; NaN passes, because it says "missing".
-fn check_present<R: Real>(what: &'static str, values: &[R]) -> Result<()> {
-    match values.iter().position(|value| value.widen().is_infinite()) {
-        Some(index) => Err(Error::NotFinite { what, index, value: values[index].widen() }),
-        None => Ok(()),
-    }
 }

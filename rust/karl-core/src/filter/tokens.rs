@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::Reason;
 use super::groups::each;
-use super::{Reason, check_present};
 use crate::blocks;
-use crate::check::{check_finite, check_length, check_not_negative};
+use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative};
 use crate::error::{Error, Result};
 use crate::exp::exp;
 use crate::ragged::Offsets;
@@ -212,7 +212,7 @@ fn first_after(offsets: &Offsets<'_>, token: usize) -> usize {
 
 fn check_advantages<A: Real>(advantages: &[A], offsets: &Offsets<'_>) -> Result<()> {
     check_length("advantages", advantages.len(), offsets.len())?;
-    check_present("advantage", advantages)
+    check_not_infinite("advantages", advantages)
 }
 
 fn check_logp<R: Real>(what: &'static str, values: &[R], mask: Option<&[bool]>) -> Result<()> {

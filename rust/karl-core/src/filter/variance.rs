@@ -1,8 +1,8 @@
 //! The groups that hold most of the variance of reward.
 
+use super::Reason;
 use super::groups::{differing, each};
-use super::{Reason, check_present};
-use crate::check::{check_length, check_most, check_range};
+use crate::check::{check_length, check_most, check_not_infinite, check_range};
 use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::{Compensated, sum};
@@ -39,7 +39,7 @@ pub fn top<R: Real>(
     threads: usize,
 ) -> Result<Vec<Reason>> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    check_present("rewards", rewards)?;
+    check_not_infinite("rewards", rewards)?;
     check_most("ddof", usize::from(ddof), 1)?;
     let differ = differing(rewards, groups, threads);
     let kept = chosen(&variances(rewards, groups, &differ, ddof, threads)?, top)?;

@@ -7,7 +7,7 @@
 //! | [`log_sum_exp_by`] | each group, in any order | `by` |
 //! | [`Partition`] | a stream, and streams that were merged | `state` |
 //!
-//! A column is read once. Each block of it is summed relative to its own largest value, in eight lanes, while it is in
+//! A column is read once. Each block of it is summed relative to its own largest value, side by side, while it is in
 //! cache, and blocks are added in their order, so that the bits depend neither on threads nor on the machine.
 
 mod by;
@@ -21,10 +21,10 @@ pub use state::Partition;
 use crate::blocks;
 use crate::check::check_logs;
 use crate::error::{Error, Result};
-use crate::exp::{Each, exp, ln};
+use crate::exp::{exp, exp_below, ln};
 use crate::numeric::Compensated;
 use crate::real::Real;
-use crate::simd::{self, Kernel, LANES, wide};
+use crate::simd::{Kernel, SIDE, fold_side, wide};
 
 /// `log(sum_i exp(x_i))`; minus infinity for none. Minus infinity among the values, the logarithm of zero, adds nothing.
 ///
@@ -120,29 +120,28 @@ impl<T: Real, const M: usize> Kernel for Block<'_, T, M> {
 
     #[inline(always)]
     fn run(self) -> Sums<M> {
-        let top = top(self.0);
+        let top = top::<SIDE, T>(self.0);
         let from = anchor(top);
-        let (mut weights, mut lanes) = ([0.0; ROOM], [[0.0; LANES]; M]);
+        let (mut weights, mut lanes) = ([0.0; ROOM], [[0.0; SIDE]; M]);
         for values in self.0.chunks(ROOM) {
             let weights = &mut weights[..values.len()];
             for (weight, value) in weights.iter_mut().zip(values) {
-                *weight = value.widen() - from;
+                *weight = exp_below(value.widen() - from);
             }
-            Each(&mut *weights, exp).run();
             add(&mut lanes, weights);
         }
-        Sums { top, powers: lanes.map(simd::fold) }
+        Sums { top, powers: lanes.map(|lanes| fold_side(&lanes)) }
     }
 }
 
 /// Adds the powers of weights, each in the lane of its place.
 #[inline(always)]
-fn add<const M: usize>(lanes: &mut [[f64; LANES]; M], weights: &[f64]) {
-    let (chunks, rest) = weights.as_chunks::<LANES>();
+fn add<const M: usize>(lanes: &mut [[f64; SIDE]; M], weights: &[f64]) {
+    let (chunks, rest) = weights.as_chunks::<SIDE>();
     for chunk in chunks {
-        let mut powers = [1.0; LANES];
+        let mut powers = [1.0; SIDE];
         for lanes in &mut *lanes {
-            for lane in 0..LANES {
+            for lane in 0..SIDE {
                 powers[lane] *= chunk[lane];
                 lanes[lane] += powers[lane];
             }
@@ -157,13 +156,13 @@ fn add<const M: usize>(lanes: &mut [[f64; LANES]; M], weights: &[f64]) {
     }
 }
 
-/// The largest value, NaN left out; minus infinity for none.
+/// The largest value, NaN left out; minus infinity for none. So many at a time as the values are worth.
 #[inline(always)]
-fn top<T: Real>(values: &[T]) -> f64 {
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    let mut tops = [f64::NEG_INFINITY; LANES];
+fn top<const N: usize, T: Real>(values: &[T]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<N>();
+    let mut tops = [f64::NEG_INFINITY; N];
     for chunk in chunks {
-        for lane in 0..LANES {
+        for lane in 0..N {
             tops[lane] = larger(tops[lane], chunk[lane].widen());
         }
     }

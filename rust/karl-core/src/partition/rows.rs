@@ -7,10 +7,10 @@ use super::{Block, ROOM, Sums, anchor, top};
 use crate::blocks::{self, BLOCK};
 use crate::check::{check_length, check_logs};
 use crate::error::Result;
-use crate::exp::{Each, exp, ln};
+use crate::exp::{Each, exp_below, ln};
 use crate::ragged::Offsets;
 use crate::real::Real;
-use crate::simd::{self, Kernel, wide};
+use crate::simd::{self, Kernel, LANES, wide};
 
 /// `log(sum_i exp(x_i))` of each row; minus infinity for an empty one.
 ///
@@ -98,10 +98,10 @@ impl Batch {
         };
         for (row, log) in logs.iter_mut().enumerate() {
             let row = place(row);
-            *log = top(&values[row.clone()]);
+            *log = top::<LANES, T>(&values[row.clone()]);
             below(&mut self.exponents[row.clone()], &values[row], anchor(*log));
         }
-        Each(&mut self.exponents[..values.len()], exp).run();
+        Each(&mut self.exponents[..values.len()], exp_below).run();
         for (row, sum) in self.sums[..logs.len()].iter_mut().enumerate() {
             *sum = simd::sum(&self.exponents[place(row)]);
         }

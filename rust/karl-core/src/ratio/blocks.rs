@@ -4,8 +4,8 @@
 //! number of threads.
 
 use std::ops::Range;
-use std::thread;
 
+use crate::blocks::each;
 use crate::ragged::Offsets;
 
 /// Tokens of one block: three columns of f64 then stay in a second-level cache.
@@ -45,24 +45,11 @@ pub(super) fn map<T: Send, R: Send>(
         column = rest;
     }
     let threads = if offsets.values() < ALONE { 1 } else { threads.max(1) };
-    in_shares(&mut work, threads, |(rows, block)| one(rows.clone(), block))
-}
-
-/// What `one` makes of each piece of work, in its order. The calling thread takes the first share.
-fn in_shares<W: Send, R: Send>(work: &mut [W], threads: usize, one: impl Fn(&mut W) -> R + Sync) -> Vec<R> {
     let share = work.len().div_ceil(threads).max(1);
-    let run = |work: &mut [W]| -> Vec<R> { work.iter_mut().map(&one).collect() };
-    thread::scope(|scope| {
-        let run = &run;
-        let mut shares = work.chunks_mut(share);
-        let first = shares.next();
-        let workers: Vec<_> = shares.map(|share| scope.spawn(move || run(share))).collect();
-        let mut results = first.map(run).unwrap_or_default();
-        for worker in workers {
-            results.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    })
+    let run = |share: &mut [(Range<usize>, &mut [T])]| -> Vec<R> {
+        share.iter_mut().map(|(rows, block)| one(rows.clone(), block)).collect()
+    };
+    each(work.chunks_mut(share), run).into_iter().flatten().collect()
 }
 
 #[cfg(test)]

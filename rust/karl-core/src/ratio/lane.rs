@@ -9,8 +9,6 @@ use crate::real::Real;
 pub trait Lane: Real + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> {
     /// 1.
     const ONE: Self;
-    /// Above every finite number.
-    const INFINITY: Self;
 
     /// `e^x`, within 1 ulp.
     #[must_use]
@@ -22,7 +20,6 @@ pub trait Lane: Real + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Se
 
 impl Lane for f64 {
     const ONE: Self = 1.0;
-    const INFINITY: Self = Self::INFINITY;
 
     #[inline(always)]
     fn exp(self) -> Self {
@@ -37,7 +34,6 @@ impl Lane for f64 {
 
 impl Lane for f32 {
     const ONE: Self = 1.0;
-    const INFINITY: Self = Self::INFINITY;
 
     #[inline(always)]
     fn exp(self) -> Self {

@@ -67,7 +67,7 @@ pub struct PolicyLoss<T> {
 ///
 /// # Errors
 /// [`Error::NotFinite`] for an unmasked token whose log-probabilities, advantage, term or coefficient is not finite: it
-/// names the first. [`Error::Length`] for advantages that do not match; [`Error::Offset`] for a turn that crosses from
+/// names the first. [`Error::Number`] for a sum of losses that is not finite; [`Error::Length`] for advantages that do not match; [`Error::Offset`] for a turn that crosses from
 /// one sequence into another; [`Error::Range`] for a denominator below 1.
 pub fn policy_loss<T: Lane>(
     tokens: &Tokens<'_, T>,
@@ -87,7 +87,7 @@ pub fn policy_loss<T: Lane>(
     if total.loss.is_finite() {
         Ok(total.into_loss(coefficient))
     } else {
-        Err(Error::NotFinite { what: "loss", index: 0, value: total.loss })
+        Err(Error::Number { what: "loss", value: total.loss })
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a, T: Lane> Piece<'a, T> {
         } else {
             self.apply::<false>(rule, ratios, advantages, terms, out, clipped)
         };
-        work.total.loss += self.weight * sum(terms, |term| term);
+        work.total.loss += self.weight * sum(terms);
         if odd { self.check(advantages, terms, out) } else { Ok(()) }
     }
 

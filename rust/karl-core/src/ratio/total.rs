@@ -3,7 +3,7 @@
 use super::clip::Bounds;
 use super::lane::Lane;
 use crate::real::Real;
-use crate::simd::{LANES, fold};
+use crate::simd::{SIDE, fold_side};
 
 /// Sums over a block of sequences, or over all.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +57,20 @@ impl Ratios {
         self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
     }
 
-    /// Takes in the ratios of some tokens, of which `kept` count; the ratio of a masked one has to be 1.
+    /// Takes in the ratios of some tokens, of which `kept` count.
     #[inline(always)]
     pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], keep: &[bool], kept: usize) {
-        let above = sum(ratios, |ratio| ratio - 1.0);
-        let mean = 1.0 + above / kept as f64;
-        let squares = sum_of_kept(ratios, keep, |ratio| (ratio - mean) * (ratio - mean));
-        let (min, max) = extremes(ratios, keep);
-        self.merge(&Self { count: kept as u64, above, squares, min: min.widen(), max: max.widen() });
+        let (chunks, rest) = ratios.as_chunks::<SIDE>();
+        let (masks, mask) = keep.as_chunks::<SIDE>();
+        let mut moments = Moments::about(ratios, keep);
+        for (ratios, keep) in chunks.iter().zip(masks) {
+            moments.add(ratios, keep);
+        }
+        let (mut last, mut keep) = ([T::ONE; SIDE], [false; SIDE]);
+        last[..rest.len()].copy_from_slice(rest);
+        keep[..mask.len()].copy_from_slice(mask);
+        moments.add(&last, &keep);
+        self.merge(&moments.fold(kept));
     }
 
     /// NaN where there is none.
@@ -116,88 +122,105 @@ impl Total {
     }
 }
 
-/// Numbers that are summed side by side: so many that a loop over them is not unrolled, and becomes vector code.
-const SIDE: usize = 64;
-
-/// The sum of what `term` makes of each number.
-#[inline(always)]
-pub(super) fn sum<T: Real>(values: &[T], term: impl Fn(f64) -> f64) -> f64 {
-    let mut lanes = [0.0; SIDE];
-    for chunk in values.chunks(SIDE) {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += term(value.widen());
-        }
-    }
-    fold_all(&lanes)
+/// Sums over ratios side by side. They are taken about one of the ratios: where all are equal, their deviation is
+/// exactly 0, and where they are near each other, no digit is lost.
+struct Moments<T> {
+    about: T,
+    apart: [f64; SIDE],
+    squares: [f64; SIDE],
+    min: [T; SIDE],
+    max: [T; SIDE],
 }
 
-/// The same over the places that are kept.
-#[inline(always)]
-fn sum_of_kept<T: Real>(values: &[T], keep: &[bool], term: impl Fn(f64) -> f64) -> f64 {
-    let mut lanes = [0.0; SIDE];
-    for (values, keep) in values.chunks(SIDE).zip(keep.chunks(SIDE)) {
-        for ((lane, value), &keep) in lanes.iter_mut().zip(values).zip(keep) {
-            let term = term(value.widen());
-            *lane += if keep { term } else { 0.0 };
+impl<T: Lane> Moments<T> {
+    /// No ratio yet, to be taken about the first that is kept and finite.
+    #[inline(always)]
+    fn about(ratios: &[T], keep: &[bool]) -> Self {
+        let first = ratios.iter().zip(keep).find(|(ratio, keep)| **keep && ratio.is_finite());
+        let about = first.map_or(T::ONE, |(ratio, _)| *ratio);
+        Self { about, apart: [0.0; SIDE], squares: [0.0; SIDE], min: [about; SIDE], max: [about; SIDE] }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, ratios: &[T; SIDE], keep: &[bool; SIDE]) {
+        let about = self.about;
+        for lane in 0..SIDE {
+            // The one they are taken about adds nothing, and is neither less nor more than it is.
+            let ratio = if keep[lane] { ratios[lane] } else { about };
+            let apart = ratio.widen() - about.widen();
+            self.apart[lane] += apart;
+            self.squares[lane] += apart * apart;
+            self.min[lane] = if ratio < self.min[lane] { ratio } else { self.min[lane] };
+            self.max[lane] = if ratio > self.max[lane] { ratio } else { self.max[lane] };
         }
     }
-    fold_all(&lanes)
+
+    #[inline(always)]
+    fn fold(&self, kept: usize) -> Ratios {
+        let (apart, count) = (fold_side(&self.apart), kept as f64);
+        let squares = fold_side(&self.squares) - apart * (apart / count);
+        let (mut min, mut max) = (self.about, self.about);
+        for (&low, &high) in self.min.iter().zip(&self.max) {
+            min = if low < min { low } else { min };
+            max = if high > max { high } else { max };
+        }
+        Ratios {
+            count: kept as u64,
+            above: apart + count * (self.about.widen() - 1.0),
+            // Rounding may leave less than nothing; a NaN stays one.
+            squares: if squares < 0.0 { 0.0 } else { squares },
+            min: min.widen(),
+            max: max.widen(),
+        }
+    }
+}
+
+/// The sum of some numbers.
+#[inline(always)]
+pub(super) fn sum<T: Real>(values: &[T]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<SIDE>();
+    let mut lanes = [0.0; SIDE];
+    for chunk in chunks {
+        for lane in 0..SIDE {
+            lanes[lane] += chunk[lane].widen();
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += value.widen();
+    }
+    fold_side(&lanes)
 }
 
 /// The sum of the differences of two columns, each widened first.
 #[inline(always)]
 pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
+    let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
     let mut lanes = [0.0; SIDE];
-    for (a, b) in a.chunks(SIDE).zip(b.chunks(SIDE)) {
-        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
-            *lane += a.widen() - b.widen();
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..SIDE {
+            lanes[lane] += a[lane].widen() - b[lane].widen();
         }
     }
-    fold_all(&lanes)
+    for ((lane, a), b) in lanes.iter_mut().zip(rest).zip(other) {
+        *lane += a.widen() - b.widen();
+    }
+    fold_side(&lanes)
 }
 
 /// The same over the places that are kept.
 #[inline(always)]
 pub(super) fn sum_of_kept_differences<T: Real>(a: &[T], b: &[T], keep: &[bool]) -> f64 {
+    let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
+    let (masks, mask) = keep.as_chunks::<SIDE>();
     let mut lanes = [0.0; SIDE];
-    for ((a, b), keep) in a.chunks(SIDE).zip(b.chunks(SIDE)).zip(keep.chunks(SIDE)) {
-        for (((lane, a), b), &keep) in lanes.iter_mut().zip(a).zip(b).zip(keep) {
-            let difference = a.widen() - b.widen();
-            *lane += if keep { difference } else { 0.0 };
+    for ((a, b), keep) in a.iter().zip(b).zip(masks) {
+        for lane in 0..SIDE {
+            let difference = a[lane].widen() - b[lane].widen();
+            lanes[lane] += if keep[lane] { difference } else { 0.0 };
         }
     }
-    fold_all(&lanes)
-}
-
-#[inline(always)]
-fn fold_all(lanes: &[f64; SIDE]) -> f64 {
-    let mut few = [0.0; LANES];
-    for lanes in lanes.as_chunks::<LANES>().0 {
-        for (few, lane) in few.iter_mut().zip(lanes) {
-            *few += lane;
-        }
+    for (((lane, a), b), &keep) in lanes.iter_mut().zip(rest).zip(other).zip(mask) {
+        *lane += if keep { a.widen() - b.widen() } else { 0.0 };
     }
-    fold(few)
-}
-
-/// The least and the largest of the numbers that are kept.
-#[inline(always)]
-fn extremes<T: Lane>(values: &[T], keep: &[bool]) -> (T, T) {
-    let (mut min, mut max) = ([T::INFINITY; SIDE], [-T::INFINITY; SIDE]);
-    for (values, keep) in values.chunks(SIDE).zip(keep.chunks(SIDE)) {
-        for (((min, max), &value), &keep) in min.iter_mut().zip(&mut max).zip(values).zip(keep) {
-            *min = if keep & (value < *min) { value } else { *min };
-            *max = if keep & (value > *max) { value } else { *max };
-        }
-    }
-    let (mut least, mut most) = ([T::INFINITY; LANES], [-T::INFINITY; LANES]);
-    for (min, max) in min.as_chunks::<LANES>().0.iter().zip(max.as_chunks::<LANES>().0) {
-        for lane in 0..LANES {
-            least[lane] = if min[lane] < least[lane] { min[lane] } else { least[lane] };
-            most[lane] = if max[lane] > most[lane] { max[lane] } else { most[lane] };
-        }
-    }
-    let least = least.into_iter().reduce(|a, b| if b < a { b } else { a });
-    let most = most.into_iter().reduce(|a, b| if b > a { b } else { a });
-    (least.unwrap_or(T::INFINITY), most.unwrap_or(-T::INFINITY))
+    fold_side(&lanes)
 }

@@ -54,7 +54,7 @@ impl<'a, T: Lane> Unit<'a, T> {
                 let out = &mut out[place];
                 span(&part, Ratio::Shared(self.ratio), &rule, work, out)?;
                 if self.gradient != Gradient::Own {
-                    slope += sum(out, |coefficient| coefficient);
+                    slope += sum(out);
                 }
             }
         }

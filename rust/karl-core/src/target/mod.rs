@@ -32,7 +32,7 @@ pub use value::{regression_intercept, soft_value};
 pub use weights::{awr_weights, rwr_weights};
 
 use crate::blocks;
-use crate::check::{check_finite, check_not_negative};
+use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
 use crate::group::{Scope, Scopes};
 use sums::{Scale, Sums};
@@ -237,9 +237,9 @@ pub struct Target {
 /// References: Peters and Schaal 2007 (RWR); `FlowRL` (arXiv:2509.15207) for the name of the target; Kish 1965.
 ///
 /// # Errors
-/// [`Error::Length`] where scores and scopes differ in rows; [`Error::NotFinite`] for an infinite score, a
-/// spread or a log Z beyond f64, or an infinite inverse temperature; [`Error::Fraction`] for a share outside
-/// (0, 1]; [`Error::Range`] for a divergence that is not from 0 on; [`Error::Negative`] for a negative inverse temperature.
+/// [`Error::Length`] where scores and scopes differ in rows; [`Error::NotFinite`] for an infinite score, or a log Z
+/// beyond f64; [`Error::Number`] for a spread beyond f64, or an infinite divergence or inverse temperature;
+/// [`Error::Fraction`] for a share outside (0, 1]; [`Error::Negative`] for a negative divergence or inverse temperature.
 pub fn boltzmann<'a>(
     scores: &'a [f64],
     within: impl Into<Scopes<'a>>,
@@ -278,8 +278,9 @@ pub(crate) fn check_temperature(temperature: Temperature) -> Result<()> {
     match temperature {
         Temperature::Ess(share) if share > 0.0 && share <= 1.0 => Ok(()),
         Temperature::Ess(value) => Err(Error::Fraction { what: "ess", value }),
-        Temperature::Kl(nats) => check_not_negative("kl", nats).and_then(|()| check_finite("kl", &[nats])),
-        Temperature::Inverse(value) => check_inverse_temperature(0, value),
+        Temperature::Kl(nats) => check_not_negative("kl", nats).and_then(|()| check_number("kl", nats)),
+        Temperature::Inverse(value) => check_not_negative("inverse_temperature", value)
+            .and_then(|()| check_number("inverse_temperature", value)),
     }
 }
 

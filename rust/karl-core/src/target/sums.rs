@@ -87,7 +87,7 @@ impl<'a> Scale<'a> {
         let Seen { kept, alone, low, high } = seen.into_iter().fold(Seen::NOTHING, Seen::merge);
         let spread = if kept == 0 { 0.0 } else { high - low };
         if !spread.is_finite() {
-            return Err(Error::NotFinite { what: "spread of the scores", index: 0, value: spread });
+            return Err(Error::Number { what: "spread of the scores", value: spread });
         }
         let tops = match rows.scopes.groups() {
             None => vec![high; usize::from(!rows.is_empty())],

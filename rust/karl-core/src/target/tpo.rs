@@ -46,7 +46,7 @@ pub fn tpo<L: Real, T: Real>(
 ) -> Result<Vec<f64>> {
     check_length("logp_old", logp_old.len(), groups.rows())?;
     check_length("rewards", rewards.len(), groups.rows())?;
-    check_not_infinite("reward", rewards)?;
+    check_not_infinite("rewards", rewards)?;
     check_logs("logp_old", logp_old)?;
     check_positive("temperature", settings.temperature)?;
     let scales = scales(rewards, groups, threads);

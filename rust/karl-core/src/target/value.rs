@@ -4,7 +4,6 @@
 use crate::advantage::Layout;
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_positive};
 use crate::error::Result;
-use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
 
@@ -63,29 +62,30 @@ pub fn soft_value<'a, T: Real>(
 /// This is what PACED's learned log Z converges to, and why `t c` is near the mean reward, its signal of difficulty. It is
 /// not the log partition `log mean exp(r / t)`, of which `t` times is [`soft_value`]: that is near the largest reward.
 ///
-/// Rows with a missing reward are left out. Shapes: `[B]` each, result `[B]`. Cost: one pass.
+/// Rows with a missing reward are left out. Groups come by codes, or end to end. Shapes: `[B]` each, result `[B]`. Cost: one pass.
 /// Reference: PACED-RL (arXiv:2602.12642), proposition 4.1.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where arguments differ in rows; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, a log-ratio that is not
 /// finite, or a result beyond f64; [`Error::Positive`](crate::Error::Positive) for a temperature that is not above zero.
-pub fn regression_intercept<T: Real, L: Real>(
+pub fn regression_intercept<'a, T: Real, L: Real>(
     rewards: &[T],
     log_ratio: &[L],
-    groups: &Groups<'_>,
+    groups: impl Into<Layout<'a>>,
     temperature: f64,
     threads: usize,
 ) -> Result<Vec<f64>> {
-    check_length("rewards", rewards.len(), groups.rows())?;
-    check_length("log_ratio", log_ratio.len(), groups.rows())?;
+    let layout = groups.into();
+    layout.check("rewards", rewards.len())?;
+    check_length("log_ratio", log_ratio.len(), rewards.len())?;
     check_not_infinite("rewards", rewards)?;
     check_finite("log_ratio", log_ratio)?;
     check_positive("temperature", temperature)?;
-    let means = groups.fold(threads, Mean::default(), |mean: &mut Mean, _, row| {
+    let means = layout.fold(threads, Mean::default(), |mean: &mut Mean, _, row| {
         mean.add(rewards[row].widen() / temperature - log_ratio[row].widen());
     });
     let intercepts: Vec<f64> = means.into_iter().map(Mean::value).collect();
-    checked("regression intercept", Layout::from(groups).on_rows(&intercepts, threads))
+    checked("regression intercept", layout.on_rows(&intercepts, threads))
 }
 
 /// The mean of what is there.

@@ -49,7 +49,7 @@ pub fn awr_weights<T: Real>(
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or an exponent beyond f64;
 /// [`Error::Negative`](crate::Error::Negative) for a negative inverse temperature.
 pub fn rwr_weights<T: Real>(rewards: &[T], inverse_temperature: f64, threads: usize) -> Result<Vec<f64>> {
-    check_not_infinite("reward", rewards)?;
+    check_not_infinite("rewards", rewards)?;
     check_not_negative("inverse_temperature", inverse_temperature)?;
     raised(rewards, |reward| inverse_temperature * reward, true, threads)
 }

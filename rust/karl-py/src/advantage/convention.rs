@@ -7,10 +7,10 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
-use super::grouping::Grouping;
 use crate::array::{Reals, reals, threads};
 use crate::enter::compute;
 use crate::error::UsageError;
+use crate::grouping::Grouping;
 
 /// A convention, as a dictionary.
 #[derive(IntoPyObject)]
@@ -75,7 +75,7 @@ pub(crate) fn by_convention<'py>(
         let names: Vec<&str> = CONVENTIONS.iter().map(|convention| convention.name).collect();
         return Err(UsageError::new_err(format!("name is {name:?}, wanted one of {}", names.join(", "))));
     };
-    let (rewards, grouping) = (reals("rewards", rewards)?, Grouping::new(group_ids, offsets)?);
+    let (rewards, grouping) = (reals("rewards", rewards)?, Grouping::in_any_order(group_ids, offsets)?);
     let out = match &rewards {
         Reals::Single(column) => {
             let (values, layout) = (column.as_slice()?, grouping.layout(column.as_slice()?.len())?);

@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use super::Scores;
 use crate::array::{Column, column, reals, with_reals};
 use crate::enter::compute;
+use crate::error::UsageError;
+use crate::grouping::{Given, ragged};
 
 /// Reward less a number.
 ///
@@ -52,22 +54,25 @@ pub(crate) struct Running<'py> {
 
 /// Reward less a running mean of the rewards of its group before it.
 #[pyfunction]
-#[pyo3(signature = (rewards, group_ids, *, alpha, start, ids, baselines))]
+#[pyo3(signature = (rewards, group_ids, *, offsets, alpha, start, ids, baselines))]
+#[allow(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn ema_baseline<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Given<'_, 'py>,
+    offsets: Given<'_, 'py>,
     alpha: f64,
     start: f64,
     ids: &Bound<'py, PyAny>,
     baselines: &Bound<'py, PyAny>,
 ) -> PyResult<Running<'py>> {
-    let (rewards, groups) = (reals("rewards", rewards)?, column::<i64>("group_ids", group_ids)?);
+    let rewards = reals("rewards", rewards)?;
     let ids: Column<'_, i64> = column("ids", ids)?;
     let baselines: Column<'_, f64> = column("baselines", baselines)?;
     let state = Ema { ids: ids.as_slice()?.to_vec(), baselines: baselines.as_slice()?.to_vec() };
-    let groups = groups.as_slice()?;
     let (advantages, state) = with_reals!(&rewards, |values| {
+        let groups = numbers(group_ids, offsets, values.len())?;
+        let groups = groups.as_slice()?;
         compute(py, || advantage::ema_baseline(values, groups, (alpha, start), state))?
     });
     Ok(Running {
@@ -75,4 +80,22 @@ pub(crate) fn ema_baseline<'py>(
         ids: state.ids.into_pyarray(py),
         baselines: state.baselines.into_pyarray(py),
     })
+}
+
+/// The number by which a state knows the group of each row: its id, or its row of the offsets.
+fn numbers<'py>(
+    group_ids: Given<'_, 'py>,
+    offsets: Given<'_, 'py>,
+    rows: usize,
+) -> PyResult<Column<'py, i64>> {
+    match (group_ids, offsets) {
+        (Some(ids), None) => column("group_ids", ids),
+        (None, Some(offsets)) => {
+            let offsets = column("offsets", offsets)?;
+            let offsets = ragged("offsets", &offsets, rows)?;
+            let numbers = offsets.rows().zip(0..).flat_map(|(rows, number)| rows.map(move |_| number));
+            Ok(Column::Arrow(numbers.collect()))
+        }
+        _ => Err(UsageError::new_err("give either group_ids or offsets")),
+    }
 }

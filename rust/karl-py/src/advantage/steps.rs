@@ -7,10 +7,10 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
-use super::grouping::ragged;
 use crate::array::{column, freedom, groups, reals, threads, with_reals};
 use crate::enter::compute;
 use crate::error::UsageError;
+use crate::grouping::{Given, Grouping, ragged};
 
 /// What a step is worth with what follows it.
 ///
@@ -121,14 +121,17 @@ pub(crate) struct Credit<'py> {
 
 /// Credit for a trajectory, and for each of its steps among those from the same state.
 #[pyfunction]
-#[pyo3(signature = (rewards, offsets, group_ids, state_ids, *, gamma, step_weight, unit, norm, ddof, eps))]
+#[pyo3(signature = (
+    rewards, offsets, group_ids, state_ids, *, group_offsets, gamma, step_weight, unit, norm, ddof, eps
+))]
 #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
 pub(crate) fn gigpo<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
     offsets: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Given<'_, 'py>,
     state_ids: &Bound<'py, PyAny>,
+    group_offsets: Given<'_, 'py>,
     gamma: f64,
     step_weight: f64,
     unit: &str,
@@ -137,7 +140,10 @@ pub(crate) fn gigpo<'py>(
     eps: f64,
 ) -> PyResult<Credit<'py>> {
     let (rewards, offsets) = (reals("rewards", rewards)?, column::<i64>("offsets", offsets)?);
-    let (groups, states) = (groups("group_ids", group_ids)?, groups("state_ids", state_ids)?);
+    let names = ["group_ids", "group_offsets"];
+    let groups = Grouping::named(names, groups, group_ids, group_offsets)?;
+    let groups = groups.codes("group_offsets", offsets.as_slice()?.len().saturating_sub(1))?;
+    let states = self::groups("state_ids", state_ids)?;
     let (unit, norm) = (unit_named(unit)?, norm_named(norm, freedom(ddof)?, eps)?);
     let how = Gigpo { gamma, step_weight, unit, norm };
     let credit = with_reals!(&rewards, |rewards| {

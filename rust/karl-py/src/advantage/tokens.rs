@@ -7,9 +7,9 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
-use super::grouping::{Grouping, ragged};
 use crate::array::{column, flags, freedom, reals, threads, with_reals};
 use crate::enter::compute;
+use crate::grouping::{Grouping, ragged};
 
 /// Values with mean 0 and variance 1.
 ///
@@ -121,7 +121,7 @@ pub(crate) fn reinforce_plus_plus_baseline<'py>(
     eps: f64,
 ) -> PyResult<Scores<'py>> {
     let rewards = reals("rewards", rewards)?;
-    let grouping = Grouping::new(group_ids, offsets)?;
+    let grouping = Grouping::in_any_order(group_ids, offsets)?;
     let tokens = column::<i64>("token_offsets", token_offsets)?;
     let count = tokens.as_slice()?.last().copied().and_then(|last| usize::try_from(last).ok());
     let tokens = ragged("token_offsets", &tokens, count.unwrap_or(0))?;

@@ -5,8 +5,9 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Floats;
-use crate::array::{column, count, groups, reals, threads, with_reals};
+use crate::array::{column, count, reals, threads, with_reals};
 use crate::enter::compute;
+use crate::grouping::{Given, Grouping};
 
 /// pass@k: the chance that at least one of k attempts at a prompt is right, from n of which c are.
 ///
@@ -55,28 +56,33 @@ pub(crate) fn pass_at_k<'py>(
 /// Args:
 ///     rewards: one a rollout; NaN where missing. float64 or float32. [B]
 ///     group_ids: the prompt of each rollout, negative for none; or names, in an Arrow column. [B]
+///     offsets: instead of ids, where each group begins, for groups end to end. [P + 1]
 ///     k: 1 or more.
 ///
 /// Returns:
-///     One number a group, in order of first appearance; NaN where fewer than k rewards are present. [P]
+///     One number a group, in order of first appearance, or by row of the offsets; NaN where fewer than k rewards are
+///     present. [P]
 ///
 /// Raises:
 ///     ArgumentError: an infinite reward, columns that differ in length, or a k below 1.
-///     DTypeError, LayoutError: an array that would have to be cast or copied.
+///     UsageError: both or neither of group_ids and offsets.
+///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: the order statistics of Chen et al. 2021 (arXiv:2107.03374).
 #[pyfunction]
-#[pyo3(signature = (rewards, group_ids, k))]
+#[pyo3(signature = (rewards, group_ids=None, *, offsets=None, k))]
 pub(crate) fn best_at_k<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,
-    group_ids: &Bound<'py, PyAny>,
+    group_ids: Given<'_, 'py>,
+    offsets: Given<'_, 'py>,
     k: i64,
 ) -> PyResult<Floats<'py>> {
-    let k = count("k", k)?;
-    let rewards = reals("rewards", rewards)?;
-    let groups = groups("group_ids", group_ids)?;
-    let best =
-        with_reals!(&rewards, |values| compute(py, || diversity::best_at_k(values, &groups, k, threads())))?;
+    let (k, rewards) = (count("k", k)?, reals("rewards", rewards)?);
+    let grouping = Grouping::in_order(group_ids, offsets)?;
+    let best = with_reals!(&rewards, |values| {
+        let groups = grouping.codes("offsets", values.len())?;
+        compute(py, || diversity::best_at_k(values, &groups, k, threads()))
+    })?;
     Ok(best.into_pyarray(py))
 }

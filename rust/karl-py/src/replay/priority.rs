@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::Floats;
 use crate::array::{column, count, flags, reals, threads, with_reals};
 use crate::enter::compute;
-use crate::filter::grouped;
+use crate::grouping::Grouping;
 
 /// The surprise of each rollout: the mean of -log p over its tokens, in nats a token.
 ///
@@ -171,7 +171,7 @@ pub(crate) fn accuracy_error<'py>(
 ) -> PyResult<Floats<'py>> {
     let (py, right, predicted) = (right.py(), flags("right", right)?, reals("predicted", predicted)?);
     let right = right.as_slice()?;
-    let groups = grouped(group_ids, offsets, right.len())?;
+    let groups = Grouping::in_order(group_ids, offsets)?.codes("offsets", right.len())?;
     let out = with_reals!(&predicted, |rates| compute(py, || {
         replay::accuracy_error(right, rates, &groups, successes_only, threads())
     }));

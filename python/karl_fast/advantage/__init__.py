@@ -1,0 +1,65 @@
+"""Who gets credit: advantages from rewards.
+
+| function | formula |
+|---|---|
+| `centre` | r - mean of the group (Dr. GRPO) |
+| `zscore` | (r - mean) / (std + eps) over group, batch or everything (GRPO) |
+| `leave_one_out` | r - mean of the others (RLOO) |
+| `maxrl` | (r - mean) / (mean + eps) |
+| `gdpo` | several rewards, each a z-score before they are added |
+| `shrunk` | against a mean that is shrunk to that of all rows |
+| `partition_baseline` | r - (1/b) log mean exp(b r) |
+| `fixed_baseline`, `ema_baseline` | against a number; against a running mean |
+| `whiten`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline` | over all tokens |
+| `discounted_returns`, `gigpo`, `empg` | steps of trajectories |
+| `by_convention` | what another trainer does, defects included |
+
+Groups come as ``group_ids`` in any order, or as ``offsets`` of groups end to end; rewards are float64 or float32,
+results float64. A group whose rewards are all equal has advantage exactly 0, and so has a group of one; a missing
+reward stays missing. Where a function departs from that, it says so.
+"""
+
+from karl_fast._core import (
+    by_convention,
+    centre,
+    discounted_returns,
+    empg,
+    fixed_baseline,
+    gdpo,
+    leave_one_out,
+    maxrl,
+    partition_baseline,
+    reinforce_plus_plus,
+    reinforce_plus_plus_baseline,
+    shrunk,
+    whiten,
+    zscore,
+)
+from karl_fast.advantage.convention import CONVENTIONS, Convention
+from karl_fast.advantage.running import Ema, EmaBaseline, ema_baseline
+from karl_fast.advantage.steps import Gigpo, gigpo, state_ids
+
+__all__ = [
+    "CONVENTIONS",
+    "Convention",
+    "Ema",
+    "EmaBaseline",
+    "Gigpo",
+    "by_convention",
+    "centre",
+    "discounted_returns",
+    "ema_baseline",
+    "empg",
+    "fixed_baseline",
+    "gdpo",
+    "gigpo",
+    "leave_one_out",
+    "maxrl",
+    "partition_baseline",
+    "reinforce_plus_plus",
+    "reinforce_plus_plus_baseline",
+    "shrunk",
+    "state_ids",
+    "whiten",
+    "zscore",
+]

@@ -1,0 +1,36 @@
+"""What other trainers do with the rewards of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from karl_fast import _core
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What a trainer does with the rewards of a group, every choice stated.
+
+    Attributes:
+        name: what :func:`by_convention` is asked for.
+        ddof: taken from the count under the variance; None where the trainer only centres.
+        eps: added to the standard deviation.
+        singleton: a group with one present reward: ``zero``, ``raw`` (the reward itself over 1 + eps) or ``nan``.
+        missing: a missing reward: ``zero`` (left out, its own advantage 0), ``poison`` (its whole group is NaN) or
+            ``refused`` (the trainer stops, and so does :func:`by_convention`).
+        single: the statistics of float32 rewards: ``torch`` (`torch.mean` and `torch.std` of a group), ``torch_rows``
+            (of a table with a row a group), ``torch_nan`` (`torch.nanmean`, float32 throughout), or ``float64`` (the
+            trainer's rounding is not followed).
+        source: repository, commit and lines.
+    """
+
+    name: str
+    ddof: int | None
+    eps: float
+    singleton: str
+    missing: str
+    single: str
+    source: str
+
+
+CONVENTIONS = {facts["name"]: Convention(**facts) for facts in _core.conventions()}
