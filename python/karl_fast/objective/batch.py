@@ -95,7 +95,7 @@ class Batch:
         Raises:
             LayoutError: an array of another shape than its dimensions say.
             DTypeError: an array of another element type.
-            ArgumentError: a log-probability or an advantage inside the mask that is not finite.
+            ArgumentError: a log-probability or an advantage inside the mask that is not finite, or a negative weight.
 
         Reference: none.
         """
@@ -105,6 +105,7 @@ class Batch:
             _check_array(name, array, sizes)
         for name in ("logp_old", "logp_ref", "advantages"):
             self._check_finite(name)
+        self._check_weights()
 
     def _arrays(self) -> Iterator[tuple[str, Any]]:
         yield from ((name, array) for name in FIELDS if (array := getattr(self, name)) is not None)
@@ -119,6 +120,12 @@ class Batch:
         if (bad := np.argwhere(counts & ~np.isfinite(array))).size:
             place = tuple(int(index) for index in bad[0])
             raise ArgumentError(f"{name}{list(place)} is {array[place]}, wanted a finite number")
+
+    def _check_weights(self) -> None:
+        """NaN is for a row that does not count."""
+        held = np.ones(1) if self.weights is None else self.weights
+        if (bad := np.flatnonzero((held < 0) | np.isinf(held))).size:
+            raise ArgumentError(f"weights[{bad[0]}] is {held[bad[0]]}, wanted a finite number from 0 on, or NaN")
 
     def need(self, name: str) -> Any:
         """The array of a field that an axis cannot do without.
