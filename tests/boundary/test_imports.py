@@ -51,7 +51,7 @@ def test_starting_up_loads_nothing_heavy(name: str) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_a_whole_sample_by_the_command_needs_no_numpy(tmp_path: object) -> None:
+def test_a_whole_sample_by_the_command_needs_neither_numpy_nor_a_parser(tmp_path: object) -> None:
     code = (
         "import sys, json, pathlib, tempfile\n"
         "folder = pathlib.Path(tempfile.mkdtemp()); log = folder / 'log.jsonl'\n"
@@ -60,7 +60,7 @@ def test_a_whole_sample_by_the_command_needs_no_numpy(tmp_path: object) -> None:
         "sys.argv = ['karl-fast', 'sample', str(log), '-k', '1', '--dry-run', '-q']\n"
         "from karl_fast.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "print('numpy' in sys.modules)\n"
+        "print({'numpy', 'typer', 'karl_fast.cli.show'} & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
+    assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr

@@ -1,4 +1,7 @@
-"""The command `karl-fast`: parse, call, print. Data goes to stdout, talk to stderr."""
+"""The command `karl-fast`: parse, call, print. Data goes to stdout, talk to stderr.
+
+A line that is plain is read here (`plain`); every other one by typer, which takes a third of a start to load.
+"""
 
 from __future__ import annotations
 
@@ -7,55 +10,18 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from karl_fast.cli.usage import TyperUsageError, said, typed
+from karl_fast.cli.plain import plain
 from karl_fast.cli.words import clean
 from karl_fast.errors import FileError, KarlError, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
 
-NAME = "karl-fast"
-
-COMMANDS = ("ablate", "compare", "eval", "inspect", "rl", "sample", "train", "version")
-
-WIDEST = 120
-"""Columns of a help text, where the terminal has them."""
-
-app = typer.Typer(
-    name=NAME,
-    help="Agent logs to training sets, drawn in proportion to reward.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"max_content_width": WIDEST},
-)
-
-
-def _version(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from karl_fast.cli.version import line
-
-        typer.echo(line())
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version in one line.")
-    ] = False,
-) -> None:
-    """Agent logs to training sets, drawn in proportion to reward."""
-
 
 def main() -> None:
     """Run the command; every error is one sentence and a hint on stderr, and an exit code that says its kind."""
-    _load(sys.argv[1:2])
     _open_closed()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its number.
@@ -69,20 +35,10 @@ def main() -> None:
     sys.exit(_run())
 
 
-def _load(first: list[str]) -> None:
-    """Import the command that is named first, or all of them: they add themselves to the app."""
-    from importlib import import_module
-
-    for command in first if set(first) <= set(COMMANDS) and first else COMMANDS:
-        import_module(f"karl_fast.cli.{command}")
-
-
 def _run() -> int | None:
     try:
-        code: int | None = app(prog_name=NAME, standalone_mode=False)
+        code = _command(sys.argv[1:])
         _flush()
-    except TyperUsageError as error:
-        return said(error)
     except KarlError as error:
         return complain(error)
     except io.UnsupportedOperation:
@@ -90,6 +46,18 @@ def _run() -> int | None:
     except OSError as error:
         return complain(error if error.filename else _of_stdout(error))
     return code
+
+
+def _command(arguments: list[str]) -> int | None:
+    line = plain(arguments)
+    if line is None:
+        from karl_fast.cli.app import parsed
+
+        return parsed()
+    from karl_fast.cli.draw import draw
+
+    draw(**line)
+    return None
 
 
 def _flush() -> None:
@@ -113,11 +81,17 @@ def _open_closed() -> None:
 
 def complain(error: KarlError | OSError) -> int:
     """Say what went wrong on stderr; the exit code."""
-    sentence = typed(error) if isinstance(error, UsageError) else str(error)
+    sentence = _typed(error) if isinstance(error, UsageError) else str(error)
     sys.stderr.write(f"error: {clean(sentence)}\n")
     if hint := getattr(error, "hint", None):
         sys.stderr.write(f"hint: {clean(hint)}\n")
     return getattr(error, "exit_code", 1)
+
+
+def _typed(error: UsageError) -> str:
+    from karl_fast.cli.usage import typed
+
+    return typed(error)
 
 
 def _leave(signal_number: int, _frame: FrameType | None) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from karl_fast.cli import app, options
+from karl_fast.cli import options
+from karl_fast.cli.app import app
 from karl_fast.cli.words import clean
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from karl_fast.cli import app, options
+from karl_fast.cli import options
+from karl_fast.cli.app import app
 from karl_fast.cli.words import clean, counted
 from karl_fast.export.manifest import dumps
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn

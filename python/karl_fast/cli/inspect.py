@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from karl_fast.cli import app, options
+from karl_fast.cli import options
+from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.show import inspected
 from karl_fast.cli.words import counted

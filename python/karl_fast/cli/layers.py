@@ -17,6 +17,10 @@ SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
 """The parser's words for where a value came from, and ours."""
 
 
+FLAGS = {"k": "-k", "shape": "--as"}
+"""Options that are called otherwise than their settings."""
+
+
 class Layer(NamedTuple):
     """What one place says.
 
@@ -29,6 +33,11 @@ class Layer(NamedTuple):
     origin: str
     values: dict[str, Any]
     place: dict[str, str]
+
+
+def flag(setting: str) -> str:
+    """What the command calls a setting."""
+    return FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
 def variable(option: str) -> str:

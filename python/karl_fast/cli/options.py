@@ -11,8 +11,7 @@ import typer
 
 from karl_fast._core import formats
 from karl_fast.choices import Sampler, Score, Shape
-from karl_fast.cli.layers import Layer, settled, typed, variable
-from karl_fast.cli.usage import FLAGS, flag
+from karl_fast.cli.layers import FLAGS, Layer, flag, settled, typed, variable
 from karl_fast.config import Config, deal, load, shares, weights
 from karl_fast.errors import UsageError
 from karl_fast.settings import Settings

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from karl_fast.cli import app, options
-from karl_fast.cli.progress import progress
-from karl_fast.cli.show import changed, sampled
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.draw import draw
 from karl_fast.config import Config  # noqa: TC001  (typer reads the annotation)
-from karl_fast.errors import UsageError
-from karl_fast.export.manifest import dumps
-from karl_fast.pipeline import sample
 from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotation)
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
@@ -39,23 +35,13 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Draw a training set from trajectory logs, in proportion to exp(inverse temperature * score)."""
-    out = out or config.out
-    print_rows = out == "-"
-    if out is None and not dry_run:
-        raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
-    if print_rows and json:
-        raise UsageError("-o - and --json both want stdout: give one")
-    if print_rows:
-        settings = settings.replace(split=(1.0, 0.0, 0.0))
-    target = None if dry_run or print_rows else out
-    with progress(quiet) as watch:
-        result = sample(logs or (), target, settings, force=force, progress=watch)
-    if print_rows and not dry_run:
-        # Bytes: what a terminal is said to read must not change a record.
-        sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
-        sys.stdout.flush()
-    if json:
-        print(dumps(result.manifest, plain=True))
-    elif not quiet:
-        report = sampled(result.manifest, None if dry_run else out)
-        sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")
+    draw(
+        settings=settings,
+        config=config,
+        logs=logs,
+        out=out,
+        force=force,
+        dry_run=dry_run,
+        json=json,
+        quiet=quiet,
+    )

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from karl_fast.cli import app, options
+from karl_fast.cli import options
+from karl_fast.cli.app import app
 from karl_fast.cli.training import takes_training, trained, watching
 from karl_fast.export.manifest import dumps
 from karl_fast.train import Training, train

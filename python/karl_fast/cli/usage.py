@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from karl_fast.cli.layers import SOURCES, variable
+from karl_fast.cli.layers import SOURCES, flag, variable
 from karl_fast.cli.words import clean
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ TyperUsageError: Any = typer.BadParameter.__base__
 
 KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
 """The parser's names of types, and ours."""
-
-
-FLAGS = {"k": "-k", "shape": "--as"}
-"""Options that are called otherwise than their settings."""
-
-
-def flag(setting: str) -> str:
-    """What the command calls a setting."""
-    return FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
 def typed(error: UsageError) -> str:

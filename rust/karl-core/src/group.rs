@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::blocks::{ALONE, in_parts};
+use crate::blocks::{ALONE, each};
 use crate::error::{Error, Result};
 use crate::ragged::Offsets;
 
@@ -153,21 +153,19 @@ impl<'a> Groups<'a> {
         empty: S,
         step: impl Fn(&mut S, usize, usize) + Sync,
     ) -> Vec<S> {
-        let threads = if self.rows() < ALONE { 1 } else { threads };
-        let part = |groups: std::ops::Range<usize>| {
-            let mut states = vec![empty.clone(); groups.len()];
+        let threads = if self.rows() < ALONE { 1 } else { threads.max(1) };
+        let share = self.count.div_ceil(threads).max(1);
+        let mut states = vec![empty; self.count];
+        each(states.chunks_mut(share).enumerate(), |(part, states)| {
+            let first = part * share;
             for (row, &code) in self.codes.iter().enumerate() {
-                if let Some(state) =
-                    (code as usize).checked_sub(groups.start).and_then(|at| states.get_mut(at))
-                {
+                // `NONE` is past the last state of every range: there are fewer groups than that.
+                if let Some(state) = (code as usize).checked_sub(first).and_then(|at| states.get_mut(at)) {
                     step(state, code as usize, row);
                 }
             }
-            states
-        };
-        // `NONE` is past the last state of every range: there are fewer groups than that.
-        let mut parts = in_parts(self.count, threads, part);
-        if parts.len() == 1 { parts.remove(0) } else { parts.concat() }
+        });
+        states
     }
 }
 

@@ -38,9 +38,13 @@ pub struct Summary {
 /// The smallest and the largest of `rows` numbers, NaN left out; 0 and 0 where there is none.
 #[must_use]
 pub fn range(rows: usize, threads: usize, value: impl Fn(usize) -> f64 + Sync) -> (f64, f64) {
-    let seen = blocks::map(rows, threads, |block| Seen::of(block, &value));
-    let seen = seen.into_iter().fold(Seen::default(), Seen::merge);
-    if seen.count == 0 { (0.0, 0.0) } else { (seen.min, seen.max) }
+    // `f64::min` and `max` give the other operand for a NaN.
+    let wider = |(min, max): (f64, f64), (low, high): (f64, f64)| (low.min(min), high.max(max));
+    let ends = blocks::map(rows, threads, |block| {
+        block.map(|row| (value(row), value(row))).fold((f64::NAN, f64::NAN), wider)
+    });
+    let (min, max) = ends.into_iter().fold((f64::NAN, f64::NAN), wider);
+    if min.is_nan() { (0.0, 0.0) } else { (min, max) }
 }
 
 impl Summary {

@@ -30,6 +30,7 @@ pub mod read;
 mod rows;
 pub mod scan;
 mod seat;
+mod sound;
 pub mod source;
 pub mod split;
 pub mod stream;

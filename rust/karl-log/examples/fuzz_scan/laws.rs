@@ -7,13 +7,14 @@
 //! 3. Where the trusted parser refuses them, the scan may accept them: it is blind to damage inside what it skips. But
 //!    a wanted value that the trusted parser refuses becomes neither a name nor a reward.
 //! 4. What was scanned before changes nothing that is said of a text.
+//! 5. The check of a text that builds nothing accepts what the trusted parser accepts.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::ops::Range;
 
 use karl_log::field::{Fault, Path, Scan, Scanned, Wanted, scan};
-use karl_log::trusted::{lookup, parse};
+use karl_log::trusted::{check, lookup, parse};
 use karl_log::value::{Name, Reward, name, reward};
 use serde_json::Value;
 
@@ -64,6 +65,9 @@ pub(crate) enum Kind {
 
 /// Holds every law against one text.
 pub(crate) fn judge(text: &[u8], paths: &Paths) -> Result<Kind, String> {
+    if check(text).is_ok() != parse(text).is_ok() {
+        return Err("the check and the parser differ".to_owned());
+    }
     let [new, used] = paths.scan_both(text);
     if new != used {
         return Err(format!("{new:?} for a new scan, and {used:?} for one that has seen other texts"));

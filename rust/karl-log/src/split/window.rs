@@ -6,8 +6,8 @@ use memchr::memchr2;
 
 use crate::field::skip_space;
 
-/// How much is read at a time.
-const BLOCK: usize = 1 << 18;
+/// How much is read at a time: it stays in the nearer caches until it has been looked at.
+const BLOCK: usize = 1 << 16;
 
 /// A stream seen through a buffer that keeps what is not yet consumed in one piece.
 #[derive(Debug)]

@@ -1,0 +1,51 @@
+"""What `karl-fast sample` does once its options are read."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from karl_fast.cli.progress import progress
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.pipeline import sample
+
+if TYPE_CHECKING:
+    from karl_fast.config import Config
+    from karl_fast.settings import Settings
+
+
+def draw(
+    *,
+    settings: Settings,
+    config: Config,
+    logs: list[str] | None = None,
+    out: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Draw a training set, write it, and say so."""
+    out = out or config.out
+    print_rows = out == "-"
+    if out is None and not dry_run:
+        raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
+    if print_rows and json:
+        raise UsageError("-o - and --json both want stdout: give one")
+    if print_rows:
+        settings = settings.replace(split=(1.0, 0.0, 0.0))
+    target = None if dry_run or print_rows else out
+    with progress(quiet) as watch:
+        result = sample(logs or (), target, settings, force=force, progress=watch)
+    if print_rows and not dry_run:
+        # Bytes: what a terminal is said to read must not change a record.
+        sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
+        sys.stdout.flush()
+    if json:
+        print(dumps(result.manifest, plain=True))
+    elif not quiet:
+        from karl_fast.cli.show import changed, sampled  # 10 ms, for those who want to see
+
+        report = sampled(result.manifest, None if dry_run else out)
+        sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")

@@ -1,0 +1,149 @@
+"""A line that is read without typer says what typer would have read; and what it leaves to typer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from karl_fast.cli import sample
+from karl_fast.cli.app import app
+from karl_fast.cli.layers import flag
+from karl_fast.cli.plain import OWN, plain
+from karl_fast.config import kinds
+from karl_fast.errors import UsageError
+from tests.cli.run import karl
+
+VALUES = {
+    "format": "verl",
+    "id": "meta.id,run",
+    "group": "hash(prompt)",
+    "reward": "outcome=0.5, cost=-0.1",
+    "messages": "meta.messages",
+    "domain": "kind",
+    "score": "leave-one-out",
+    "ddof": "1",
+    "eps": "1e-9",
+    "ess": "0.25",
+    "inverse_temperature": "15",
+    "partition_by": "meta.kind",
+    "min_reward": ".5",
+    "max_per_group": "2",
+    "sampler": "multinomial",
+    "per": "domain=sqrt",
+    "k": "1_000",
+    "fraction": "0.07",
+    "seed": " 7",
+    "shape": "raw",
+    "split": "0.5,0.25,0.25",
+    "max_tokens": "4096",
+    "tokenizer": "tok",
+    "max_line_bytes": "100",
+    "threads": "3",
+}
+"""A value of each setting that takes one."""
+
+ALSO = {"max_tokens": ["--tokenizer", "tok"], "tokenizer": ["--max-tokens", "9"], "per": ["-k", "3"]}
+"""What some of them are refused without."""
+
+NOT_PLAIN = (
+    "",
+    "inspect log",
+    "sample",
+    "sample -k 3",
+    "sample log --help",
+    "sample log -k",
+    "sample log -k5",
+    "sample log -k=5",
+    "sample log -k five",
+    "sample log -k 2.5",
+    "sample log --no-dedup",
+    "sample log --dedup=1",
+    "sample log --min-reward -1",
+    "sample log --score Raw",
+    "sample log --split 1,0",
+    "sample log --scor raw",
+    "sample log --config karl.toml",
+    "sample log -qk 5",
+    "sample -- log",
+    "--version sample log",
+)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What typer reads in a line, in the form that `draw` takes."""
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(sample, "draw", lambda **given: seen.update(given))
+
+    def parse(arguments: list[str]) -> dict[str, Any]:
+        app(arguments, prog_name="karl-fast", standalone_mode=False)
+        return seen
+
+    return parse
+
+
+def same(arguments: list[str], typed: Any) -> None:
+    line, wanted = plain(arguments), typed(arguments)
+    assert line is not None
+    own = {"out": None, "force": False, "dry_run": False, "json": False, "quiet": False}
+    assert own | line == wanted
+    for place in ("threads", "origins"):
+        assert getattr(line["settings"], place) == getattr(wanted["settings"], place)
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+@pytest.mark.parametrize("form", ["apart", "together"])
+def test_every_setting_is_read_as_typer_reads_it(name: str, form: str, typed: Any) -> None:
+    option, value = flag(name), VALUES.get(name)
+    words = [option] if value is None else [option, value]
+    if form == "together" and value is not None and option.startswith("--"):
+        words = [f"{option}={value}"]
+    same(["sample", "a.jsonl", *words, *ALSO.get(name, [])], typed)
+    assert (value is None) == (kinds()[name] is bool)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sample a -k 3 b -o out --force -q",
+        "sample --out=- a --json --dry-run --quiet",
+        "sample - -k 3 -o -",
+        "sample a -k 3 -k 4 --threads 1 --threads 2 --strict",
+        "sample a=b -k 3 -o x=y --group=a=b",
+    ],
+)
+def test_a_line_is_read_as_typer_reads_it(line: str, typed: Any) -> None:
+    same(line.split(), typed)
+
+
+@pytest.mark.parametrize("line", NOT_PLAIN)
+def test_what_is_not_plain_is_left_to_typer(line: str) -> None:
+    assert plain(line.split()) is None
+
+
+def test_an_empty_word_is_left_to_typer() -> None:
+    assert plain(["sample", ""]) is None
+    assert plain(["sample", "log", "--id", ""]) is None
+
+
+@pytest.mark.parametrize("name", ["KARL_FAST_SEED", "KARL_FAST_K", "KARL_FAST_AS", "KARL_FAST_CONFIG"])
+def test_a_variable_has_its_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "3")
+    assert plain(["sample", "log", "-k", "3"]) is None
+
+
+def test_the_command_has_no_other_options() -> None:
+    import typer
+
+    command = typer.main.get_command(app).commands["sample"]  # type: ignore[attr-defined]
+    options = {word for param in command.params if param.param_type_name == "option" for word in param.opts}
+    assert options == {"--config", *map(flag, kinds()), *OWN}
+
+
+def test_settings_that_contradict_each_other_are_refused_in_the_same_words() -> None:
+    arguments = ["sample", "log", "-k", "3", "--fraction", "0.5", "-o", "out"]
+    with pytest.raises(UsageError):
+        plain(arguments)
+    quick, slow = karl(*arguments), karl(*arguments, "--no-dedup")
+    assert (quick.returncode, quick.stderr) == (slow.returncode, slow.stderr) != (0, "")
