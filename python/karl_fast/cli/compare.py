@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from karl_fast.cli import options  # noqa: TC001  (typer reads the annotation)
+from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.comparison import compare
 from karl_fast.export.manifest import dumps

@@ -9,8 +9,8 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.draw import draw
-from karl_fast.config import Config  # noqa: TC001  (typer reads the annotation)
-from karl_fast.settings import Settings  # noqa: TC001  (typer reads the annotation)
+from karl_fast.config import Config
+from karl_fast.settings import Settings
 
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")]

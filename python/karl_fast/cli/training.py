@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from karl_fast.cli.layers import variable
+from karl_fast.cli.layers import flag, variable
 from karl_fast.cli.training_words import HELP
-from karl_fast.cli.usage import flag
 from karl_fast.cli.words import clean, counted
 from karl_fast.train.memory import GB
 from karl_fast.train.settings import DEFAULTS, Training

@@ -6,7 +6,7 @@ import platform
 from typing import Any
 
 from karl_fast._core import VERSION, build_facts
-from karl_fast.cli import options  # noqa: TC001  (typer reads the annotation)
+from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.export.manifest import dumps
 
