@@ -26,6 +26,7 @@ STANDARD = {
     "FileError": OSError,
     "DataSetError": ValueError,
     "BadRowError": ValueError,
+    "RewardError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,
