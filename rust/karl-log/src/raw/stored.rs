@@ -50,25 +50,28 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
         return None;
     }
     let domain = if named || version == Version::V2 { beside } else { within };
-    let domain = name(domain.filter(|raw| raw.0 != b"null"))?;
-    let (channel, reward) = (name(channel)?, reward_of(reward)?);
+    let domain = name(domain.filter(|raw| raw.0 != b"null")).ok()?;
+    let (channel, reward) = (name(channel).ok()?, reward_of(reward).ok()?);
     Some(Stored { channel, domain: domain.filter(|domain| !domain.is_empty()), reward })
 }
 
-/// A text, or that there is none; None for what is neither.
-fn name(raw: Option<Raw<'_>>) -> Option<Option<String>> {
+/// A value of another type than KARL writes there.
+struct Odd;
+
+/// A text, or that there is none.
+fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, Odd> {
     match raw.map(|raw| raw.value()) {
-        None => Some(None),
-        Some(Ok(Value::Text(text))) => Some(Some(text.into_owned())),
-        Some(_) => None,
+        None => Ok(None),
+        Some(Ok(Value::Text(text))) => Ok(Some(text.into_owned())),
+        Some(_) => Err(Odd),
     }
 }
 
 /// A float of a size that can be squared, or that there is none.
-fn reward_of(raw: Option<Raw<'_>>) -> Option<Option<f64>> {
+fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, Odd> {
     match raw.map(|raw| raw.value()) {
-        None | Some(Ok(Value::Null)) => Some(None),
-        Some(Ok(Value::Float(reward))) if reward.abs() <= LARGEST => Some(Some(reward)),
-        Some(_) => None,
+        None | Some(Ok(Value::Null)) => Ok(None),
+        Some(Ok(Value::Float(reward))) if reward.abs() <= LARGEST => Ok(Some(reward)),
+        Some(_) => Err(Odd),
     }
 }

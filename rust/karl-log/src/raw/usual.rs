@@ -139,11 +139,11 @@ fn each<'a, const N: usize>(
 }
 
 /// A call as v1 reads it.
-fn plain<'a>([tool, success]: [Option<Raw<'a>>; 2]) -> Option<Event<'a>> {
+fn plain([tool, success]: [Option<Raw<'_>>; 2]) -> Option<Event<'_>> {
     Some(Event { tool: value(tool)?, success: value(success)?.said(), params: None })
 }
 
-fn event<'a>([tool, success, params, command, file]: [Option<Raw<'a>>; EVENT]) -> Option<Event<'a>> {
+fn event([tool, success, params, command, file]: [Option<Raw<'_>>; EVENT]) -> Option<Event<'_>> {
     if params.is_some_and(|params| !params.is_object()) {
         return None;
     }
@@ -151,7 +151,7 @@ fn event<'a>([tool, success, params, command, file]: [Option<Raw<'a>>; EVENT]) -
     Some(Event { tool: value(tool)?, success: value(success)?.said(), params })
 }
 
-fn call<'a>([tool, success, params, command, file, preview]: [Option<Raw<'a>>; CALL]) -> Option<Event<'a>> {
+fn call([tool, success, params, command, file, preview]: [Option<Raw<'_>>; CALL]) -> Option<Event<'_>> {
     let params = if params.is_some_and(|params| params.is_object() && params.some()) {
         Some([value(command)?, value(file)?])
     } else {

@@ -11,7 +11,7 @@ use karl_log::raw::{Raw, Stored, rewards, rewards_in, stored};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
 
 use super::python::Object;
 use crate::array::{Column, column, threads};
@@ -108,7 +108,7 @@ pub(crate) fn karl_stored(
     version: &str,
 ) -> PyResult<Vec<Option<StoredLine>>> {
     let version = parse(version)?;
-    let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+    let lines: Vec<&[u8]> = lines.iter().map(PyBytesMethods::as_bytes).collect();
     let found = py.detach(|| stored(&lines, version, threads()));
     let line = |found: Option<Stored>| found.map(|line| (line.channel, line.domain, line.reward));
     Ok(found.into_iter().map(line).collect())
