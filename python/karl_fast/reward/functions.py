@@ -39,11 +39,11 @@ class Function:
         Raises:
             UsageError: there is none, its file cannot be run, or it cannot be called.
         """
-        from karl_fast.reward.signals import SIGNALS
+        from karl_fast.reward.signals import BY_NAME
 
         if isinstance(named, str):
-            if named in SIGNALS:
-                return cls(SIGNALS[named], named)
+            if named in BY_NAME:
+                return cls(BY_NAME[named], named)
             return _of_file(named, Path(folder))
         if not callable(named):
             raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")

@@ -32,7 +32,7 @@ def of_karl(version: Version, key: str, completions: Sequence[Any], **columns: S
     return rewards
 
 
-SIGNALS: dict[str, Scorer] = {
+BY_NAME: dict[str, Scorer] = {
     **{f"karl-{version}": partial(of_karl, version, "reward_score") for version in OF_VERSION},
     **{
         f"karl-{version}.{name}": partial(of_karl, version, f"{name}_score")
@@ -43,4 +43,7 @@ SIGNALS: dict[str, Scorer] = {
     "or-debug.diagnosis": diagnosis,
     "or-debug.efficiency": efficiency,
 }
-"""Reward functions by name, for ``fn`` of a :class:`Part`."""
+"""The function of each."""
+
+SIGNALS = tuple(BY_NAME)
+"""What ``fn`` of a :class:`Part` may name."""

@@ -24,7 +24,7 @@ pub struct Reward {
 /// What is read of a record, before it is judged.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// What the outcome says, in the order of [`OUTCOME`]; or that it is no object.
+    /// What the outcome says, in the order of [`OUTCOME`](super::OUTCOME); or that it is no object.
     pub outcome: Result<[Value<'a>; 4], Fault>,
     /// The calls and their counts.
     pub trajectory: Trajectory<'a>,
