@@ -1,6 +1,7 @@
 """Types of the extension module; held against the built module by ``mypy.stubtest``."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
 
 import numpy as np
@@ -59,12 +60,15 @@ __all__ = [
     "gumbel_keys",
     "importance_log_weights",
     "inclusion",
+    "karl_column_rewards",
     "karl_efficiency",
     "karl_longest_failure",
     "karl_outcome",
     "karl_process",
     "karl_reward",
     "karl_rewards",
+    "karl_rewards_in",
+    "karl_stored",
     "kl_categorical",
     "kl_categorical_gradient",
     "kl_estimate",
@@ -671,6 +675,17 @@ def largest(priorities: Reals, k: int) -> NDArray[np.int64]: ...
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
 def karl_reward(record: object, version: Literal["v1", "v2"], weights: list[float]) -> dict[str, Any]: ...
 def karl_rewards(text: bytes, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
+def karl_rewards_in(path: str | Path, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
+def karl_column_rewards(
+    calls: list[Integers],
+    names: list[str],
+    flags: list[Integers | None],
+    seconds: Floats | None,
+    weights: list[float],
+) -> NDArray[np.float64]: ...
+def karl_stored(
+    lines: list[bytes], version: Literal["v1", "v2"]
+) -> list[tuple[str | None, str | None, float | None] | None]: ...
 def karl_outcome(outcome: object) -> tuple[float, dict[str, Any]]: ...
 def karl_process(trajectory: object, version: Literal["v1", "v2"]) -> tuple[float, dict[str, Any]]: ...
 def karl_efficiency(

@@ -74,6 +74,10 @@ class DataSetError(KarlError, ValueError):
     """A folder or a file that is no data set of karl-fast, or a damaged one; the message names the line."""
 
 
+class RewardError(KarlError, ValueError):
+    """A reward function that raises, or gives what is no reward; the message names it, and the row."""
+
+
 class BadRowError(KarlError, ValueError):
     """A row that is no record, where every row has to be one."""
 

@@ -27,6 +27,7 @@ STANDARD = {
     "FileError": OSError,
     "DataSetError": ValueError,
     "BadRowError": ValueError,
+    "RewardError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,

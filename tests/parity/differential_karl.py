@@ -1,7 +1,7 @@
 """Beside KARL itself: ``KARL_CHECKOUT=/path/to/karl python -m tests.parity.differential_karl [records]``.
 
-Scores made-up records by KARL's own engine and by ours, from the dict and from its JSON, and prints how many were
-equal, how many raised the same class, and the first that differed. Without a checkout it does nothing.
+Scores made-up records by KARL's own engine and by ours, from the dict, from its JSON and as a line of a log, and prints
+how many were equal, how many raised the same class, and the first that differed. Without a checkout it does nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ def outcome_of(call: Any, given: Any) -> Any:
         return type(error).__name__
 
 
+def score_of(result: str) -> str:
+    """The reward in the text of a result, to the last bit."""
+    return result.partition("'reward_score': ")[2].partition(",")[0]
+
+
 def main() -> None:
     checkout = os.environ.get("KARL_CHECKOUT")
     if not checkout:
@@ -41,10 +46,12 @@ def main() -> None:
         wanted = outcome_of(karl.compute_reward, json.loads(text))
         found = outcome_of(lambda given: reward.compute_reward(given, version=version), made)
         raw = outcome_of(lambda given: reward.compute_reward(given, version=version), text.encode())
+        line = float(reward.compute_rewards(text.encode(), version=version)[0])
         alike = "raised alike" if wanted.endswith("Error") else "equal"
-        seen[alike if found == raw == wanted else "differed"] += 1
-        if not found == raw == wanted and seen["differed"] < 6:
-            print(f"{text}\n  KARL {wanted}\n  dict {found}\n  JSON {raw}")
+        same = found == raw == wanted and (line != line if alike == "raised alike" else score_of(wanted) == repr(line))
+        seen[alike if same else "differed"] += 1
+        if not same and seen["differed"] < 6:
+            print(f"{text}\n  KARL {wanted}\n  dict {found}\n  JSON {raw}\n  line {line}")
     print(f"{version}, {count:,} records: {seen}")
     sys.exit(seen["differed"] > 0)
 

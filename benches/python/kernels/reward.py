@@ -75,6 +75,40 @@ def main() -> None:
         table(f"rewards {version}, {RECORDS:,} records of {len(text) // RECORDS:,} bytes", contenders)
 
 
+def in_columns() -> None:
+    """Events that are in columns already, beside KARL's Python over records that are parsed already."""
+    random = Random(1)
+    records = [whole(random) for _ in range(RECORDS)]
+    calls = columns(records)
+    contenders: dict[str, Callable[[], Any]] = {
+        "karl-fast, columns": lambda: reward.compute_call_rewards(calls),
+        "plain Python": lambda: [naive.reward(one, "v1")["reward_score"] for one in records],
+    }
+    karl = checkout("v1")
+    if karl:
+        contenders["KARL"] = lambda: [karl.compute_reward(one)["reward_score"] for one in records]
+    ours = contenders["karl-fast, columns"]()
+    assert all(np.array_equal(ours, call()) for call in contenders.values())
+    table(f"rewards v1, {RECORDS:,} records in columns or parsed", contenders)
+
+
+def columns(records: list[dict[str, Any]]) -> reward.Calls:
+    """The calls of records."""
+    events = [one["trajectory"]["events"] for one in records]
+    calls = [call for some in events for call in some]
+    answers = {True: 1, False: 0, None: -1}
+    names = ("correction_detected", "redo_detected", "build_success", "session_continued")
+    flags = [np.array([answers[one["outcome"].get(name)] for one in records]) for name in names]
+    return reward.Calls(
+        np.cumsum([0, *map(len, events)]),
+        np.array([TOOLS.index(call["tool_name"]) for call in calls]),
+        np.array([answers[call["success"]] for call in calls]),
+        TOOLS,
+        *flags,
+        seconds=np.array([one["timing"]["duration_s"] or np.nan for one in records], dtype=np.float64),
+    )
+
+
 def checkout(version: str) -> Any:
     """KARL's own engine, where the checkout is of that version."""
     if "KARL_CHECKOUT" not in os.environ:
@@ -86,3 +120,4 @@ def checkout(version: str) -> Any:
 
 if __name__ == "__main__":
     main()
+    in_columns()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.reward.baselines import NEUTRAL, Baselines, counts, measured
 from karl_fast.reward.engine import compute_advantage, compute_reward
-from karl_fast.reward.store import chosen, domain_of, held, record_of, rewrite, stored_reward
+from karl_fast.reward.store import REFUSED, chosen, domain_of, held, record_of, rewrite, stored_reward, told
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 TAKEN = ("verification_score", "consistency_score", "motion_score")
 """The scores that v2 has and v1 has not."""
-
-REFUSED = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a record can raise that is none, or holds values of the wrong type."""
 
 
 def backfill_rewards(force: bool = False, *, path: str | Path | None = None, version: Version = "v1") -> dict[str, Any]:
@@ -33,8 +30,8 @@ def backfill_rewards(force: bool = False, *, path: str | Path | None = None, ver
 
     The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
     take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
-    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: the longest line, and
-    two numbers a domain.
+    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: 8 MiB or the longest
+    line, and two numbers a domain.
 
     Args:
         force: also score the records that have a reward.
@@ -74,15 +71,9 @@ class Rewards:
 
     def __iter__(self) -> Iterator[tuple[Hashable, float]]:
         """From the first line on."""
-        with self.path.open("rb") as file:
-            for line in file:
-                try:
-                    record = record_of(line)
-                    domain, reward = domain_of(record, self.version), stored_reward(record)
-                except REFUSED:
-                    continue
-                if counts(domain, reward):
-                    yield domain, reward
+        for _, found in told(self.path, self.version):
+            if found is not None and counts(found.domain, found.reward):
+                yield found.domain, found.reward
 
 
 @dataclass
@@ -98,9 +89,12 @@ class Run:
 
     def lines(self, path: Path) -> Iterator[bytes]:
         """The lines of the new store."""
-        with path.open("rb") as file:
-            for line in file:
-                self.total += 1
+        for line, found in told(path, self.version):
+            self.total += 1
+            if found is not None and found.reward is not None and not self.force:
+                self.skipped += 1
+                yield line
+            else:
                 yield self.line(line)
 
     def line(self, line: bytes) -> bytes:

@@ -10,6 +10,7 @@ from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -52,11 +53,12 @@ def compute_reward(record: dict[str, Any] | bytes, *, version: Version = "v1") -
     return _core.karl_reward(record, version, weights())
 
 
-def compute_rewards(lines: bytes, *, version: Version = "v1") -> NDArray[np.float64]:
-    """Score each line of a log, without building its records.
+def compute_rewards(lines: bytes | str | Path, *, version: Version = "v1") -> NDArray[np.float64]:
+    """Score each line of a log, without building its records, on all cores.
 
     Args:
-        lines: JSON Lines; blank lines are left out.
+        lines: JSON Lines, or the path of a file of them, plain or packed by gzip or zstd, which is read 16 MiB at a
+            time; blank lines are left out.
         version: as in :func:`compute_reward`.
 
     Returns:
@@ -64,11 +66,14 @@ def compute_rewards(lines: bytes, *, version: Version = "v1") -> NDArray[np.floa
 
     Raises:
         ArgumentError, UsageError: as :func:`compute_reward`.
+        FileError, LogError: the file cannot be read, or is none.
 
     Reference:
         Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
-    return _core.karl_rewards(lines, version, weights())
+    if isinstance(lines, bytes):
+        return _core.karl_rewards(lines, version, weights())
+    return _core.karl_rewards_in(lines, version, weights())
 
 
 def compute_advantage(

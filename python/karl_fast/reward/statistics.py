@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.reward.baselines import Sums, counts
-from karl_fast.reward.store import chosen, domain_of, record_of, stored_reward
+from karl_fast.reward.store import chosen, told
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
     from pathlib import Path
 
     from karl_fast.reward.engine import Version
@@ -39,7 +39,10 @@ def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1")
     whole, least, most = Sums(), float("inf"), float("-inf")
     channels: dict[Hashable, Sums] = {}
     domains: dict[Hashable, Sums] = {}
-    for channel, domain, reward in stored(store, version):
+    for _, found in told(store, version):
+        if found is None or not (counts(found.domain, found.reward) and counts(found.channel, found.reward)):
+            continue
+        channel, domain, reward = found
         whole.add(reward)
         least, most = min(least, reward), max(most, reward)
         channels.setdefault(channel, Sums()).add(reward)
@@ -54,20 +57,6 @@ def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1")
         "by_channel": by(channels),
         "by_domain": by(domains),
     }
-
-
-def stored(path: Path, version: Version) -> Iterator[tuple[Any, Any, Any]]:
-    """The channel, the domain and the reward of each record that has one."""
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                record = record_of(line)
-                domain, reward = domain_of(record, version), stored_reward(record)
-            except (ValueError, AttributeError, RecursionError):
-                continue
-            channel = record.get("channel", "unknown")
-            if counts(domain, reward) and counts(channel, reward):
-                yield channel, domain, reward
 
 
 def by(sums: dict[Hashable, Sums]) -> dict[Hashable, dict[str, Any]]:

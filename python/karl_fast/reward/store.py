@@ -9,15 +9,31 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from karl_fast import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from karl_fast.reward.engine import Version
 
+READ = 8 << 20
+"""How many bytes of lines are looked into at a time."""
+
+REFUSED = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a record can raise that is none, or holds values of the wrong type."""
+
 WAIT = 0.01
 """Seconds in which a writer that had the old file open gets its turn."""
+
+
+class Told(NamedTuple):
+    """What a record says of its reward; of another type than that of its name where the record says it so."""
+
+    channel: Any
+    domain: Any
+    reward: Any
 
 
 def store_path() -> Path:
@@ -46,6 +62,31 @@ def record_of(line: bytes) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise AttributeError(f"the record is of type {type(record).__name__}, and has to be an object")
     return record
+
+
+def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
+    """Each line of a store, and what its record says of its reward; None where the line is no such record.
+
+    Lines are looked into many at a time; those that are not as nearly all are, are read one by one. Memory: 8 MiB, or
+    the longest line.
+    """
+    with path.open("rb") as file:
+        while lines := file.readlines(READ):
+            for line, found in zip(lines, _core.karl_stored(lines, version), strict=True):
+                if found is None:
+                    yield line, plainly(line, version)
+                else:
+                    channel, domain, reward = found
+                    yield line, Told("unknown" if channel is None else channel, domain or "_global", reward)
+
+
+def plainly(line: bytes, version: Version) -> Told | None:
+    """What a line says, by Python's own reading of it."""
+    try:
+        record = record_of(line)
+        return Told(record.get("channel", "unknown"), domain_of(record, version), stored_reward(record))
+    except REFUSED:
+        return None
 
 
 def stored_reward(record: dict[str, Any]) -> Any:

@@ -88,7 +88,8 @@ mod _core {
     use super::reward::composite;
     #[pymodule_export]
     use super::reward::karl::{
-        karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward, karl_rewards,
+        karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward,
+        karl_rewards, karl_rewards_in, karl_stored,
     };
     #[pymodule_export]
     use super::rng::uniforms;

@@ -1,15 +1,21 @@
 //! Bindings of `karl_core::reward::karl`.
 
+use std::path::PathBuf;
+
+use karl_core::Offsets;
 use karl_core::reward::karl::{
-    self, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version, longest_failure,
+    self, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
+    longest_failure,
 };
-use karl_log::raw::{Raw, rewards};
+use karl_log::raw::{Raw, Stored, rewards, rewards_in, stored};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
 
 use super::python::Object;
+use crate::array::{Column, column, threads};
+use crate::enter::{compute, enter};
 use crate::error::ArgumentError;
 
 const SCORES: [&str; 6] = [
@@ -46,8 +52,69 @@ pub(crate) fn karl_rewards<'py>(
     weights: [f64; 3],
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let version = parse(version)?;
-    Ok(py.detach(|| rewards(text, version, weights)).into_pyarray(py))
+    Ok(py.detach(|| rewards(text, version, weights, threads())).into_pyarray(py))
 }
+
+/// The rewards of the lines of a file; NaN where a line has none.
+#[pyfunction]
+pub(crate) fn karl_rewards_in<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    version: &str,
+    weights: [f64; 3],
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let version = parse(version)?;
+    Ok(enter(py, None, |watch| rewards_in(&path, version, weights, threads(), watch))?.into_pyarray(py))
+}
+
+/// The rewards of v1 of trajectories in columns.
+#[pyfunction]
+pub(crate) fn karl_column_rewards<'py>(
+    py: Python<'py>,
+    calls: [Bound<'py, PyAny>; 3],
+    names: Vec<String>,
+    flags: [Option<Bound<'py, PyAny>>; 4],
+    seconds: Option<&Bound<'py, PyAny>>,
+    weights: [f64; 3],
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    const FLAGS: [&str; 4] = ["correction", "redo", "build", "continued"];
+    let [offsets, tools, success] = &calls;
+    let (offsets, tools) = (column::<i64>("offsets", offsets)?, column::<i64>("tools", tools)?);
+    let success = column::<i64>("success", success)?;
+    let said = FLAGS
+        .iter()
+        .zip(&flags)
+        .map(|(name, flag)| flag.as_ref().map(|it| column::<i64>(name, it)).transpose());
+    let said = said.collect::<PyResult<Vec<Option<Column<'_, i64>>>>>()?;
+    let seconds = seconds.map(|seconds| column::<f64>("seconds", seconds)).transpose()?;
+    let mut flags = [None; 4];
+    for (slot, flag) in flags.iter_mut().zip(&said) {
+        *slot = flag.as_ref().map(Column::as_slice).transpose()?;
+    }
+    let (offsets, tools) = (offsets.as_slice()?, tools.as_slice()?);
+    let (success, seconds) = (success.as_slice()?, seconds.as_ref().map(Column::as_slice).transpose()?);
+    let out = compute(py, || {
+        let offsets = Offsets::new("offsets", offsets, tools.len())?;
+        karl::scores(&Columns { offsets, tools, success, names: &names, flags, seconds }, weights, threads())
+    })?;
+    Ok(out.into_pyarray(py))
+}
+
+/// Channel, domain and reward of each line of a store; None for a line that is not as nearly all are.
+#[pyfunction]
+pub(crate) fn karl_stored(
+    py: Python<'_>,
+    lines: Vec<Bound<'_, PyBytes>>,
+    version: &str,
+) -> PyResult<Vec<Option<StoredLine>>> {
+    let version = parse(version)?;
+    let lines: Vec<&[u8]> = lines.iter().map(PyBytesMethods::as_bytes).collect();
+    let found = py.detach(|| stored(&lines, version, threads()));
+    let line = |found: Option<Stored>| found.map(|line| (line.channel, line.domain, line.reward));
+    Ok(found.into_iter().map(line).collect())
+}
+
+type StoredLine = (Option<String>, Option<String>, Option<f64>);
 
 /// The outcome's score and components.
 #[pyfunction]
@@ -55,7 +122,7 @@ pub(crate) fn karl_outcome<'py>(
     py: Python<'py>,
     outcome: Bound<'py, PyAny>,
 ) -> PyResult<(f64, Bound<'py, PyDict>)> {
-    signal(py, karl::outcome(Some(&Object(outcome))))
+    signal(py, karl::said(Some(&Object(outcome))).map(|flags| karl::outcome(&flags)))
 }
 
 /// The process' score and components.
@@ -80,7 +147,7 @@ pub(crate) fn karl_efficiency<'py>(
 ) -> PyResult<(f64, Bound<'py, PyDict>)> {
     let version = parse(version)?;
     let found = Trajectory::read(Some(&Object(trajectory)), version);
-    signal(py, found.and_then(|trajectory| karl::efficiency(&trajectory, duration(&Object(timing)))))
+    signal(py, found.and_then(|trajectory| karl::efficiency(&trajectory, &duration(&Object(timing))?)))
 }
 
 /// The longest run of failed calls.

@@ -18,16 +18,15 @@ use super::{Fault, Signal, Trajectory, Value, Version, larger, smaller};
 /// The entropy is added up in the order of the tools. .5 where the total is 0.
 ///
 /// # Errors
-/// [`Fault::Attribute`] for counts that are no object, or what `duration` is where the timing is none; [`Fault::Type`]
+/// [`Fault::Attribute`] for counts that are no object; [`Fault::Type`]
 /// and [`Fault::Overflow`] for what is no number, or one beyond floats; [`Fault::ZeroDivision`] as Python has it.
-pub fn efficiency(trajectory: &Trajectory<'_>, duration: Result<Value<'_>, Fault>) -> Result<Signal, Fault> {
-    let duration = duration?;
+pub fn efficiency(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<Signal, Fault> {
     let v1 = trajectory.version == Version::V1;
     if trajectory.total.or_zero().is_zero() {
         let parts = [("r_diversity", 0.5), ("r_duration_eff", 0.5), ("r_file_touch", 0.5)];
         return Ok(if v1 { Signal::new(0.5, parts) } else { with_sustained(0.5, parts, 0.5) });
     }
-    let (diversity, pace) = (diversity(trajectory)?, pace(trajectory, &duration)?);
+    let (diversity, pace) = (diversity(trajectory)?, pace(trajectory, duration)?);
     let touch = touch(trajectory)?;
     let parts = [("r_diversity", diversity), ("r_duration_eff", pace), ("r_file_touch", touch)];
     if v1 {
@@ -61,7 +60,12 @@ fn pace(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<f64, Fault>
         return Ok(0.5);
     }
     let a_minute = trajectory.total.number()?.over(duration.number()?)? * 60.0;
-    Ok(if (2.0..=8.0).contains(&a_minute) {
+    Ok(pace_of(a_minute))
+}
+
+/// The pace, by calls a minute.
+pub(super) fn pace_of(a_minute: f64) -> f64 {
+    if (2.0..=8.0).contains(&a_minute) {
         1.0
     } else if a_minute > 8.0 {
         0.8
@@ -69,7 +73,7 @@ fn pace(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<f64, Fault>
         0.6
     } else {
         larger(0.2, 0.5 - (1.0 - a_minute) * 0.3)
-    })
+    }
 }
 
 fn touch(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {

@@ -22,7 +22,8 @@ pub struct Events<'a> {
     fault: Option<Fault>,
 }
 
-const PARAMS: [&str; 2] = ["command", "file_path"];
+/// What is asked of the parameters of a call.
+pub const PARAMS: [&str; 2] = ["command", "file_path"];
 
 impl Event<'_> {
     /// Whether it is said to have failed; a call of which nothing is said has not.
@@ -70,18 +71,26 @@ impl<'a> Events<'a> {
     }
 
     /// Reads `tool_calls`, the other way to write the same: what is no object is left out.
-    pub(super) fn of_calls<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
-        let mut events = Self::default();
+    ///
+    /// # Errors
+    /// [`Fault::Syntax`].
+    pub fn of_calls<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
+        let mut list = Vec::new();
         if let Some(node) = node.filter(|node| matches!(node.value(), Ok(Value::List { .. }))) {
             node.each(|element| {
                 if let Some(element) = element.filter(|it| matches!(it.value(), Ok(Value::Object { .. }))) {
-                    events.list.push(call(&element)?);
+                    list.push(call(&element)?);
                 }
                 Ok(())
             })?;
         }
-        events.length = events.list.len();
-        Ok(events)
+        Ok(Self::of(list))
+    }
+
+    /// Calls that are objects, all of them.
+    #[must_use]
+    pub fn of(list: Vec<Event<'a>>) -> Self {
+        Self { length: list.len(), list, fault: None }
     }
 
     /// The calls.
@@ -106,7 +115,7 @@ impl<'a> Events<'a> {
 fn event<'a, N: Node<'a>>(node: &N, version: Version) -> Result<Event<'a>, Fault> {
     if version == Version::V1 {
         let [tool, success] = values(node, ["tool_name", "success"])?;
-        return Ok(Event { tool, success: said(&success), params: None });
+        return Ok(Event { tool, success: success.said(), params: None });
     }
     let [tool, success, params] = node.fields(["tool_name", "success", "key_params"])?;
     let params = match params.map(|params| values(&params, PARAMS)) {
@@ -114,7 +123,7 @@ fn event<'a, N: Node<'a>>(node: &N, version: Version) -> Result<Event<'a>, Fault
         Some(Err(Fault::Attribute)) => None,
         Some(found) => Some(found?),
     };
-    Ok(Event { tool: value_of(tool.as_ref())?, success: said(&value_of(success.as_ref())?), params })
+    Ok(Event { tool: value_of(tool.as_ref())?, success: value_of(success.as_ref())?.said(), params })
 }
 
 /// A call has its parameters under `key_params`, or as JSON in the preview of its input.
@@ -126,13 +135,9 @@ fn call<'a, N: Node<'a>>(node: &N) -> Result<Event<'a>, Fault> {
     };
     Ok(Event {
         tool: value_of(tool.as_ref())?,
-        success: said(&value_of(success.as_ref())?),
+        success: value_of(success.as_ref())?.said(),
         params: Some(params.unwrap_or([const { Value::Absent }; 2])),
     })
-}
-
-fn said(value: &Value<'_>) -> Option<bool> {
-    if let Value::Bool(said) = value { Some(*said) } else { None }
 }
 
 /// The longest run of failed calls.

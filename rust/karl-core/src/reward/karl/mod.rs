@@ -21,8 +21,10 @@
 //!
 //! Reference: the repository Diomandeee/karl, commits 7d5ef32 (v1) and c41d1c5 (v2).
 
+mod columns;
 mod efficiency;
 mod events;
+mod files;
 mod motion;
 mod node;
 mod outcome;
@@ -33,15 +35,17 @@ mod trajectory;
 mod value;
 mod verification;
 
+pub use columns::{Columns, scores};
 pub use efficiency::efficiency;
-pub use events::{Event, Events, longest_failure};
+pub use events::{Event, Events, PARAMS, longest_failure};
+pub use files::Files;
 pub use motion::{consistency, motion};
 pub use node::Node;
-pub use outcome::outcome;
+pub use outcome::{OUTCOME, outcome, said};
 pub use process::process;
 pub use round::round4;
-pub use score::{Reward, score};
-pub use trajectory::{Counts, Trajectory};
+pub use score::{Record, Reward, score};
+pub use trajectory::{Counts, TRAJECTORY, Trajectory};
 pub use value::Value;
 pub use verification::verification;
 

@@ -1,7 +1,6 @@
 //! Whether the trajectory went forward.
 
-use std::collections::{HashMap, HashSet};
-
+use super::files::Files;
 use super::{Event, Fault, Signal, Trajectory, Value, larger};
 
 /// The signal of a plan that was followed; v2 alone has it.
@@ -14,24 +13,25 @@ use super::{Event, Fault, Signal, Trajectory, Value, larger};
 ///
 /// # Errors
 /// As [`verification`](super::verification).
-pub fn consistency(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+pub fn consistency(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Fault> {
     if trajectory.total.or_zero().number()?.below(3) {
         return Ok(Signal::new(0.6, [("r_read_before_write", 0.5), ("r_no_thrashing", 1.0)]));
     }
-    let (mut read, mut edits) = (HashSet::new(), HashMap::new());
+    let (mut read, mut edits) = (files.none(), files.counts());
     let (mut writes, mut prepared) = (0_u32, 0_u32);
-    for event in trajectory.events.all()? {
-        let Some(file) = event.file()? else { continue };
+    for (at, event) in trajectory.events.all()?.iter().enumerate() {
+        let Some(_) = event.file()? else { continue };
         if event.tool.is("Read") {
-            read.insert(file.name()?);
+            read[files.of(at)?] = true;
         } else if wrote(event) {
+            let file = files.of(at)?;
             writes += 1;
-            prepared += u32::from(read.contains(&file.name()?));
-            *edits.entry(file.name()?).or_insert(0_u32) += 1;
+            prepared += u32::from(read[file]);
+            edits[file] += 1;
         }
     }
     let before = if writes > 0 { f64::from(prepared) / f64::from(writes) } else { 0.5 };
-    let often = edits.values().filter(|&&edits| edits >= 3).count();
+    let often = edits.iter().filter(|&&edits| edits >= 3).count();
     let calm = if often == 0 { 1.0 } else { larger(0.0, 1.0 - often as f64 * 0.2) };
     let parts = [("r_read_before_write", before), ("r_no_thrashing", calm)];
     Ok(Signal::new(before * 0.6 + calm * 0.4, parts))
@@ -52,13 +52,13 @@ pub fn consistency(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
 ///
 /// # Errors
 /// As [`verification`](super::verification).
-pub fn motion(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+pub fn motion(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Fault> {
     if trajectory.total.or_zero().number()?.below(3) {
         return Ok(Signal::new(0.8, []));
     }
     let events = trajectory.events.all()?;
     let (stuck, loops) = (stuck(events) as f64, loops(events) as f64);
-    let idle = idle(events)?;
+    let idle = idle(events, files)?;
     let waste = stuck * 2.0 + loops * 1.5 + undone(events)? as f64 + idle * 3.0;
     Ok(Signal::new(libm::exp(-0.15 * waste), []))
 }
@@ -77,17 +77,17 @@ fn loops(events: &[Event<'_>]) -> usize {
     events.windows(2).filter(|pair| pair.iter().all(failed)).count()
 }
 
-fn idle(events: &[Event<'_>]) -> Result<f64, Fault> {
-    let (mut read, mut written) = (Vec::new(), HashSet::new());
-    for event in events {
-        let Some(file) = event.file()? else { continue };
+fn idle(events: &[Event<'_>], files: &Files) -> Result<f64, Fault> {
+    let (mut read, mut written) = (Vec::new(), files.none());
+    for (at, event) in events.iter().enumerate() {
+        let Some(_) = event.file()? else { continue };
         if event.tool.is("Read") {
-            read.push(file.name()?);
+            read.push(files.of(at)?);
         } else if wrote(event) {
-            written.insert(file.name()?);
+            written[files.of(at)?] = true;
         }
     }
-    let never = read.iter().filter(|file| !written.contains(file)).count();
+    let never = read.iter().filter(|&&file| !written[file]).count();
     Ok(if read.is_empty() { 0.0 } else { never as f64 / read.len() as f64 })
 }
 

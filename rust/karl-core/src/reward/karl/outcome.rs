@@ -3,6 +3,12 @@
 use super::node::values;
 use super::{Component, Fault, Node, Signal, Value, clip};
 
+/// What each flag adds, said and false, and said and true.
+pub(super) const DELTAS: [[f64; 2]; 4] = [[0.35, -0.35], [0.25, -0.25], [-0.10, 0.20], [0.0, 0.20]];
+
+/// What is asked of an outcome.
+pub const OUTCOME: [&str; 4] = ["correction_detected", "redo_detected", "build_success", "session_continued"];
+
 /// The signal of the turns that follow; v1 and v2 have the same.
 ///
 /// ```text
@@ -15,15 +21,10 @@ use super::{Component, Fault, Node, Signal, Value, clip};
 /// session_continued       +.20              0
 /// ```
 ///
-/// Whatever Python holds for true is true. None where the record has no outcome.
-///
-/// # Errors
-/// [`Fault::Attribute`] for an outcome that is no object.
-pub fn outcome<'a, N: Node<'a>>(node: Option<&N>) -> Result<Signal, Fault> {
-    const KEYS: [&str; 4] = ["correction_detected", "redo_detected", "build_success", "session_continued"];
+/// Whatever Python holds for true is true. The flags stand in the order of [`OUTCOME`]; .5 where none is said.
+#[must_use]
+pub fn outcome(flags: &[Value<'_>; 4]) -> Signal {
     const NAMES: [&str; 4] = ["r_no_correction", "r_no_redo", "r_build_pass", "r_session_continued"];
-    const DELTAS: [[f64; 2]; 4] = [[0.35, -0.35], [0.25, -0.25], [-0.10, 0.20], [0.0, 0.20]];
-    let flags = node.map_or(Ok([const { Value::Absent }; 4]), |node| values(node, KEYS))?;
     let mut signal = Signal { score: 0.5, components: Vec::with_capacity(11) };
     for (at, flag) in flags.iter().enumerate().filter(|(_, flag)| !flag.is_none()) {
         let truth = flag.truth();
@@ -34,5 +35,13 @@ pub fn outcome<'a, N: Node<'a>>(node: Option<&N>) -> Result<Signal, Fault> {
     let said = signal.components.len() as f64;
     signal.components.push(Component { name: "outcome_signals_available", value: said, whole: true });
     signal.score = clip(signal.score);
-    Ok(signal)
+    signal
+}
+
+/// What an outcome says; nothing where there is none.
+///
+/// # Errors
+/// [`Fault::Attribute`] for an outcome that is no object.
+pub fn said<'a, N: Node<'a>>(node: Option<&N>) -> Result<[Value<'a>; 4], Fault> {
+    node.map_or(Ok([const { Value::Absent }; 4]), |node| values(node, OUTCOME))
 }

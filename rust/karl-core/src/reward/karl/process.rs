@@ -72,8 +72,12 @@ fn density(trajectory: &Trajectory<'_>, events: &[Event<'_>]) -> Result<f64, Fau
     if !trajectory.failures.or_zero().number()?.above(0) {
         return Ok(1.0);
     }
-    let longest = longest_failure(events);
-    Ok(if longest < 3 { 1.0 } else { larger(0.0, 1.0 - (longest - 2) as f64 * 0.15) })
+    Ok(calm(longest_failure(events)))
+}
+
+/// The density of failures, by their longest run.
+pub(super) fn calm(longest: usize) -> f64 {
+    if longest < 3 { 1.0 } else { larger(0.0, 1.0 - (longest - 2) as f64 * 0.15) }
 }
 
 fn late(events: &[Event<'_>]) -> f64 {

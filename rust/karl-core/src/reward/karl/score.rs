@@ -1,9 +1,10 @@
 //! The composite.
 
-use super::node::value_of;
+use super::node::values;
+use super::outcome::said;
 use super::{
-    Component, Fault, Node, Trajectory, Value, Version, consistency, efficiency, motion, outcome, process,
-    round4, verification,
+    Component, Fault, Files, Node, Signal, Trajectory, Value, Version, consistency, efficiency, motion,
+    outcome, process, round4, verification,
 };
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
@@ -20,40 +21,77 @@ pub struct Reward {
     pub components: Vec<Component>,
 }
 
-/// The reward of a record, whose keys are `outcome`, `trajectory` and `timing`.
-///
-/// ```text
-/// v1: w_o outcome + w_p process + w_e efficiency
-/// v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
-/// ```
-///
-/// Terms are added from left to right. `weights` are those of v1: outcome, process, efficiency. Cost: the length of the
-/// record.
+/// What is read of a record, before it is judged.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// What the outcome says, in the order of [`OUTCOME`](super::OUTCOME); or that it is no object.
+    pub outcome: Result<[Value<'a>; 4], Fault>,
+    /// The calls and their counts.
+    pub trajectory: Trajectory<'a>,
+    /// The seconds that it took.
+    pub duration: Result<Value<'a>, Fault>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads the keys `outcome`, `trajectory` and `timing` of a record.
+    ///
+    /// # Errors
+    /// Those of [`Trajectory::read`] in v1, of [`Trajectory::derived`] in v2.
+    pub fn read<N: Node<'a>>(node: &N, version: Version) -> Result<Self, Fault> {
+        let [outcome, trajectory, timing] = node.fields(["outcome", "trajectory", "timing"])?;
+        let duration = timing.as_ref().map_or(Ok([Value::Absent]), |timing| values(timing, ["duration_s"]));
+        Ok(Self {
+            outcome: said(outcome.as_ref()),
+            trajectory: match version {
+                Version::V1 => Trajectory::read(trajectory.as_ref(), version)?,
+                Version::V2 => Trajectory::derived(trajectory.as_ref())?,
+            },
+            duration: duration.map(|[duration]| duration),
+        })
+    }
+
+    /// The reward; `weights` are those of v1: outcome, process, efficiency.
+    ///
+    /// ```text
+    /// v1: w_o outcome + w_p process + w_e efficiency
+    /// v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
+    /// ```
+    ///
+    /// Terms are added from left to right. Cost: the number of calls, and in v2 the length of their commands.
+    ///
+    /// # Errors
+    /// The [`Fault`] of the class of what KARL raises.
+    pub fn reward(&self, weights: [f64; 3]) -> Result<Reward, Fault> {
+        let trajectory = &self.trajectory;
+        let outcome = outcome(self.outcome.as_ref().map_err(|fault| *fault)?);
+        let process = process(trajectory)?;
+        let duration = self.duration.as_ref().map_err(|fault| *fault)?;
+        let first = [outcome, process, efficiency(trajectory, duration)?];
+        if trajectory.version == Version::V1 {
+            return Ok(composite(first, weights));
+        }
+        let [outcome, process, efficiency] = first;
+        let files = &Files::of_events(&trajectory.events);
+        let verification = verification(trajectory, files)?;
+        let (consistency, motion) = (consistency(trajectory, files)?, motion(trajectory, files)?);
+        Ok(composite([outcome, process, efficiency, verification, consistency, motion], V2))
+    }
+}
+
+/// The reward of a record: [`Record::read`], then [`Record::reward`].
 ///
 /// # Errors
-/// The [`Fault`] of the class of what KARL raises.
+/// As theirs.
 pub fn score<'a, N: Node<'a>>(node: &N, version: Version, weights: [f64; 3]) -> Result<Reward, Fault> {
-    let [outcome_node, trajectory, timing] = node.fields(["outcome", "trajectory", "timing"])?;
-    let outcome = outcome(outcome_node.as_ref());
-    let (trajectory, outcome) = match version {
-        Version::V1 => (Trajectory::read(trajectory.as_ref(), version)?, outcome?),
-        // KARL makes the fields of v2 before it looks at the outcome.
-        Version::V2 => (Trajectory::derived(trajectory.as_ref())?, outcome?),
-    };
-    let duration = || match timing.as_ref().map(|timing| timing.fields(["duration_s"])).transpose()? {
-        Some([duration]) => value_of(duration.as_ref()),
-        None => Ok(Value::Absent),
-    };
-    let mut signals = vec![outcome, process(&trajectory)?, efficiency(&trajectory, duration())?];
-    if version == Version::V2 {
-        signals.extend([verification(&trajectory)?, consistency(&trajectory)?, motion(&trajectory)?]);
-    }
-    let weights = if version == Version::V1 { &weights[..] } else { &V2 };
+    Record::read(node, version)?.reward(weights)
+}
+
+fn composite<const S: usize>(signals: [Signal; S], weights: [f64; S]) -> Reward {
     let mut terms = signals.iter().zip(weights).map(|(signal, weight)| weight * signal.score);
     let first = terms.next().unwrap_or_default();
-    Ok(Reward {
+    Reward {
         score: round4(terms.fold(first, |sum, term| sum + term)),
         signals: signals.iter().map(|signal| round4(signal.score)).collect(),
         components: signals.into_iter().flat_map(|signal| signal.components).collect(),
-    })
+    }
 }

@@ -6,18 +6,29 @@ use super::node::value_of;
 use super::{Event, Events, Fault, Node, Value, Version};
 
 /// The tools that change files.
-const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
+pub(super) const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
+
+/// What is asked of a trajectory.
+pub const TRAJECTORY: [&str; 6] =
+    ["total_tools", "successes", "failures", "bash_errors", "tool_counts", "events"];
 
 /// The calls of a trajectory, and what is counted of them.
 #[derive(Clone, Debug)]
 pub struct Trajectory<'a> {
-    pub(super) version: Version,
-    pub(super) total: Value<'a>,
-    pub(super) successes: Value<'a>,
-    pub(super) failures: Value<'a>,
-    pub(super) bash_errors: Value<'a>,
-    pub(super) counts: Counts<'a>,
-    pub(super) events: Events<'a>,
+    /// Which reward it is read for.
+    pub version: Version,
+    /// `total_tools`.
+    pub total: Value<'a>,
+    /// `successes`.
+    pub successes: Value<'a>,
+    /// `failures`.
+    pub failures: Value<'a>,
+    /// `bash_errors`.
+    pub bash_errors: Value<'a>,
+    /// `tool_counts`.
+    pub counts: Counts<'a>,
+    /// `events`, or what `tool_calls` make of them.
+    pub events: Events<'a>,
 }
 
 /// How often each tool was called.
@@ -45,8 +56,7 @@ impl<'a> Trajectory<'a> {
     /// # Errors
     /// [`Fault::Attribute`] where it is no object.
     pub fn read<N: Node<'a>>(node: Option<&N>, version: Version) -> Result<Self, Fault> {
-        let keys = ["total_tools", "successes", "failures", "bash_errors", "tool_counts", "events"];
-        let fields = node.map(|node| node.fields(keys)).transpose()?;
+        let fields = node.map(|node| node.fields(TRAJECTORY)).transpose()?;
         let [total, successes, failures, bash_errors, counts, events] = fields.unwrap_or([const { None }; 6]);
         Ok(Self {
             version,
@@ -73,17 +83,21 @@ impl<'a> Trajectory<'a> {
         if !value_of(events.as_ref())?.truth() {
             all.events = Events::of_calls(calls.as_ref())?;
         }
-        if !all.total.truth() {
-            all.total = value_of(count.as_ref())?;
-        }
-        if !all.total.truth() {
-            all.total = whole(all.events.length()?);
-        }
-        all.fill()?;
+        all.fill(|| value_of(count.as_ref()))?;
         Ok(all)
     }
 
-    fn fill(&mut self) -> Result<(), Fault> {
+    /// Makes what the record does not say from its events; `count` is its `tool_count`.
+    ///
+    /// # Errors
+    /// As [`derived`](Self::derived), and those of `count`.
+    pub fn fill(&mut self, count: impl FnOnce() -> Result<Value<'a>, Fault>) -> Result<(), Fault> {
+        if !self.total.truth() {
+            self.total = count()?;
+        }
+        if !self.total.truth() {
+            self.total = whole(self.events.length()?);
+        }
         if !self.counts.truth() {
             self.counts = Counts::of(&self.events)?;
         }
@@ -101,7 +115,11 @@ impl<'a> Trajectory<'a> {
 }
 
 impl<'a> Counts<'a> {
-    fn read<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
+    /// Reads `tool_counts`; without it there are none.
+    ///
+    /// # Errors
+    /// [`Fault::Syntax`].
+    pub fn read<N: Node<'a>>(node: Option<&N>) -> Result<Self, Fault> {
         let Some(node) = node else { return Ok(Self::Tools(Vec::new())) };
         match node.value()? {
             Value::Object { .. } => {

@@ -42,6 +42,7 @@ pub(super) enum Name<'a> {
     Null,
     Whole(i64),
     Real(u64),
+    Vast { negative: bool },
     Text(&'a str),
 }
 
@@ -64,6 +65,12 @@ impl Value<'_> {
             Self::Text(text) => !text.is_empty(),
             Self::List { some } | Self::Object { some } => *some,
         }
+    }
+
+    /// What it says, where it is `true` or `false`.
+    #[must_use]
+    pub fn said(&self) -> Option<bool> {
+        if let Self::Bool(said) = self { Some(*said) } else { None }
     }
 
     /// Whether it is that text.
@@ -188,7 +195,7 @@ impl Number {
             Self::Int(value) => Name::Whole(value),
             Self::Float(value) if value as i64 as f64 == value && value < 9.2e18 => Name::Whole(value as i64),
             Self::Float(value) => Name::Real(value.to_bits()),
-            Self::Vast { negative } => Name::Real(u64::from(negative)),
+            Self::Vast { negative } => Name::Vast { negative },
         }
     }
 }
@@ -211,6 +218,13 @@ fn quotient(over: i64, under: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_beyond_every_float_has_the_name_of_no_float() {
+        let least = Value::Float(f64::from_bits(1));
+        assert_ne!(Value::Vast { negative: true }.name(), least.name());
+        assert_ne!(Value::Vast { negative: true }.name(), Value::Vast { negative: false }.name());
+    }
 
     #[test]
     fn whole_numbers_divide_to_the_nearest_float() {

@@ -1,7 +1,6 @@
 //! Whether the agent looked at what it had done.
 
-use std::collections::HashSet;
-
+use super::files::Files;
 use super::{Fault, Signal, Trajectory, Value};
 
 const TESTS: [&str; 6] = ["pytest", "npm test", "bun test", "cargo test", "go test", "make test"];
@@ -19,11 +18,11 @@ const BUILDS: [&str; 5] = ["xcodebuild", "cargo build", "make ", "npm run build"
 /// # Errors
 /// [`Fault::Attribute`] for parameters that are no object and a command that is no text, [`Fault::Type`] for a path that
 /// is a list or an object.
-pub fn verification(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
+pub fn verification(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Fault> {
     if trajectory.total.or_zero().is_zero() {
         return Ok(Signal::new(0.5, parts(false, false, false)));
     }
-    let (test, build, read) = seen(trajectory)?;
+    let (test, build, read) = seen(trajectory, files)?;
     if !trajectory.counts.tools()?.iter().any(|(mutation, _)| *mutation) {
         let [test, build, read] = parts(false, false, false);
         return Ok(Signal::new(0.6, [test, build, read, ("r_no_mutation", 1.0)]));
@@ -37,22 +36,24 @@ fn parts(test: bool, build: bool, read: bool) -> [(&'static str, f64); 3] {
     [("r_has_test", test.into()), ("r_has_build", build.into()), ("r_read_after_write", read.into())]
 }
 
-fn seen(trajectory: &Trajectory<'_>) -> Result<(bool, bool, bool), Fault> {
+fn seen(trajectory: &Trajectory<'_>, files: &Files) -> Result<(bool, bool, bool), Fault> {
     let (mut test, mut build, mut read) = (false, false, false);
-    let mut written = HashSet::new();
+    let mut written = files.none();
     let (events, end) = trajectory.events.until();
-    for event in events {
+    for (at, event) in events.iter().enumerate() {
         let [command, file] = event.params()?;
-        let command = lower(command)?;
         if event.tool.is("Bash") {
-            test |= TESTS.iter().any(|word| command.contains(word));
+            let command = lower(command)?;
+            test |= command.contains("test") && TESTS.iter().any(|word| command.contains(word));
             build |= BUILDS.iter().any(|word| command.contains(word));
+        } else if !matches!(command, Value::Text(_)) && command.truth() {
+            return Err(Fault::Attribute);
         }
         if event.tool.is_in(&["Write", "Edit"]) && file.truth() {
-            written.insert(file.name()?);
+            written[files.of(at)?] = true;
         }
-        if event.tool.is("Read") && !written.is_empty() {
-            read |= written.contains(&file.name()?);
+        if event.tool.is("Read") && written.contains(&true) {
+            read |= written[files.of(at)?];
         }
     }
     end?;

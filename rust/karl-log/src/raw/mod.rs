@@ -1,13 +1,19 @@
 //! Raw JSON that can be looked into, for the reward of a record: nothing is built but what is asked for.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+mod log;
+mod stored;
+mod usual;
 
-use karl_core::reward::karl::{Fault, Node, Value, Version, score};
+use std::borrow::Cow;
+
+use karl_core::reward::karl::{Fault, Node, Value};
 
 use crate::field::{skip_space, skip_string, skip_value, unescape};
 use crate::trusted;
 use crate::value::number;
+
+pub use log::{rewards, rewards_in};
+pub use stored::{Stored, stored};
 
 /// One value of a JSON text, as [`crate::field`] reads it: by structure, blind to damage in what is skipped.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +98,23 @@ fn place(quoted: &[u8], keys: &[&str]) -> Option<usize> {
     })
 }
 
+/// Leaves each key once, where it stood first, with the value it had last.
+fn first_places<V: Copy>(entries: &mut Vec<(Cow<'_, str>, V)>) {
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_by(|&one, &two| entries[one].0.cmp(&entries[two].0));
+    let mut again = vec![false; entries.len()];
+    // From the back, so that the last value wanders to the first place.
+    for pair in order.windows(2).rev() {
+        let (one, two) = (pair[0], pair[1]);
+        if entries[one].0 == entries[two].0 {
+            entries[one].1 = entries[two].1;
+            again[two] = true;
+        }
+    }
+    let mut later = again.iter();
+    entries.retain(|_| later.next() != Some(&true));
+}
+
 /// A text of Python may hold half a surrogate pair; then it is its escapes, which equal no other text.
 fn text(quoted: &[u8]) -> Result<Cow<'_, str>, Fault> {
     let escaped = || memchr::memmem::find(quoted, b"\\u").map(|_| String::from_utf8_lossy(quoted));
@@ -155,35 +178,19 @@ impl<'a> Node<'a> for Raw<'a> {
         if !self.is_object() {
             return Err(Fault::Attribute);
         }
-        let mut places = BTreeMap::new();
-        let mut entries = Vec::new();
+        let mut entries = Vec::with_capacity(16);
         self.parts(true, |before, value| {
-            let place = *places.entry(text(quoted(before))?).or_insert(entries.len());
-            match entries.get_mut(place) {
-                Some(entry) => *entry = value,
-                None => entries.push(value),
-            }
+            entries.push((text(quoted(before))?, value));
             Ok(())
         })?;
-        let mut keys: Vec<_> = places.into_iter().collect();
-        keys.sort_unstable_by_key(|(_, place)| *place);
-        keys.iter().zip(entries).try_for_each(|((key, _), value)| visit(key, value))
+        first_places(&mut entries);
+        entries.iter().try_for_each(|(key, value)| visit(key, *value))
     }
 
     fn embedded<const N: usize>(&self, keys: [&str; N]) -> Result<Option<[Value<'a>; N]>, Fault> {
         let Value::Text(text) = self.value()? else { return Ok(None) };
         within(&text, keys)
     }
-}
-
-/// The reward of each line of a log, blank lines left out; NaN where a line has none.
-///
-/// See [`score`], also for `weights`. Cost: one reading of the text, two or three of its events.
-#[must_use]
-pub fn rewards(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let reward = |line| Raw::of(line).and_then(|record| score(&record, version, weights));
-    lines.map(|line| reward(line).map_or(f64::NAN, |reward| reward.score)).collect()
 }
 
 /// The values of some keys of the object that is written as JSON in `text`, white space around it left out; None where

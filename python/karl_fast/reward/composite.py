@@ -1,0 +1,145 @@
+"""One reward from several signals, some of which do not apply to every row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import UsageError
+from karl_fast.reward.functions import Function, column_of, scored
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from karl_fast.reward.functions import Scorer
+
+
+@dataclass(frozen=True)
+class Part:
+    """One signal of a composite.
+
+    Attributes:
+        name: what it is called; without ``fn`` also the column that holds it.
+        weight: finite and not 0; below 0 for a penalty.
+        fn: a function of TRL's signature, ``"my.py:score"`` for one in a file, or the name of one of
+            :data:`karl_fast.reward.SIGNALS`; None for a column.
+    """
+
+    name: str
+    weight: float = 1.0
+    fn: Scorer | str | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.weight) and self.weight):
+            raise UsageError(f"the weight of {self.name} is {self.weight}, wanted a finite number other than 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What :class:`Composite` gives.
+
+    Attributes:
+        rewards: the reward of each row; NaN where no signal applies, or a column has none. [B]
+        components: each signal by name; NaN where it does not apply. [B] each
+    """
+
+    rewards: NDArray[np.float64]
+    components: dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Composite:
+    """The weighted sum of signals; what one that does not apply would have weighed is shared by those that do.
+
+    ::
+
+        r_i = (sum_c |w_c| / sum_{c in A_i} |w_c|) sum_{c in A_i} w_c x_ci,   A_i = the signals that apply to row i
+
+    With every signal it is a plain weighted sum. A function says None of a row that it does not apply to, which is
+    never taken for 0; a column that is missing (NaN) in a row makes the reward missing, as in a log.
+
+    Attributes:
+        parts: the signals, each name once.
+
+    Raises:
+        UsageError: no part, a name that stands twice, a weight that is 0 or not finite, or no such function.
+    """
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        if not names or len(set(names)) < len(names):
+            raise UsageError(f"the parts of a composite are {names}, wanted one or more, each name once")
+        # Found when it is built, so that a run does not end over a misspelt name.
+        object.__setattr__(self, "parts", tuple(self.parts))
+        for part in self.parts:
+            if part.fn is not None:
+                Function.of(part.fn)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any], folder: str | Path = ".") -> Composite:
+        """The composite of a table ``[reward]``: a weight by name, or ``{ weight = 0.3, fn = "my.py:score" }``.
+
+        Args:
+            table: as TOML has it.
+            folder: what the paths of functions are relative to.
+
+        Raises:
+            UsageError: as the class; or a value that is neither.
+        """
+        return cls(tuple(_part(name, value, folder) for name, value in table.items()))
+
+    def __call__(
+        self, completions: Sequence[Any], prompts: Sequence[Any] | None = None, **columns: Sequence[Any]
+    ) -> Scored:
+        """Score rows.
+
+        Args:
+            completions: what was answered, texts or lists of messages. [B]
+            prompts: what was asked, for functions that want it. [B]
+            columns: whatever else is known of the rows, a list each. [B] each
+
+        Raises:
+            RewardError: a function raises, or gives another number of rewards, NaN, an infinity or what is no number;
+                the message names file, function and row.
+            ArgumentError: a column that is not there, or differs in rows, or holds an infinity.
+        """
+        rows = {"prompts": prompts, **columns} if prompts is not None else dict(columns)
+        found = {part.name: self._component(part, completions, rows) for part in self.parts}
+        return Scored(weighed([(part, found[part.name]) for part in self.parts]), found)
+
+    def _component(self, part: Part, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
+        if part.fn is None:
+            return column_of(part.name, rows, len(completions))
+        return scored(Function.of(part.fn), completions, rows)
+
+
+def weighed(components: Sequence[tuple[Part, NDArray[np.float64]]]) -> NDArray[np.float64]:
+    """The rewards of some components."""
+    rows = len(components[0][1])
+    total, applied, whole = np.zeros(rows), np.zeros(rows), 0.0
+    for part, values in components:
+        applies = ~np.isnan(values) if part.fn is not None else np.True_
+        total += np.where(applies, part.weight * values, 0.0)
+        applied += np.where(applies, abs(part.weight), 0.0)
+        whole += abs(part.weight)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Exactly the plain sum where everything applies.
+        return np.where(applied == whole, total, np.where(applied > 0, total * (whole / applied), np.nan))
+
+
+def _part(name: str, value: Any, folder: str | Path) -> Part:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Part(name, float(value))
+    known = isinstance(value, dict) and set(value) <= {"weight", "fn"} and isinstance(value.get("fn"), str)
+    weight = value.get("weight", 1.0) if known else None
+    if not known or isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise UsageError(f'reward.{name} is {value!r}, wanted a weight, or {{ weight = 0.3, fn = "my.py:score" }}')
+    return Part(name, float(weight), Function.of(value["fn"], folder).call)

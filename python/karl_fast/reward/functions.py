@@ -1,0 +1,130 @@
+"""Python functions that score rows, of the signature that TRL's reward functions have."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from karl_fast.errors import ArgumentError, RewardError, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Scorer: TypeAlias = Callable[..., Sequence[float | None]]
+"""``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, and where it comes from.
+
+    Attributes:
+        call: the function.
+        place: file and name, as errors tell them.
+    """
+
+    call: Scorer
+    place: str
+
+    @classmethod
+    def of(cls, named: Scorer | str, folder: str | Path = ".") -> Function:
+        """A function as it is, by the name of a signal, or as ``file.py:name`` in a folder.
+
+        Raises:
+            UsageError: there is none, its file cannot be run, or it cannot be called.
+        """
+        from karl_fast.reward.signals import BY_NAME
+
+        if isinstance(named, str):
+            if named in BY_NAME:
+                return cls(BY_NAME[named], named)
+            return _of_file(named, Path(folder))
+        if not callable(named):
+            raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")
+        code = getattr(named, "__code__", None)
+        name = getattr(named, "__qualname__", type(named).__name__)
+        return cls(named, f"{code.co_filename}:{name}" if code else name)
+
+
+def _of_file(named: str, folder: Path) -> Function:
+    path, colon, name = named.rpartition(":")
+    if not (colon and path.endswith(".py") and name):
+        raise UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
+    file = folder / path
+    spec = importlib.util.spec_from_file_location(f"karl_fast_reward_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise UsageError(f"fn is {named!r}, and there is no file {file}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise UsageError(f"fn is {named!r}, and {file} has no function {name}")
+    return Function(found, f"{file}:{name}")
+
+
+def scored(function: Function, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
+    """What a function says of each row; NaN where it does not apply. [B]
+
+    Raises:
+        RewardError: it raises, or gives something else.
+    """
+    try:
+        found = list(function.call(completions=completions, **rows))
+    except Exception as error:
+        raise RewardError(f"{function.place} raised {type(error).__name__}: {error}") from error
+    return checked(function.place, found, len(completions))
+
+
+def checked(place: str, found: Sequence[Any], rows: int) -> NDArray[np.float64]:
+    """Rewards as numbers, None as NaN. [B]
+
+    Raises:
+        RewardError: another number of them, or one that is no finite number.
+    """
+    if len(found) != rows:
+        raise RewardError(f"{place} gave {len(found)} rewards, wanted one for each of {rows} rows")
+    numbers = np.empty(rows)
+    for row, reward in enumerate(found):
+        numbers[row] = _number(place, row, reward)
+    return numbers
+
+
+def _number(place: str, row: int, reward: Any) -> float:
+    if reward is None:
+        return math.nan
+    try:
+        number = float(reward)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(reward, str) or not math.isfinite(number):
+        raise RewardError(f"{place}, row {row}: the reward is {reward!r}, wanted a finite number, or None")
+    return number
+
+
+def column_of(name: str, rows: dict[str, Sequence[Any]], count: int) -> NDArray[np.float64]:
+    """A column of rewards; NaN and None are missing. [B]
+
+    Raises:
+        ArgumentError: it is not there, differs in rows, or holds what is no finite number.
+    """
+    if name not in rows:
+        raise ArgumentError(f"there is no column {name}, wanted one: its part names no function")
+    column = rows[name]
+    if len(column) != count:
+        raise ArgumentError(f"the column {name} has {len(column)} rows, wanted {count}")
+    try:
+        numbers = np.array([math.nan if value is None else value for value in column], dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ArgumentError(f"the column {name} holds something else than numbers: {error}") from error
+    if np.isinf(numbers).any():
+        raise ArgumentError(f"the column {name} is infinite in row {int(np.isinf(numbers).argmax())}")
+    return numbers

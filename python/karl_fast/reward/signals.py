@@ -1,0 +1,49 @@
+"""The signals that a composite knows by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.reward.engine import compute_reward
+from karl_fast.reward.or_debug import diagnosis, efficiency, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karl_fast.reward.engine import Version
+    from karl_fast.reward.functions import Scorer
+
+OF_VERSION: dict[Version, tuple[str, ...]] = {
+    "v1": ("outcome", "process", "efficiency"),
+    "v2": ("outcome", "process", "efficiency", "verification", "consistency", "motion"),
+}
+
+
+def of_karl(version: Version, key: str, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
+    """A score of KARL's engine, from the columns ``outcome``, ``trajectory`` and ``timing``; one that is not there, or
+    None in a row, is left out of the record.
+    """
+    names = [name for name in ("outcome", "trajectory", "timing") if name in columns]
+    rewards = []
+    for row in range(len(completions)):
+        record: dict[str, Any] = {name: columns[name][row] for name in names if columns[name][row] is not None}
+        rewards.append(compute_reward(record, version=version)[key])
+    return rewards
+
+
+BY_NAME: dict[str, Scorer] = {
+    **{f"karl-{version}": partial(of_karl, version, "reward_score") for version in OF_VERSION},
+    **{
+        f"karl-{version}.{name}": partial(of_karl, version, f"{name}_score")
+        for version, names in OF_VERSION.items()
+        for name in names
+    },
+    "or-debug.outcome": outcome,
+    "or-debug.diagnosis": diagnosis,
+    "or-debug.efficiency": efficiency,
+}
+"""The function of each."""
+
+SIGNALS = tuple(BY_NAME)
+"""What ``fn`` of a :class:`Part` may name."""

@@ -1,0 +1,42 @@
+//! The files that calls are given, as numbers.
+
+use std::collections::HashMap;
+
+use super::{Events, Fault};
+
+/// The number of each call's file: calls of one file have one number.
+#[derive(Clone, Debug)]
+pub struct Files {
+    numbers: Vec<Result<usize, Fault>>,
+    count: usize,
+}
+
+impl Files {
+    /// Numbers the files of calls in order of appearance.
+    #[must_use]
+    pub fn of_events(events: &Events<'_>) -> Self {
+        let mut seen = HashMap::new();
+        let numbers = events.until().0.iter().map(|event| {
+            let [_, file] = event.params()?;
+            let next = seen.len();
+            Ok(*seen.entry(file.name()?).or_insert(next))
+        });
+        let numbers = numbers.collect();
+        Self { numbers, count: seen.len() }
+    }
+
+    /// The file of a call.
+    pub(super) fn of(&self, call: usize) -> Result<usize, Fault> {
+        self.numbers.get(call).copied().unwrap_or(Err(Fault::Attribute))
+    }
+
+    /// A flag for each file, and none raised.
+    pub(super) fn none(&self) -> Vec<bool> {
+        vec![false; self.count]
+    }
+
+    /// A count for each file, and all 0.
+    pub(super) fn counts(&self) -> Vec<u32> {
+        vec![0; self.count]
+    }
+}

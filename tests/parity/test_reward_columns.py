@@ -1,0 +1,140 @@
+"""Rewards of calls in columns, of files and of stores, against those of the same records one by one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from karl_fast import errors, reward
+from karl_fast.reward.store import Told, plainly, told
+from tests.parity.karl_records import counted, event, outcome, record, timing
+from tests.parity.naive import reward as naive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOOLS = ["Read", "Edit", "Bash", "Write", "NotebookEdit", "Grep"]
+FLAGS = ("correction_detected", "redo_detected", "build_success", "session_continued")
+ANSWER = {True: 1, False: 0, None: -1}
+
+
+def columns(records: list[dict[str, Any]]) -> reward.Calls:
+    """The columns of records whose counts are those of their events."""
+    events = [one["trajectory"]["events"] for one in records]
+    calls = [call for some in events for call in some]
+    flag = {name: np.array([ANSWER[one["outcome"].get(name)] for one in records]) for name in FLAGS}
+    return reward.Calls(
+        offsets=np.cumsum([0, *map(len, events)]),
+        tools=np.array([TOOLS.index(call["tool_name"]) for call in calls], dtype=np.int64),
+        success=np.array([ANSWER[call["success"]] for call in calls], dtype=np.int64),
+        names=TOOLS,
+        **dict(zip(("correction", "redo", "build", "continued"), flag.values(), strict=True)),
+        seconds=np.array([one["timing"]["duration_s"] or np.nan for one in records], dtype=np.float64),
+    )
+
+
+def whole(random: Random) -> dict[str, Any]:
+    events = [event(random, TOOLS, 0.4, 0.0) for _ in range(random.choice((0, 1, 2, 5, 20, 90)))]
+    return {"outcome": outcome(random, 0.0), "trajectory": counted(events), "timing": timing(random, 0.0)}
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 30))
+def test_calls_in_columns_have_the_rewards_of_their_records(seed: int, count: int) -> None:
+    random = Random(seed)
+    records = [whole(random) for _ in range(count)]
+    wanted = [naive.reward(one, "v1")["reward_score"] for one in records]
+    assert reward.compute_call_rewards(columns(records)).tolist() == wanted
+
+
+def test_many_trajectories_have_their_rewards_on_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KARL_REWARD_W_OUTCOME", "0.1")
+    random = Random(5)
+    records = [whole(random) for _ in range(40)]
+    wanted = [naive.reward(one, "v1", (0.1, 0.35, 0.25))["reward_score"] for one in records]
+    assert reward.compute_call_rewards(columns(records * 500)).tolist() == wanted * 500
+
+
+def test_what_is_not_known_adds_nothing() -> None:
+    alone = reward.Calls(np.array([0, 1, 1]), np.array([0]), np.array([-1]), ["Read"])
+    events = [{"tool_name": "Read", "success": None}]
+    wanted = [naive.reward({"trajectory": counted(some)}, "v1")["reward_score"] for some in (events, [])]
+    assert reward.compute_call_rewards(alone).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"offsets": np.array([0, 3])}, errors.LayoutError, "offsets"),
+        ({"tools": np.array([0, 2])}, errors.ArgumentError, "2"),
+        ({"tools": np.array([0, -1])}, errors.ArgumentError, "-1"),
+        ({"success": np.array([1])}, errors.ArgumentError, "success"),
+        ({"success": np.array([True, False])}, errors.DTypeError, "success"),
+        ({"seconds": np.array([np.inf])}, errors.ArgumentError, "seconds"),
+        ({"seconds": np.array([1.0, 2.0])}, errors.ArgumentError, "seconds"),
+        ({"redo": np.array([1, 1])}, errors.ArgumentError, "flags"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(changes: Any, error: Any, says: str) -> None:
+    given = {"offsets": np.array([0, 2]), "tools": np.array([0, 1]), "success": np.array([1, 0])}
+    with pytest.raises(error, match=says):
+        reward.compute_call_rewards(reward.Calls(**{**given, "names": ["Read", "Bash"], **changes}))
+    with pytest.raises(errors.ArgumentError, match="wanted a Calls"):
+        reward.compute_call_rewards(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_file_has_the_rewards_of_its_lines(version: Any, tmp_path: Path) -> None:
+    random = Random(11)
+    text = "\n".join(json.dumps(record(random, random.choice((0.0, 0.1)))) for _ in range(5000)).encode() + b"\n{"
+    wanted = reward.compute_rewards(text, version=version)
+    assert len(text) > 3 << 20  # several pieces of work
+    one_by_one = [reward.compute_rewards(line, version=version)[0] for line in text.split(b"\n")]
+    assert np.array_equal(wanted, one_by_one, equal_nan=True)
+    plain, packed = tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
+    plain.write_bytes(text)
+    packed.write_bytes(gzip.compress(text, 1))
+    for path in (plain, str(plain), packed):
+        assert np.array_equal(reward.compute_rewards(path, version=version), wanted, equal_nan=True)
+
+
+def test_a_file_larger_than_what_is_read_at_once_is_read_whole(tmp_path: Path) -> None:
+    line = json.dumps({"outcome": {"redo_detected": True}, "text": "x" * (1 << 20)}).encode()
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join([line] * 40))
+    assert reward.compute_rewards(path).tolist() == [0.4] * 40
+    with pytest.raises(errors.FileError):
+        reward.compute_rewards(tmp_path / "none.jsonl")
+
+
+ODD = [
+    b"", b"\n", b"[]", b"{}", b'{"outcome": null}', b'{"outcome": {"reward_score": 1}}',
+    b'{"skill": "name", "domain": "d"}',
+    b'{"skill": {"domain": "d"}, "domain": "e", "outcome": {"reward_score": 0.5}}', b'{"skill": null}',
+    b'{"domain": null}',
+    b'{"skill": {"domain": null}, "channel": null}', b'{"channel": 3, "outcome": {"reward_score": 0.25}}',
+    b'{"outcome": {"reward_score": NaN}}', b'{"outcome": {"reward_score": 1e300}}',
+    b'{"outcome": {"reward_score": true}}',
+    b'{"outcome": {"reward_score": 0.5}, "x": [1, }', b'{"outcome": {"reward_score": 0.5}, "x": "\xff"}',
+    b'{"domain": "a\\u0062", "outcome": {"reward_score": 0.1, "reward_score": 0.2}}', b'\xef\xbb\xbf{}',
+    b'{"domain": "", "skill": {"domain": ""}}', b'{"x": ' + b"[" * 2000 + b"]" * 2000 + b"}", b'{"domain": "\\ud800"}',
+    b'{"outcome": {"reward_score": 0.5}} {}', b'  {"outcome": {"reward_score": 0.125}}  ',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_store_says_what_python_reads_in_it(version: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"\n".join(ODD * 30))
+    lines = path.read_bytes().splitlines(keepends=True)
+    found = list(told(path, version))
+    assert [line for line, _ in found] == lines
+    wanted = [plainly(line, version) for line in lines]
+    for (line, got), plain in zip(found, wanted, strict=True):
+        assert repr(got) == repr(plain) or (got, plain) == (Told("unknown", "_global", None),) * 2, line
