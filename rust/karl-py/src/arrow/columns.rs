@@ -69,7 +69,7 @@ pub(crate) fn reals(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResul
         DataType::Float32 => Ok(numbers::<f32>(name, chunks, kind)?.iter().copied().map(f64::from).collect()),
         DataType::Float16 => {
             let halves = chunks.iter().flat_map(|chunk| chunk.as_primitive::<Float16Type>().iter());
-            Ok(halves.map(|half| or_nan(half.map(|half| half.to_f64()))).collect())
+            Ok(halves.map(|half| or_nan(half.map(f64::from))).collect())
         }
         DataType::Boolean => {
             let flags = chunks.iter().flat_map(|chunk| chunk.as_boolean().iter());
