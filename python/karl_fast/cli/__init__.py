@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "karl-fast"
 
-COMMANDS = ("compare", "inspect", "sample", "version")
+COMMANDS = ("compare", "convert", "inspect", "sample", "version")
 
 WIDEST = 120
 """Columns of a help text, where the terminal has them."""

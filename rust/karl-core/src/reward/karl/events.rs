@@ -57,6 +57,11 @@ impl<'a> Events<'a> {
         Ok(events)
     }
 
+    /// Calls that were read elsewhere.
+    pub(super) fn of(list: Vec<Event<'a>>) -> Self {
+        Self { length: list.len(), list, fault: None }
+    }
+
     fn push<N: Node<'a>>(&mut self, element: Option<&N>, version: Version) -> Result<(), Fault> {
         self.length += 1;
         if self.fault.is_none() {

@@ -2,8 +2,8 @@
 
 use super::node::value_of;
 use super::{
-    Component, Fault, Node, Trajectory, Value, Version, consistency, efficiency, motion, outcome, process,
-    round4, verification,
+    Component, Fault, Node, Trajectory, Version, canonical, consistency, efficiency, motion, outcome,
+    process, round4, verification,
 };
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
@@ -20,7 +20,12 @@ pub struct Reward {
     pub components: Vec<Component>,
 }
 
-/// The reward of a record, whose keys are `outcome`, `trajectory` and `timing`.
+/// The keys that are looked at: of KARL's records the first three, of a canonical trajectory the first and the others.
+const KEYS: [&str; 6] =
+    ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
+
+/// The reward of a record, whose keys are `outcome`, `trajectory` and `timing`; or of a canonical trajectory, whose
+/// calls of tools are the events.
 ///
 /// ```text
 /// v1: w_o outcome + w_p process + w_e efficiency
@@ -33,16 +38,17 @@ pub struct Reward {
 /// # Errors
 /// The [`Fault`] of the class of what KARL raises.
 pub fn score<'a, N: Node<'a>>(node: &N, version: Version, weights: [f64; 3]) -> Result<Reward, Fault> {
-    let [outcome_node, trajectory, timing] = node.fields(["outcome", "trajectory", "timing"])?;
+    let [outcome_node, trajectory, timing, canonical, messages, seconds] = node.fields(KEYS)?;
     let outcome = outcome(outcome_node.as_ref());
     let (trajectory, outcome) = match version {
+        _ if canonical.is_some() => (canonical::trajectory(messages.as_ref(), version)?, outcome?),
         Version::V1 => (Trajectory::read(trajectory.as_ref(), version)?, outcome?),
         // KARL makes the fields of v2 before it looks at the outcome.
         Version::V2 => (Trajectory::derived(trajectory.as_ref())?, outcome?),
     };
     let duration = || match timing.as_ref().map(|timing| timing.fields(["duration_s"])).transpose()? {
         Some([duration]) => value_of(duration.as_ref()),
-        None => Ok(Value::Absent),
+        None => value_of(seconds.as_ref().filter(|_| canonical.is_some())),
     };
     let mut signals = vec![outcome, process(&trajectory)?, efficiency(&trajectory, duration())?];
     if version == Version::V2 {

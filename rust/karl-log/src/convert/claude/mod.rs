@@ -1,0 +1,238 @@
+//! Claude Code: the transcripts under `~/.claude/projects`, copies of them, and what `--output-format stream-json` prints.
+//!
+//! ```text
+//! lines ──► rows ──────────► sessions ──► threads ──► live lines ──► messages
+//!           first pass       merge:       its own,    branch of      second pass:
+//!           a few numbers    each line    and each    the last       merged by message.id,
+//!           a line           once         sub-agent   message        results to their calls
+//! ```
+//!
+//! Nothing of `progress` lines and of `toolUseResult` is built: together they are more than half of a transcript, and
+//! what they say is in the messages too. Memory: a row of 88 bytes a line, and the trajectories at work.
+
+mod beside;
+mod blocks;
+mod index;
+mod line;
+mod merge;
+mod row;
+
+use serde_json::{Map, Value};
+
+use self::beside::Beside;
+use self::blocks::{OTHER_BRANCH, Talk};
+use self::index::NO_CONVERSATION;
+use self::line::{Facts, Files, Line, Reader};
+use self::merge::{live, threads};
+use self::row::{Kind, Row, hash};
+use super::record::{Head, write};
+use super::report::{Made, Report};
+use crate::error::Result;
+use crate::field::unescape;
+use crate::log::Account;
+use crate::source::Source;
+use crate::watch::Watch;
+
+/// Transcripts that are read, before trajectories are made of them.
+pub(super) struct Transcripts<'a> {
+    sources: &'a [Source],
+    besides: Vec<Option<Beside>>,
+    sessions: Vec<Vec<Row>>,
+    rate_results: bool,
+}
+
+/// What a thread says of itself, as text.
+#[derive(Default)]
+struct Told {
+    session: String,
+    agent: String,
+    called_by: String,
+    streamed: bool,
+    source: Map<String, Value>,
+    files: Vec<usize>,
+    reward: Option<f64>,
+}
+
+impl<'a> Transcripts<'a> {
+    /// Reads the lines of all files; `rate_results` takes the end of a run for its reward.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn read(
+        sources: &'a [Source],
+        rate_results: bool,
+        limit: usize,
+        threads: usize,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let mut accounts = vec![Account::default(); sources.len()];
+        let rows = index::index(sources, &mut accounts, report, limit, threads, watch)?;
+        let named = sources.iter().zip(accounts);
+        report.files.extend(named.map(|(source, account)| (source.name.clone().into(), NAME, account)));
+        let sessions = index::sessions(rows, &mut report.made);
+        let besides = sources.iter().map(|source| Beside::look(source.name.as_ref())).collect();
+        Ok(Self { sources, besides, sessions, rate_results })
+    }
+
+    /// How many sessions there are.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The lines of a session's trajectories, and what became of its lines.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(&self, session: usize, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+        let (mut out, mut made) = (Vec::new(), Made::default());
+        let mut files = Files::new(self.sources);
+        let mut own: Option<(String, Talk)> = None;
+        for rows in threads(&self.sessions[session]) {
+            let (talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
+            *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
+            if !talk.conversation.messages.is_empty() {
+                let head = self.head(&told, &talk, own.as_ref(), rows.first());
+                write(head, &talk.conversation.messages, &mut out, &mut made);
+            }
+            own = own.or(Some((told.session, talk)));
+        }
+        made.calls.retain(|_, count| *count > 0);
+        Ok((out, made))
+    }
+
+    /// Reads the lines of a thread.
+    fn talk(
+        &self,
+        rows: &[Row],
+        files: &mut Files<'_>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<(Talk, Told)> {
+        let (mut talk, mut told, mut reader) = (Talk::new(), Told::default(), Reader::new());
+        for (row, live) in rows.iter().zip(live(rows)) {
+            watch.advance(0)?;
+            if let Some(reason) = unread(row, live) {
+                made.drop_line(reason);
+                continue;
+            }
+            let text = files.line(row)?;
+            let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
+            told.hear(&line.facts, row.spot.input());
+            match take(&mut talk, row, &line, live, made) {
+                Ok(()) => made.used += 1,
+                Err(reason) => made.drop_line(reason),
+            }
+            if row.kind == Kind::Result && self.rate_results {
+                told.reward = ended_well(text);
+            }
+        }
+        Ok((talk, told))
+    }
+
+    fn head(&self, told: &Told, talk: &Talk, own: Option<&(String, Talk)>, first: Option<&Row>) -> Head {
+        let mut head = Head { tokens: talk.tokens(), source: told.source(self.sources), ..Head::default() };
+        let Some((parent, own)) = own else {
+            let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
+            let beside = Beside::last(besides, &told.session);
+            head.group = beside.and_then(|beside| beside.group.clone());
+            head.reward = told.reward.or_else(|| beside?.reward);
+            head.id.clone_from(&told.session);
+            return head;
+        };
+        let parent = if parent.is_empty() { &told.session } else { parent };
+        let agent = [&told.agent, &told.called_by].into_iter().find(|name| !name.is_empty());
+        let unnamed = || format!("{:016x}", first.map_or(0, |row| row.id));
+        head.id = format!("{}/{}", told.session, agent.cloned().unwrap_or_else(unnamed));
+        head.parent = Some((parent.clone(), told.call(own, talk)));
+        head
+    }
+}
+
+/// The name of the kind of transcript.
+const NAME: &str = "claude-code";
+
+/// Why a row is left out before it is read again.
+fn unread(row: &Row, live: bool) -> Option<&'static str> {
+    match (row.kind, row.left_out) {
+        (Kind::Link | Kind::Loose, _) => Some(NO_CONVERSATION),
+        (_, Some(why)) => Some(why.name()),
+        // A result may answer a call on the branch all the same.
+        (Kind::Assistant, None) if !live => Some(OTHER_BRANCH),
+        _ => None,
+    }
+}
+
+fn take(
+    talk: &mut Talk,
+    row: &Row,
+    line: &Line<'_>,
+    live: bool,
+    made: &mut Made,
+) -> std::result::Result<(), &'static str> {
+    if line.mended {
+        made.note("mended");
+    }
+    match row.kind {
+        Kind::Assistant => talk.assistant(row, line, made),
+        Kind::User => talk.user(line, live, made),
+        _ => Ok(()),
+    }
+}
+
+/// The reward of the last line of stream-json: 1 where the run came to its end without an error, else 0.
+fn ended_well(line: &[u8]) -> Option<f64> {
+    let [subtype, is_error]: [Option<&[u8]>; 2] = line::Keys::new(&["subtype", "is_error"]).of(line)?;
+    let well = subtype? == b"\"success\"" && is_error != Some(b"true");
+    Some(f64::from(u8::from(well)))
+}
+
+impl Told {
+    fn hear(&mut self, facts: &Facts<'_>, file: usize) {
+        let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(|text| text.into_owned());
+        for (mine, theirs) in [
+            (&mut self.session, facts.session),
+            (&mut self.agent, facts.agent),
+            (&mut self.called_by, facts.called_by),
+        ] {
+            if mine.is_empty() && !theirs.is_empty() {
+                *mine = text(theirs).unwrap_or_default();
+            }
+        }
+        for (key, theirs) in [("cwd", facts.cwd), ("git_branch", facts.branch), ("version", facts.version)] {
+            if !theirs.is_empty() && !self.source.contains_key(key) {
+                self.source.extend(text(theirs).map(|text| (key.to_owned(), text.into())));
+            }
+        }
+        self.streamed |= facts.streamed;
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+    }
+
+    fn source(&self, sources: &[Source]) -> Map<String, Value> {
+        let format = if self.streamed { "claude-code-stream" } else { NAME };
+        let names = |files: &[usize]| files.iter().map(|&file| Value::from(&*sources[file].name)).collect();
+        let named = |name: &String| {
+            Some(name).filter(|name| !name.is_empty()).map_or(Value::Null, |name| name.clone().into())
+        };
+        let mut source = Map::new();
+        source.insert("format".to_owned(), format.into());
+        source.insert("session_id".to_owned(), named(&self.session));
+        source.insert("agent_id".to_owned(), named(&self.agent));
+        source.insert("files".to_owned(), Value::Array(names(&self.files)));
+        source.extend(self.source.clone());
+        source
+    }
+
+    /// The call that this sub-agent works for: as it says itself, as the call's result says, or the call whose prompt is
+    /// what it was asked.
+    fn call(&self, own: &Talk, talk: &Talk) -> Option<String> {
+        if !self.called_by.is_empty() {
+            return Some(self.called_by.clone());
+        }
+        let by_agent = own.agents.get(&hash(self.agent.as_bytes())).filter(|_| !self.agent.is_empty());
+        let call = by_agent.or_else(|| own.prompts.get(&talk.asked?))?;
+        unescape(&[b"\"", &call[..], b"\""].concat()).map(|call| call.into_owned())
+    }
+}
