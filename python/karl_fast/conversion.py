@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.log.inputs import files
+from karl_fast.reward.engine import weights
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from karl_fast.choices import Rate
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def convert(
     out: str | Path,
     *,
     format: str | None = None,
-    rate_results: bool = False,
+    rate: Rate = "log",
     max_line_bytes: int = Settings.max_line_bytes,
     threads: int | None = None,
     force: bool = False,
@@ -89,7 +92,9 @@ def convert(
         sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects`` whole, say.
         out: the file to write, ``trajectories.jsonl``.
         format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
-        rate_results: take the end of a run for its reward where the log has it: 1 for success, else 0.
+        rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run where
+            the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
+            :func:`karl_fast.reward.compute_reward` gives it.
         max_line_bytes: longer lines are dropped and counted.
         threads: threads to work with; all cores unless given. The output does not depend on it.
         force: replace a file of trajectories that is there; nothing else is ever replaced.
@@ -108,7 +113,8 @@ def convert(
             found,
             str(out),
             format=format,
-            rate_results=rate_results,
+            rate=rate,
+            weights=weights(),
             max_line_bytes=max_line_bytes,
             threads=threads or os.cpu_count() or 1,
             force=force,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from karl_fast import _core
+from karl_fast.choices import Rate
 from karl_fast.cli import app, options
 from karl_fast.cli.progress import progress
 from karl_fast.cli.usage import flag
@@ -33,8 +34,12 @@ Format = Annotated[
         autocompletion=lambda: [name for name, _ in _core.transcripts()],
     ),
 ]
-RateResults = Annotated[
-    bool, typer.Option("--rate-results", help="Take the end of a run for its reward: 1 for success, else 0.")
+Rated = Annotated[
+    Rate,
+    typer.Option(
+        "--rate",
+        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's rewards of tool calls.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
 MaxLineBytes = Annotated[int, typer.Option(flag("max_line_bytes"), help="Longer lines are dropped and counted.")]
@@ -51,7 +56,7 @@ def command(
     sources: Sources = None,
     out: Out = None,
     format: Format = None,
-    rate_results: RateResults = False,
+    rate: Rated = "log",
     force: Force = False,
     max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
     threads: Threads = None,
@@ -68,7 +73,7 @@ def command(
             sources,
             out,
             format=format,
-            rate_results=rate_results,
+            rate=rate,
             max_line_bytes=max_line_bytes,
             threads=threads,
             force=force,

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use karl_core::reward::karl::Version;
 use karl_log::convert::report::Counts;
-use karl_log::convert::{Kind, Report, Settings, convert as run};
+use karl_log::convert::{Kind, Rate, Report, Settings, convert as run};
 use karl_log::log::Account;
 use karl_log::source::Source;
 use pyo3::prelude::*;
@@ -55,14 +56,15 @@ pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
 
 /// Converts transcripts to one file of trajectories; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate_results, max_line_bytes, threads, force, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, force, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn convert(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
     target: PathBuf,
     format: Option<&str>,
-    rate_results: bool,
+    rate: &str,
+    weights: [f64; 3],
     max_line_bytes: usize,
     threads: usize,
     force: bool,
@@ -73,7 +75,8 @@ pub(crate) fn convert(
         UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
     };
     let kind = format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()?;
-    let settings = Settings { kind, rate_results, max_line_bytes, threads, force };
+    let rate = rate_of(rate, weights)?;
+    let settings = Settings { kind, rate, max_line_bytes, threads, force };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
@@ -82,6 +85,16 @@ pub(crate) fn convert(
         run(sources, &target, &settings, watch)
     })?;
     Ok(ConversionFacts::new(report))
+}
+
+fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
+    match name {
+        "log" => Ok(Rate::Log),
+        "result" => Ok(Rate::Result),
+        "karl-v1" => Ok(Rate::Karl(Version::V1, weights)),
+        "karl-v2" => Ok(Rate::Karl(Version::V2, weights)),
+        _ => Err(UsageError::new_err(format!("rate is {name:?}, wanted log, result, karl-v1 or karl-v2"))),
+    }
 }
 
 impl ConversionFacts {

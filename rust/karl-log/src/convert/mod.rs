@@ -24,6 +24,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+use karl_core::reward::karl::Version;
+
 use self::claude::Transcripts;
 pub use self::kind::Kind;
 use self::kind::{Told, nothing, tell};
@@ -39,14 +41,25 @@ use crate::watch::Watch;
 pub struct Settings {
     /// The kind of all files, where it is not to be found by looking.
     pub kind: Option<Kind>,
-    /// Whether the end of a run is its reward, where the log has it: 1 for success, else 0.
-    pub rate_results: bool,
+    /// Where rewards come from.
+    pub rate: Rate,
     /// The longest line or document that is read, in bytes.
     pub max_line_bytes: usize,
     /// How many threads to work with; at least one is used.
     pub threads: usize,
     /// Whether a file of trajectories that is there may be replaced.
     pub force: bool,
+}
+
+/// Where the reward of a trajectory comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// From the log, where it has one.
+    Log,
+    /// From the end of the run, where the log has it: 1 for success, else 0.
+    Result,
+    /// From the calls of tools, as KARL rates them; the weights are those of v1.
+    Karl(Version, [f64; 3]),
 }
 
 /// Converts files to one file of trajectories, whole or not at all.
@@ -64,7 +77,7 @@ pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: 
     report.bytes = sources.iter().map(|source| source.size).sum();
     let limit = settings.max_line_bytes;
     let transcripts =
-        Transcripts::read(&sources, settings.rate_results, limit, settings.threads, &mut report, watch)?;
+        Transcripts::read(&sources, settings.rate, limit, settings.threads, &mut report, watch)?;
     let output = Output::create(target, settings.force)?;
     let made = run(transcripts.len(), settings.threads, &output, |at| transcripts.make(at, watch))?;
     report.made.add(&made);

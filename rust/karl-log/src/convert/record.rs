@@ -1,13 +1,19 @@
 //! One trajectory as a line of the canonical format, version 1; the manual's page `trajectory` is its definition.
 
+use karl_core::reward::karl::score;
 use serde_json::{Map, Number, Value, json};
 
+use super::Rate;
 use super::message::Message;
 use super::report::Made;
 use super::time::milliseconds;
+use crate::raw::Raw;
 
 /// What every line of the format begins with.
 pub(super) const MARK: &[u8] = b"{\"karl_fast_trajectory\":";
+
+/// The key of the reward.
+const REWARD: &str = "reward";
 
 /// The version of the format.
 const VERSION: u8 = 1;
@@ -35,15 +41,20 @@ pub(super) struct Head {
     pub(super) tools: Option<Value>,
 }
 
-/// Writes a line; counts it, its messages and its calls.
-pub(super) fn write(head: Head, messages: &[Message], out: &mut Vec<u8>, made: &mut Made) {
+/// Writes a line; counts it and its messages.
+pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<u8>, made: &mut Made) {
+    let (start, mut reward) = (out.len(), 0..0);
     let sub_agent = head.parent.is_some();
     let model = messages.iter().map(|message| &message.model[..]).find(|model| !model.is_empty());
     let fields = fields(head, messages, model.unwrap_or_default());
     out.extend_from_slice(MARK);
     out.extend_from_slice(VERSION.to_string().as_bytes());
     for (key, value) in &fields {
+        let (from, value) = (out.len(), value.to_string());
         out.extend_from_slice(format!(",\"{key}\":{value}").as_bytes());
+        if *key == REWARD {
+            reward = from.max(out.len() - value.len())..out.len();
+        }
     }
     out.extend_from_slice(b",\"messages\":[");
     for (at, message) in messages.iter().enumerate() {
@@ -51,7 +62,13 @@ pub(super) fn write(head: Head, messages: &[Message], out: &mut Vec<u8>, made: &
         message.write(model.unwrap_or_default(), out);
         *made.messages.entry(message.role.name()).or_default() += 1;
     }
-    out.extend_from_slice(b"]}\n");
+    out.extend_from_slice(b"]}");
+    if let Rate::Karl(version, weights) = rate {
+        let rated = Raw::of(&out[start..]).and_then(|line| score(&line, version, weights));
+        let rated = number(rated.ok().map(|rated| rated.score)).to_string();
+        out.splice(reward, rated.into_bytes());
+    }
+    out.push(b'\n');
     made.trajectories += 1;
     made.sub_agents += u64::from(sub_agent);
 }
@@ -69,7 +86,7 @@ fn fields(head: Head, messages: &[Message], model: &[u8]) -> Vec<(&'static str, 
     let mut fields = vec![
         ("id", head.id.into()),
         ("group", head.group.into()),
-        ("reward", head.reward.and_then(Number::from_f64).map_or(Value::Null, Value::Number)),
+        (REWARD, number(head.reward)),
         ("model", text(Some(model))),
         ("policy_version", head.policy_version.unwrap_or_default()),
         ("parent", parent),
@@ -101,5 +118,10 @@ fn text(inside: Option<&[u8]>) -> Value {
 /// The seconds between two moments.
 fn seconds(first: Option<&[u8]>, last: Option<&[u8]>) -> Value {
     let span = || Some(milliseconds(last?)? - milliseconds(first?)?);
-    span().and_then(|span| Number::from_f64(span as f64 / 1000.0)).map_or(Value::Null, Value::Number)
+    number(span().map(|span| span as f64 / 1000.0))
+}
+
+/// A number; null where there is none, or none that is finite.
+fn number(value: Option<f64>) -> Value {
+    value.and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }

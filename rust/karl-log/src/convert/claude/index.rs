@@ -48,7 +48,9 @@ pub(super) fn index(
         accounts[*input].add(tally, lines[*input]);
         lines[*input] += tally.lines;
         part.types.iter().for_each(|(name, &count)| count_type(&mut report.types, name, count));
-        *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
+        if part.loose > 0 {
+            *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
+        }
         rows.extend(part.rows);
     }
     Ok(rows)

@@ -25,6 +25,7 @@ use self::index::NO_CONVERSATION;
 use self::line::{Facts, Files, Line, Reader};
 use self::merge::{live, threads};
 use self::row::{Kind, Row, hash};
+use super::Rate;
 use super::record::{Head, write};
 use super::report::{Made, Report};
 use crate::error::Result;
@@ -38,7 +39,7 @@ pub(super) struct Transcripts<'a> {
     sources: &'a [Source],
     besides: Vec<Option<Beside>>,
     sessions: Vec<Vec<Row>>,
-    rate_results: bool,
+    rate: Rate,
 }
 
 /// What a thread says of itself, as text.
@@ -54,13 +55,13 @@ struct Told {
 }
 
 impl<'a> Transcripts<'a> {
-    /// Reads the lines of all files; `rate_results` takes the end of a run for its reward.
+    /// Reads the lines of all files.
     ///
     /// # Errors
     /// As [`convert`](super::convert).
     pub(super) fn read(
         sources: &'a [Source],
-        rate_results: bool,
+        rate: Rate,
         limit: usize,
         threads: usize,
         report: &mut Report,
@@ -72,7 +73,7 @@ impl<'a> Transcripts<'a> {
         report.files.extend(named.map(|(source, account)| (source.name.clone().into(), NAME, account)));
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(|source| Beside::look(source.name.as_ref())).collect();
-        Ok(Self { sources, besides, sessions, rate_results })
+        Ok(Self { sources, besides, sessions, rate })
     }
 
     /// How many sessions there are.
@@ -93,7 +94,7 @@ impl<'a> Transcripts<'a> {
             *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
             if !talk.conversation.messages.is_empty() {
                 let head = self.head(&told, &talk, own.as_ref(), rows.first());
-                write(head, &talk.conversation.messages, &mut out, &mut made);
+                write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
             }
             own = own.or(Some((told.session, talk)));
         }
@@ -123,7 +124,7 @@ impl<'a> Transcripts<'a> {
                 Ok(()) => made.used += 1,
                 Err(reason) => made.drop_line(reason),
             }
-            if row.kind == Kind::Result && self.rate_results {
+            if row.kind == Kind::Result && self.rate == Rate::Result {
                 told.reward = ended_well(text);
             }
         }
