@@ -102,7 +102,7 @@ impl ConversionFacts {
         let shown = |files: &[(PathBuf, String)]| {
             files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
         };
-        let accounts = || report.files.iter().map(|(_, _, account)| account);
+        let accounts = || report.made.files.iter().map(|(_, _, account)| account);
         let mut bad = Counts::new();
         for (reason, count) in accounts().flat_map(|account| &account.bad) {
             *bad.entry(reason.name()).or_default() += count;
@@ -124,8 +124,8 @@ impl ConversionFacts {
             tool_calls: named(&report.made.calls),
             notes: named(&report.made.notes),
             written_bytes: report.written,
-            files: report.files.iter().map(FileFacts::new).collect(),
-            types: report.types.into_iter().collect(),
+            files: report.made.files.iter().map(FileFacts::new).collect(),
+            types: report.made.types.into_iter().collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::json::{escape, inside, join};
+use super::json::escape;
 use super::report::Made;
 
 /// Who speaks.
@@ -122,12 +122,21 @@ fn said(success: Option<bool>) -> &'static str {
     }
 }
 
+/// A call of a tool.
+#[derive(Debug)]
+struct Call {
+    name: Vec<u8>,
+    /// The message that it is in.
+    at: usize,
+    answered: bool,
+}
+
 /// The messages of one trajectory in their order, with the calls that wait for their results.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
-    /// Each call by its id: the tool's name, and whether a result has come.
-    calls: HashMap<Vec<u8>, (Vec<u8>, bool)>,
+    /// The last call of each id.
+    calls: HashMap<Vec<u8>, Call>,
     /// Where the message lies that has this key.
     keyed: HashMap<u64, usize>,
 }
@@ -148,17 +157,19 @@ impl Conversation {
         })
     }
 
-    /// Adds a call of a tool to the message at `at`.
+    /// Adds a call of a tool to the message at `at`, which does not hold it yet. Some tools use an id again once its call
+    /// is answered.
     pub(super) fn call(&mut self, at: usize, id: &[u8], name: &[u8], arguments: &[u8]) {
-        if let (false, Some(message)) = (self.calls.contains_key(id), self.messages.get_mut(at)) {
+        let known = self.calls.get(id).is_some_and(|call| !call.answered || call.at == at);
+        if let (false, Some(message)) = (known, self.messages.get_mut(at)) {
             message.call(id, name, arguments);
-            self.calls.insert(id.to_vec(), (name.to_vec(), false));
+            self.calls.insert(id.to_vec(), Call { name: name.to_vec(), at, answered: false });
         }
     }
 
     /// Whether a call of that id waits for its result.
     pub(super) fn waits(&self, id: &[u8]) -> bool {
-        self.calls.get(id).is_some_and(|(_, answered)| !answered)
+        self.calls.get(id).is_some_and(|call| !call.answered)
     }
 
     /// Adds the result of a call that waits for one.
@@ -170,9 +181,9 @@ impl Conversation {
         timestamp: &[u8],
         made: &mut Made,
     ) {
-        let Some((name, answered)) = self.calls.get_mut(id) else { return };
-        *answered = true;
-        let answer = Answer { call: id.to_vec(), name: name.clone(), success };
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.answered = true;
+        let answer = Answer { call: id.to_vec(), name: call.name.clone(), success };
         let told = match success {
             Some(true) => "succeeded",
             Some(false) => "failed",
@@ -184,21 +195,12 @@ impl Conversation {
 
     /// How many calls wait for their result.
     pub(super) fn unanswered(&self) -> u64 {
-        self.calls.values().filter(|(_, answered)| !answered).count() as u64
+        self.calls.values().filter(|call| !call.answered).count() as u64
     }
 
-    /// The text of a content: a string, or the texts among its blocks on lines of their own; each block that is no text
-    /// leaves its kind in brackets.
-    pub(super) fn text<'r>(blocks: impl Iterator<Item = (&'r [u8], &'r [u8])>, made: &mut Made) -> Vec<u8> {
-        let mut text = Vec::new();
-        for (kind, words) in blocks {
-            if kind == b"text" {
-                join(&mut text, inside(words));
-            } else {
-                made.note("no_text");
-                join(&mut text, &[b"[", kind, b"]"].concat());
-            }
-        }
-        text
+    /// What stands for a block that is no text: its kind in brackets.
+    pub(super) fn unwritten(kind: &[u8], made: &mut Made) -> Vec<u8> {
+        made.note("no_text");
+        [b"[", kind, b"]"].concat()
     }
 }

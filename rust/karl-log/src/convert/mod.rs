@@ -10,28 +10,34 @@
 //! Damaged lines are counted with their places, unknown types of lines by name; neither stops a conversion. The output
 //! depends on the transcripts alone: not on threads, nor on the order of the files.
 
+mod atif;
 mod claude;
+mod codex;
+mod document;
 mod json;
 pub mod kind;
+mod lines;
 mod message;
 mod output;
 mod record;
 pub mod report;
+mod swe_agent;
 mod time;
 mod unpack;
+mod values;
+mod work;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
 
 use karl_core::reward::karl::Version;
 
 use self::claude::Transcripts;
 pub use self::kind::Kind;
-use self::kind::{Told, nothing, tell};
+use self::kind::sorted;
 use self::output::Output;
 pub use self::report::{Made, Report};
 use self::unpack::unpacked;
+use self::work::run;
 use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::watch::Watch;
@@ -71,99 +77,26 @@ pub enum Rate {
 pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: &Watch) -> Result<Report> {
     output::check(target, settings.force)?;
     let mut report = Report::default();
-    let sources = sorted(sources, settings, &mut report, watch)?;
-    watch.expect(sources.iter().map(|source| source.size).sum());
-    let (sources, _kept) = unpacked(sources, settings.threads, &mut report, watch)?;
-    report.bytes = sources.iter().map(|source| source.size).sum();
-    let limit = settings.max_line_bytes;
-    let transcripts =
-        Transcripts::read(&sources, settings.rate, limit, settings.threads, &mut report, watch)?;
+    let (sessions, alone) = sorted(sources, settings, &mut report, watch)?;
+    watch.expect(
+        sessions.iter().chain(alone.iter().map(|(_, source)| source)).map(|source| source.size).sum(),
+    );
+    let (sessions, _kept) = unpacked(sessions, settings.threads, &mut report, watch)?;
+    let all = sessions.iter().chain(alone.iter().map(|(_, source)| source));
+    report.bytes = all.map(|source| source.size).sum();
+    let transcripts = Transcripts::read(&sessions, settings, &mut report, watch)?;
     let output = Output::create(target, settings.force)?;
-    let made = run(transcripts.len(), settings.threads, &output, |at| transcripts.make(at, watch))?;
-    report.made.add(&made);
+    let first = transcripts.len();
+    let made = run(first + alone.len(), settings.threads, &output, |at| match at.checked_sub(first) {
+        None => transcripts.make(at, watch),
+        Some(at) => document::make(alone[at].0, &alone[at].1, settings, watch),
+    })?;
+    report.made.add(made);
+    report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
     if report.made.trajectories == 0 {
         let problem = "there is no conversation in what was read".to_owned();
         return Err(Error::Layout { path: target.to_path_buf(), problem });
     }
     report.written = output.finish()?;
     Ok(report)
-}
-
-/// The transcripts among the files, by name; the others are reported.
-fn sorted(
-    sources: Vec<Source>,
-    settings: &Settings,
-    report: &mut Report,
-    watch: &Watch,
-) -> Result<Vec<Source>> {
-    let mut kept = Vec::new();
-    for source in sources {
-        watch.advance(0)?;
-        let told = match settings.kind {
-            Some(kind) => Told::Transcript(kind),
-            None => tell(&source, settings.max_line_bytes, watch)?,
-        };
-        watch.advance(0)?;
-        match told {
-            Told::Transcript(Kind::ClaudeCode) => kept.push(source),
-            Told::Beside => {}
-            Told::Refused(why) if source.optional => report.refused.push((source.path, why.to_owned())),
-            Told::Refused(why) => return Err(Error::Layout { path: source.path, problem: why.to_owned() }),
-            Told::Nothing if source.optional => {
-                report.skipped.push((source.path, "it is no transcript of a known tool".to_owned()));
-            }
-            Told::Nothing => return Err(nothing(&source.path)),
-        }
-    }
-    kept.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(kept)
-}
-
-/// Makes every unit of work on some thread, and hands its lines over; what became of all.
-fn run(
-    count: usize,
-    threads: usize,
-    output: &Output,
-    make: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
-) -> Result<Made> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut all = Made::default();
-        while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < count) {
-            let done = make(at).and_then(|(lines, made)| output.put(at, lines).map(|()| made));
-            match done {
-                Ok(made) => all.add(&made),
-                Err(error) => {
-                    output.fail();
-                    return Err((at, error));
-                }
-            }
-        }
-        Ok(all)
-    };
-    let done = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(work)).collect();
-        let mut done = vec![work()];
-        for other in others {
-            done.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    let mut all = Made::default();
-    let mut failed: Option<(usize, Error)> = None;
-    for part in done {
-        match part {
-            Ok(made) => all.add(&made),
-            // A thread that another's failure woke says only that it was interrupted.
-            Err((at, error))
-                if failed.as_ref().is_none_or(|(first, known)| {
-                    matches!(known, Error::Interrupted) || at < *first && !matches!(error, Error::Interrupted)
-                }) =>
-            {
-                failed = Some((at, error));
-            }
-            Err(_) => {}
-        }
-    }
-    failed.map_or(Ok(all), |(_, error)| Err(error))
 }

@@ -14,6 +14,12 @@ const TYPE_LENGTH: usize = 64;
 /// What stands for the names of types beyond those that are told.
 const OTHER: &str = "(other)";
 
+/// Why lines are left out that are neither a message nor a part of one.
+pub(super) const NO_CONVERSATION: &str = "no_conversation";
+
+/// Why nothing of a line is used whose message is damaged.
+pub(super) const DAMAGED: &str = "damaged";
+
 /// Counts by name.
 pub type Counts = BTreeMap<&'static str, u64>;
 
@@ -21,16 +27,12 @@ pub type Counts = BTreeMap<&'static str, u64>;
 /// used.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Each file that was read, with the kind of its transcript and what was found in it: `read` counts its lines.
-    pub files: Vec<(PathBuf, &'static str, Account)>,
     /// Files that are transcripts of a kind that is not read, or damaged as a whole, and why.
     pub refused: Vec<(PathBuf, String)>,
     /// Files of a folder that are no transcripts, and why.
     pub skipped: Vec<(PathBuf, String)>,
     /// Bytes read, unpacked.
     pub bytes: u64,
-    /// Lines by their type.
-    pub types: BTreeMap<String, u64>,
     /// What became of lines and messages.
     pub made: Made,
     /// Bytes written.
@@ -40,6 +42,10 @@ pub struct Report {
 /// What became of the lines of some trajectories.
 #[derive(Clone, Debug, Default)]
 pub struct Made {
+    /// Each file that was read, with the kind of its transcript and what was found in it: `read` counts its lines.
+    pub files: Vec<(PathBuf, &'static str, Account)>,
+    /// Lines by their type.
+    pub types: BTreeMap<String, u64>,
     /// Trajectories, those of sub-agents among them.
     pub trajectories: u64,
     /// Trajectories of sub-agents.
@@ -60,16 +66,18 @@ pub struct Made {
 
 impl Made {
     /// Adds what became of other lines.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: Self) {
+        self.files.extend(other.files);
+        other.types.iter().for_each(|(name, &count)| count_type(&mut self.types, name, count));
         self.trajectories += other.trajectories;
         self.sub_agents += other.sub_agents;
         self.used += other.used;
         self.duplicates += other.duplicates;
         let pairs = [
-            (&mut self.messages, &other.messages),
-            (&mut self.calls, &other.calls),
-            (&mut self.dropped, &other.dropped),
-            (&mut self.notes, &other.notes),
+            (&mut self.messages, other.messages),
+            (&mut self.calls, other.calls),
+            (&mut self.dropped, other.dropped),
+            (&mut self.notes, other.notes),
         ];
         for (mine, theirs) in pairs {
             for (name, count) in theirs {

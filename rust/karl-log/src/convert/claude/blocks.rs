@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::line::{Keys, Line};
+use super::line::Line;
 use super::row::{Row, hash};
 use crate::convert::json::{elements, inside, join};
+use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
-use crate::convert::report::Made;
+use crate::convert::report::{DAMAGED, Made};
 use crate::field::unescape;
 
 /// Texts that the tool writes in a person's name around its own commands.
@@ -205,13 +206,13 @@ impl Talk {
         }
         let content = content.unwrap_or_default();
         let mut text = inside(content).to_vec();
-        let mut blocks = Vec::new();
         for block in elements(content) {
-            if let Some([Some(kind), words, ..]) = self.block.of::<9>(block) {
-                blocks.push((inside(kind), words.unwrap_or_default()));
+            let Some([kind, words, ..]) = self.block.of::<9>(block) else { continue };
+            match kind.map_or(&b""[..], inside) {
+                b"text" => join(&mut text, words.map_or(&b""[..], inside)),
+                kind => join(&mut text, &Conversation::unwritten(kind, made)),
             }
         }
-        join(&mut text, &Conversation::text(blocks.into_iter(), made));
         if !line.result_agent.is_empty() {
             self.agents.insert(hash(line.result_agent), call.to_vec());
         }
@@ -220,8 +221,6 @@ impl Talk {
     }
 }
 
-/// Nothing of a line is used because its message is damaged.
-pub(super) const DAMAGED: &str = "damaged";
 /// It is not on the branch that the thread ends with.
 pub(super) const OTHER_BRANCH: &str = "other_branch";
 const EMPTY: &str = "empty";
@@ -241,8 +240,7 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
 /// Adds the text of a block to others, or the kind of one that has none; the reason why it is no prompt.
 fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
     if kind != b"text" {
-        made.note("no_text");
-        join(text, &[b"[", kind, b"]"].concat());
+        join(text, &Conversation::unwritten(kind, made));
         return None;
     }
     let why = said(words);

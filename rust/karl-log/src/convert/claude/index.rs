@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::row::{Kind, Reader, Row, hash};
-use crate::convert::report::{Made, Report, count_type};
+use crate::convert::Settings;
+use crate::convert::lines::each;
+use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
 use crate::error::{Error, Result};
-use crate::field::skip_space;
+use crate::field::Fault;
 use crate::log::Account;
 use crate::parallel::map;
 use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::read::Fail;
 use crate::rows::Spot;
-use crate::scan::reason;
 use crate::source::Source;
 use crate::split::Piece;
-use crate::tally::{Reason, Tally};
+use crate::tally::Tally;
 use crate::watch::Watch;
 
 /// What was found in a range of a file.
@@ -34,10 +35,10 @@ pub(super) fn index(
     sources: &[Source],
     accounts: &mut [Account],
     report: &mut Report,
-    limit: usize,
-    threads: usize,
+    settings: &Settings,
     watch: &Watch,
 ) -> Result<Vec<Row>> {
+    let (threads, limit) = (settings.threads, settings.max_line_bytes);
     let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
     let parts = map(tasks, threads, |task: Task| Part::read(&sources[task.input], task, limit, watch));
     let mut rows = Vec::new();
@@ -47,7 +48,7 @@ pub(super) fn index(
         let Part { input, tally, .. } = &part;
         accounts[*input].add(tally, lines[*input]);
         lines[*input] += tally.lines;
-        part.types.iter().for_each(|(name, &count)| count_type(&mut report.types, name, count));
+        part.types.iter().for_each(|(name, &count)| count_type(&mut report.made.types, name, count));
         if part.loose > 0 {
             *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
         }
@@ -55,9 +56,6 @@ pub(super) fn index(
     }
     Ok(rows)
 }
-
-/// Why lines are left out that are neither a message nor a part of one.
-pub(super) const NO_CONVERSATION: &str = "no_conversation";
 
 impl Part {
     fn read(source: &Source, task: Task, limit: usize, watch: &Watch) -> Result<Self> {
@@ -83,43 +81,19 @@ impl Part {
         Ok(part)
     }
 
-    /// Takes one line, or several that were welded together; its bytes.
     fn piece(&mut self, piece: &Piece<'_>, reader: &mut Reader, session: u64) -> u64 {
-        self.tally.lines += 1;
-        let (offset, bytes, ended) = match *piece {
-            Piece::TooLong { offset } | Piece::Cut { offset } => {
-                self.tally.bad(offset, Reason::TooLong);
-                return 0;
-            }
-            Piece::Text { offset, bytes, ended } => (offset, bytes, ended),
-        };
-        let mut at = skip_space(bytes, 0);
-        self.tally.blank += u64::from(at == bytes.len());
-        let mut found = 0;
-        while at < bytes.len() {
-            let place = offset + at as u64;
-            let Some(spot) = Spot::new(self.input, place) else {
-                self.tally.bad(place, Reason::TooLong);
-                break;
-            };
-            match reader.read(&bytes[at..], spot, session) {
-                Ok(line) => {
-                    self.add(line.row, line.kind);
-                    at = skip_space(bytes, at + line.end);
-                }
-                Err(fault) => {
-                    self.tally.bad(place, reason(fault, ended));
-                    break;
-                }
-            }
-            found += 1;
-        }
-        self.tally.welded += u64::from(found > 1);
-        bytes.len() as u64 + 1
+        let mut tally = std::mem::take(&mut self.tally);
+        let length = each(piece, &mut tally, |bytes, offset| {
+            let spot = Spot::new(self.input, offset).ok_or(Fault::Malformed(0))?;
+            let line = reader.read(bytes, spot, session)?;
+            self.add(line.row, line.kind);
+            Ok(line.end)
+        });
+        self.tally = tally;
+        length
     }
 
     fn add(&mut self, row: Row, kind: &[u8]) {
-        self.tally.rows += 1;
         match std::str::from_utf8(kind).ok().and_then(|kind| self.types.get_mut(kind)) {
             Some(count) => *count += 1,
             None => count_type(&mut self.types, &String::from_utf8_lossy(kind), 1),

@@ -5,38 +5,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use super::row::{Row, hash};
 use crate::convert::json::{inside, sound};
+use crate::convert::lines::Keys;
 use crate::error::{Error, Result};
-use crate::field::{Path, Scan, Wanted, unescape};
+use crate::field::unescape;
 use crate::source::Source;
-
-/// Some keys of objects, looked up together.
-pub(super) struct Keys {
-    scan: Scan,
-    values: Vec<Option<Range<usize>>>,
-}
-
-impl Keys {
-    pub(super) fn new(paths: &[&str]) -> Self {
-        let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
-        let values = vec![None; paths.len()];
-        Self { scan: Scan::new(Wanted::new(&paths)), values }
-    }
-
-    /// The values of the keys in the order in which they were named; None where the text is no object.
-    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<[Option<&'r [u8]>; N]> {
-        self.scan.object(object, &mut self.values).ok()?;
-        let mut found = [None; N];
-        for (slot, range) in found.iter_mut().zip(&self.values) {
-            *slot = range.clone().and_then(|range| object.get(range));
-        }
-        Some(found)
-    }
-}
 
 /// The files of a session, opened as they are needed.
 pub(super) struct Files<'a> {

@@ -21,13 +21,13 @@ use serde_json::{Map, Value};
 
 use self::beside::Beside;
 use self::blocks::{OTHER_BRANCH, Talk};
-use self::index::NO_CONVERSATION;
 use self::line::{Facts, Files, Line, Reader};
 use self::merge::{live, threads};
 use self::row::{Kind, Row, hash};
-use super::Rate;
+use super::lines::Keys;
 use super::record::{Head, write};
-use super::report::{Made, Report};
+use super::report::{Made, NO_CONVERSATION, Report};
+use super::{Rate, Settings};
 use crate::error::Result;
 use crate::field::unescape;
 use crate::log::Account;
@@ -61,19 +61,17 @@ impl<'a> Transcripts<'a> {
     /// As [`convert`](super::convert).
     pub(super) fn read(
         sources: &'a [Source],
-        rate: Rate,
-        limit: usize,
-        threads: usize,
+        settings: &Settings,
         report: &mut Report,
         watch: &Watch,
     ) -> Result<Self> {
         let mut accounts = vec![Account::default(); sources.len()];
-        let rows = index::index(sources, &mut accounts, report, limit, threads, watch)?;
+        let rows = index::index(sources, &mut accounts, report, settings, watch)?;
         let named = sources.iter().zip(accounts);
-        report.files.extend(named.map(|(source, account)| (source.name.clone().into(), NAME, account)));
+        report.made.files.extend(named.map(|(source, account)| (source.name.clone().into(), NAME, account)));
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(|source| Beside::look(source.name.as_ref())).collect();
-        Ok(Self { sources, besides, sessions, rate })
+        Ok(Self { sources, besides, sessions, rate: settings.rate })
     }
 
     /// How many sessions there are.
@@ -183,7 +181,7 @@ fn take(
 
 /// The reward of the last line of stream-json: 1 where the run came to its end without an error, else 0.
 fn ended_well(line: &[u8]) -> Option<f64> {
-    let [subtype, is_error]: [Option<&[u8]>; 2] = line::Keys::new(&["subtype", "is_error"]).of(line)?;
+    let [subtype, is_error]: [Option<&[u8]>; 2] = Keys::new(&["subtype", "is_error"]).of(line)?;
     let well = subtype? == b"\"success\"" && is_error != Some(b"true");
     Some(f64::from(u8::from(well)))
 }

@@ -1,12 +1,11 @@
 //! What is kept of a line while its session is put together.
 
-use std::ops::Range;
-
 use karl_core::rng::id128;
 
 use crate::convert::json::inside;
+use crate::convert::lines::Keys;
 use crate::convert::time::milliseconds;
-use crate::field::{Fault, Path, Scan, Wanted};
+use crate::field::Fault;
 use crate::rows::Spot;
 
 /// What a line is to its session.
@@ -95,10 +94,7 @@ const PATHS: [&str; 14] = [
 ];
 
 /// Reads rows of lines.
-pub(super) struct Reader {
-    scan: Scan,
-    values: Vec<Option<Range<usize>>>,
-}
+pub(super) struct Reader(Keys);
 
 /// A line's row and the name of its type.
 pub(super) struct Found<'r> {
@@ -109,31 +105,28 @@ pub(super) struct Found<'r> {
 
 impl Reader {
     pub(super) fn new() -> Self {
-        let paths: Vec<Path> = PATHS.iter().filter_map(|path| Path::parse(path).ok()).collect();
-        let values = vec![None; paths.len()];
-        Self { scan: Scan::new(Wanted::new(&paths)), values }
+        Self(Keys::new(&PATHS))
     }
 
     /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
     pub(super) fn read<'r>(&mut self, bytes: &'r [u8], spot: Spot, session: u64) -> Result<Found<'r>, Fault> {
-        let end = self.scan.object(bytes, &mut self.values)?.end;
+        let (found, end) = self.0.first::<14>(bytes)?;
         let line = &bytes[..end];
-        let raw = |slot: usize| self.values[slot].clone().map(|range| &line[range]);
-        let name = |slot: usize| raw(slot).map(inside).filter(|name| !name.is_empty());
+        let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
         let hash = |slot: usize| name(slot).map(hash);
-        let is = |slot: usize| raw(slot) == Some(b"true");
+        let is = |slot: usize| found[slot] == Some(b"true");
         let kind = name(0).unwrap_or_default();
         let agent = hash(6).or_else(|| hash(7)).unwrap_or_default();
         let row = Row {
             session: hash(4).or_else(|| hash(5)).unwrap_or(session),
             id: hash(1).unwrap_or_else(|| self::hash(line)),
-            parent: parent(raw(2), raw(3), kind),
+            parent: parent(found[2], found[3], kind),
             message: hash(12).unwrap_or_default(),
             agent,
             time: name(11).and_then(milliseconds).unwrap_or_default(),
             spot,
             length: u32::try_from(end).unwrap_or(u32::MAX),
-            kind: kind_of(kind, raw(1).is_some()),
+            kind: kind_of(kind, found[1].is_some()),
             side: is(8) || name(7).is_some(),
             left_out: left_out(is(9), is(10), name(13)),
         };
