@@ -29,6 +29,7 @@ TASKS = [
 
 
 def name(text: str) -> str:
+    """A uuid, the same for the same text."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "karl-fast " + text))
 
 
@@ -42,6 +43,7 @@ class Session:
         self.last: str | None = None
 
     def line(self, kind: str, **fields: Any) -> None:
+        """A line with what every line has."""
         self.clock += timedelta(seconds=7)
         own = {"parentUuid": self.last, "isSidechain": self.agent is not None, "cwd": "/home/dev/shop"}
         own |= {"sessionId": self.id, "version": "2.1.29", "gitBranch": "main", "type": kind}
@@ -51,15 +53,23 @@ class Session:
         self.lines.append(own | more | {"uuid": self.last, "timestamp": when} | fields)
 
     def ask(self, words: Any, **fields: Any) -> None:
+        """A user's line."""
         self.line("user", message={"role": "user", "content": words}, **fields)
 
     def speak(self, *blocks: dict[str, Any]) -> None:
-        usage = {"input_tokens": 4, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 900, "output_tokens": 2}
+        """The model's message, a line for each block."""
+        usage = {
+            "input_tokens": 4,
+            "cache_creation_input_tokens": 50,
+            "cache_read_input_tokens": 900,
+            "output_tokens": 2,
+        }
         message = {"model": "claude-opus-4-5", "id": f"msg_{len(self.lines)}", "type": "message", "role": "assistant"}
         for block in blocks:
             self.line("assistant", message=message | {"content": [block], "stop_reason": None, "usage": usage})
 
     def call(self, tool: str, fails: bool, **arguments: Any) -> None:
+        """A call of a tool, its progress and its result."""
         call = f"toolu_{self.id[:4]}_{len(self.lines)}"
         self.speak({"type": "tool_use", "id": call, "name": tool, "input": arguments})
         self.line("progress", data={"type": "bash_progress", "output": "..."}, toolUseID=call)
@@ -68,10 +78,12 @@ class Session:
         self.ask([block], toolUseResult=f"Error: {words}" if fails else {"stdout": words, "stderr": ""})
 
     def text(self, lines: int | None = None) -> str:
+        """The first lines, or all."""
         return "".join(json.dumps(line) + "\n" for line in self.lines[:lines])
 
 
 def arguments(tool: str, at: int) -> dict[str, str]:
+    """What a tool is called with."""
     path = f"/home/dev/shop/part_{at % 2}.py"
     changed = {"old_string": "a", "new_string": "b"}
     return {
@@ -84,6 +96,7 @@ def arguments(tool: str, at: int) -> dict[str, str]:
 
 
 def session(number: int) -> Session:
+    """The session of a task."""
     asked, tools, failures = TASKS[number]
     made = Session(number)
     if number == 2:
@@ -116,7 +129,12 @@ def main() -> None:
             agent.ask("Find what the search reads.")
             agent.speak({"type": "text", "text": "It reads every order."})
             made.speak(
-                {"type": "tool_use", "id": "toolu_task", "name": "Task", "input": {"prompt": "Find what the search reads."}}
+                {
+                    "type": "tool_use",
+                    "id": "toolu_task",
+                    "name": "Task",
+                    "input": {"prompt": "Find what the search reads."},
+                }
             )
             block = {"tool_use_id": "toolu_task", "type": "tool_result", "content": "It reads every order."}
             made.ask([block], toolUseResult={"status": "completed", "agentId": "a5earch"})

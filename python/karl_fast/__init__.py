@@ -9,7 +9,7 @@ The chain, each link usable alone::
     karl_fast.export(log, rows, "data", scores=scores, log_weights=target.log_weights)
 
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
-``karl_fast.convert("~/.claude/projects", "trajectories.jsonl")`` makes a log of the transcripts that agents leave behind.
+``karl_fast.convert("~/.claude/projects", "log.jsonl")`` makes a log of the transcripts that agents leave behind.
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
 ``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.log.inputs import files
@@ -13,7 +14,6 @@ from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from karl_fast.choices import Rate
 
@@ -33,8 +33,8 @@ class Conversion:
         lines_read: lines, blank ones left out; a document counts as one.
         lines_used: lines that became messages or parts of them.
         duplicates: lines that stand in several files of one session, or twice in one.
-        dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type that
-            is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
+        dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
+            that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
             ``other_branch``, ``orphan_result``, ``empty``, ``damaged``.
         bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
         types: lines by the type that they name, known or not.
@@ -85,16 +85,16 @@ def convert(
 ) -> Conversion:
     """Convert transcripts of agents to one file of canonical trajectories, whole or not at all.
 
-    One line a session, and one for each of its sub-agents. The page ``trajectory`` of the manual says what is on it; every
-    other function of karl-fast reads the file as it reads any log.
+    One line a session, and one for each of its sub-agents. The page ``trajectory`` of the manual says what is on it;
+    every other function of karl-fast reads the file as it reads any log.
 
     Args:
-        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects`` whole, say.
+        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say.
         out: the file to write, ``trajectories.jsonl``.
         format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
-        rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run where
-            the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
-            :func:`karl_fast.reward.compute_reward` gives it.
+        rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run
+            where the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools,
+            as :func:`karl_fast.reward.compute_reward` gives it.
         max_line_bytes: longer lines are dropped and counted.
         threads: threads to work with; all cores unless given. The output does not depend on it.
         force: replace a file of trajectories that is there; nothing else is ever replaced.
@@ -108,7 +108,7 @@ def convert(
         UsageError: a format that nobody knows, or no file.
     """
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    with files([os.path.expanduser(path) for path in paths], SUFFIXES) as found:
+    with files([str(Path(path).expanduser()) for path in paths], SUFFIXES) as found:
         facts = _core.convert(
             found,
             str(out),
@@ -120,7 +120,8 @@ def convert(
             force=force,
             progress=progress,
         )
-    return Conversion(**{key: dict(value) if key in COUNTS else value for key, value in facts.items()})
+    values: dict[str, Any] = {**facts}
+    return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 
 SUFFIXES = tuple(suffix + packed for suffix in (".jsonl", ".json", ".traj") for packed in ("", ".gz", ".zst", ".zstd"))

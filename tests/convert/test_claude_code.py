@@ -1,4 +1,4 @@
-"""Claude Code: what lines say together. Real transcripts are in test_real_transcripts; these are made from the schema."""
+"""Claude Code: what lines say together. These are made from the schema; real ones are in test_real_transcripts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_session_is_a_trajectory_with_all_that_its_format_lists(convert: Conve
 
 
 def test_calls_side_by_side_keep_all_their_results(convert: Convert, tmp_path: Path) -> None:
-    """Each line of such a message has a result of its own for a child, and only one of them is the parent of the rest."""
+    """Each line of such a message has a result of its own for a child, and only one is the parent of the rest."""
     session = made.Session()
     session.ask("both")
     first, second = session.speak("m", made.call("a", "Read"), made.call("b", "Grep"))
@@ -209,7 +209,10 @@ def test_sub_agents_without_a_name_stand_between_the_lines_of_their_session(conv
     session.answer("t2", "right", {})
     _, found = convert(session.write(tmp_path / "a.jsonl"))
     assert [one["parent"] and one["parent"]["tool_call_id"] for one in found] == [None, "t1", "t2"]
-    assert [[m["content"] for m in one["messages"]] for one in found[1:]] == [["look left", "left"], ["look right", "right"]]
+    assert [[m["content"] for m in one["messages"]] for one in found[1:]] == [
+        ["look left", "left"],
+        ["look right", "right"],
+    ]
     assert len({one["id"] for one in found}) == 3
 
 
@@ -240,7 +243,12 @@ def test_the_output_depends_on_nothing_but_the_transcripts(convert: Convert, tmp
 def test_a_metadata_file_beside_a_transcript_has_its_reward_and_group(convert: Convert, tmp_path: Path) -> None:
     for name, session, percent in (("a", "one", 25), ("b", "two", None)):
         path = made.plain(session).write(tmp_path / "all" / name / "full.jsonl")
-        beside = {"checkpoint_id": "c", "session_id": made.name(session), "branch": "till", "created_at": "2026-01-02T00:00:00Z"}
+        beside = {
+            "checkpoint_id": "c",
+            "session_id": made.name(session),
+            "branch": "till",
+            "created_at": "2026-01-02T00:00:00Z",
+        }
         if percent is not None:
             beside["initial_attribution"] = {"agent_percentage": percent, "total_committed": 4}
         (path.parent / "metadata.json").write_text(json.dumps(beside), "utf-8")
@@ -250,7 +258,9 @@ def test_a_metadata_file_beside_a_transcript_has_its_reward_and_group(convert: C
     assert account.skipped == []
 
 
-def test_stream_json_is_read_too_and_its_end_is_a_reward_where_it_is_asked_for(convert: Convert, tmp_path: Path) -> None:
+def test_stream_json_is_read_too_and_its_end_is_a_reward_where_it_is_asked_for(
+    convert: Convert, tmp_path: Path
+) -> None:
     for name, subtype, is_error in (("a", "success", False), ("b", "error_max_turns", True)):
         session = made.plain(name)
         lines = [line for line in session.lines if line["type"] in ("user", "assistant")]

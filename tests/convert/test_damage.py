@@ -48,7 +48,7 @@ def test_welded_lines_are_read_and_damaged_ones_cost_no_more_than_themselves(con
     session = made.plain()
     texts = [json.dumps(line) for line in session.lines]
     texts[2] += texts.pop(3)
-    texts[4:4] = ["", "{broken", "[1]", '{"type": "new-thing", "uuid": "u1", "sessionId": "%s"}' % session.id]
+    texts[4:4] = ["", "{broken", "[1]", json.dumps({"type": "new-thing", "uuid": "u1", "sessionId": session.id})]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(texts) + "\n", "utf-8")
     account, [found] = convert(path)

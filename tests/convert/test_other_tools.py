@@ -22,7 +22,9 @@ def item(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def said(role: str, words: str) -> dict[str, Any]:
-    return item("message", role=role, content=[{"type": "output_text" if role == "assistant" else "input_text", "text": words}])
+    return item(
+        "message", role=role, content=[{"type": "output_text" if role == "assistant" else "input_text", "text": words}]
+    )
 
 
 def event(kind: str, **fields: Any) -> dict[str, Any]:
@@ -34,7 +36,10 @@ def rollout() -> list[dict[str, Any]]:
     usage = {"input_tokens": 900, "cached_input_tokens": 600, "output_tokens": 80, "total_tokens": 980}
     packed = json.dumps({"output": "a.py\n", "metadata": {"exit_code": 0, "duration_seconds": 0.1}})
     lines = [
-        {"type": "session_meta", "payload": {"id": "c0dex", "cwd": "/shop", "cli_version": "0.50", "git": {"branch": "x"}}},
+        {
+            "type": "session_meta",
+            "payload": {"id": "c0dex", "cwd": "/shop", "cli_version": "0.50", "git": {"branch": "x"}},
+        },
         {"type": "turn_context", "payload": {"model": "gpt-5-codex", "cwd": "/shop"}},
         said("developer", "Be brief."),
         said("user", "<environment_context>\n<cwd>/shop</cwd>"),
@@ -47,7 +52,9 @@ def rollout() -> list[dict[str, Any]]:
         item("function_call", name="shell", arguments='{"command":["no"]}', call_id="b"),
         item("custom_tool_call", name="apply_patch", input="*** Begin Patch", call_id="c"),
         item("function_call_output", call_id="a", output=packed),
-        item("function_call_output", call_id="b", output="Exit code: 127\nWall time: 0.1 seconds\nOutput:\nExit code: 0"),
+        item(
+            "function_call_output", call_id="b", output="Exit code: 127\nWall time: 0.1 seconds\nOutput:\nExit code: 0"
+        ),
         item("custom_tool_call_output", call_id="c", output="patched"),
         event("token_count", info=None),
         event("token_count", info={"total_token_usage": usage}),
@@ -155,7 +162,13 @@ def run() -> dict[str, Any]:
         {"role": "system", "content": "You mend.", "agent": "main", "message_type": "system_prompt"},
         {"role": "user", "content": "Here is a demonstration", "agent": "main", "is_demo": True},
         {"role": "user", "content": "mend it", "agent": "main", "message_type": "observation"},
-        {"role": "assistant", "content": "I open it.", "thought": "I open it.", "action": "open a.py", "tool_calls": [call]},
+        {
+            "role": "assistant",
+            "content": "I open it.",
+            "thought": "I open it.",
+            "action": "open a.py",
+            "tool_calls": [call],
+        },
         {"role": "tool", "content": "1: x", "agent": "main", "tool_call_ids": ["c"]},
         {"role": "assistant", "content": "submit", "thought": "", "action": "submit"},
     ]

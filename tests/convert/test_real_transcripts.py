@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,9 @@ import karl_fast
 from karl_fast import reward
 from tests.convert.conftest import balanced
 from tests.parity.naive import transcripts as naive
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CHAINS = {"cc432c40": 5, "768de5d6": 4}
 """Sessions of which there are several snapshots."""

@@ -25,9 +25,7 @@ def karl(trajectory: dict[str, Any]) -> dict[str, Any]:
     for call in calls:
         arguments = json.loads(call["function"]["arguments"])
         params = {key: arguments[key] for key in ("command", "file_path") if isinstance(arguments.get(key), str)}
-        events.append(
-            {"tool_name": call["function"]["name"], "success": said.get(call["id"]), "key_params": params}
-        )
+        events.append({"tool_name": call["function"]["name"], "success": said.get(call["id"]), "key_params": params})
     names = [event["tool_name"] for event in events]
     whole = {
         "tool_counts": {name: names.count(name) for name in names},

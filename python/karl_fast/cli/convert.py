@@ -38,7 +38,7 @@ Rated = Annotated[
     Rate,
     typer.Option(
         "--rate",
-        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's rewards of tool calls.",
+        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's of tool calls.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
@@ -63,7 +63,7 @@ def command(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make trajectories of the transcripts that agents leave behind: one line a session, for sample and inspect to read."""
+    """Make trajectories of the transcripts that agents leave behind: one line a session, as sample reads it."""
     if not sources:
         raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
     if out is None:

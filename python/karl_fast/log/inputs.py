@@ -22,14 +22,12 @@ SUFFIXES = tuple(
 
 
 @contextlib.contextmanager
-def files(
-    logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES
-) -> Iterator[list[tuple[str, str, bool]]]:
+def files(logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[list[tuple[str, str, bool]]]:
     """For files, folders, globs and ``-``: each path, what to call it, and whether it may hold no records.
 
-    A folder is searched through for names that end in one of ``suffixes``; a file in it that holds no records is passed over, and so is a data set that
-    karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read twice; it is
-    gone afterwards.
+    A folder is searched for names that end in one of ``suffixes``; a file in it that holds no records is passed over,
+    and so is a data set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a
+    log is read twice; it is gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.

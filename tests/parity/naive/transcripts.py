@@ -1,12 +1,14 @@
-"""Claude Code transcripts to trajectories in the plainest Python: everything in memory, nothing shared with the library."""
+"""Twin of the conversion of Claude Code's transcripts: everything in memory, one line at a time."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Line = dict[str, Any]
 Trajectory = dict[str, Any]
@@ -60,7 +62,7 @@ def threads(found: list[Line]) -> dict[str | None, list[Line]]:
 
 
 def branch(found: list[Line]) -> set[str]:
-    """The lines from the last message back to the first; where a parent is not there, the message before in the file."""
+    """The lines from the last message back to the first; where a parent is not there, the one before."""
     by = {line["uuid"]: line for line in found}
     said = [line["uuid"] for line in found if line["type"] in ("user", "assistant")]
     order = [line["uuid"] for line in found]

@@ -58,7 +58,10 @@ impl Rollout {
                 self.model = quoted(payload, "model");
                 Ok(())
             }
-            Some("event_msg") if text(payload, "type") == Some("token_count") => self.count(payload),
+            Some("event_msg") if text(payload, "type") == Some("token_count") => {
+                self.count(payload);
+                Ok(())
+            }
             Some("compacted") => Err("compact_summary"),
             _ => Err(NO_CONVERSATION),
         }
@@ -159,7 +162,7 @@ impl Rollout {
         Ok(())
     }
 
-    fn count(&mut self, payload: &Value) -> Fate {
+    fn count(&mut self, payload: &Value) {
         let count =
             |key: &str| payload.pointer(&format!("/info/total_token_usage/{key}")).and_then(Value::as_u64);
         let cached = count("cached_input_tokens");
@@ -172,7 +175,6 @@ impl Rollout {
                 output: count("output_tokens"),
             };
         }
-        Ok(())
     }
 }
 

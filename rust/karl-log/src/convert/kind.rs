@@ -148,9 +148,12 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
 
 fn by_keys(known: &[(&[&str], Told)], keys: &[String]) -> Told {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
-    let found = known.iter().find(|(wanted, _)| wanted.iter().all(|key| has(key)));
+    let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
     found.map_or(Told::Nothing, |(_, told)| *told)
 }
+
+/// Files whose sessions may lie in several, and those of which each is one.
+pub(super) type Sorted = (Vec<Source>, Vec<(Alone, Source)>);
 
 /// Why a file is passed over.
 const NOTHING: &str = "it is no transcript of a known tool";
@@ -165,7 +168,7 @@ pub(super) fn sorted(
     settings: &Settings,
     report: &mut Report,
     watch: &Watch,
-) -> Result<(Vec<Source>, Vec<(Alone, Source)>)> {
+) -> Result<Sorted> {
     let (mut sessions, mut alone) = (Vec::new(), Vec::new());
     for source in sources {
         let told = match settings.kind {

@@ -41,6 +41,9 @@ pub(super) fn each(
     bytes.len() as u64 + 1
 }
 
+/// The values of some keys as they stand in the text.
+type Found<'r, const N: usize> = [Option<&'r [u8]>; N];
+
 /// Some keys of objects, looked up together.
 pub(super) struct Keys {
     scan: Scan,
@@ -58,7 +61,7 @@ impl Keys {
     pub(super) fn first<'r, const N: usize>(
         &mut self,
         bytes: &'r [u8],
-    ) -> Result<([Option<&'r [u8]>; N], usize), Fault> {
+    ) -> Result<(Found<'r, N>, usize), Fault> {
         let end = self.scan.object(bytes, &mut self.values)?.end;
         let mut found = [None; N];
         for (slot, range) in found.iter_mut().zip(&self.values) {
@@ -68,7 +71,7 @@ impl Keys {
     }
 
     /// The same of a text that is one object; None where it is none.
-    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<[Option<&'r [u8]>; N]> {
+    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<Found<'r, N>> {
         self.first(object).ok().map(|(found, _)| found)
     }
 }

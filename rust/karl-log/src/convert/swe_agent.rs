@@ -23,7 +23,7 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
         }
         say(message, &mut talk, made);
     }
-    let task =
+    let instance =
         Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let info = document.get("info").unwrap_or(&Value::Null);
     let mut more = kept(document, &["environment"]);
@@ -33,8 +33,8 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     );
     let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
     let head = Head {
-        id: format!("{task}/{:016x}", digest >> 64),
-        group: Some(task),
+        id: format!("{instance}/{:016x}", digest >> 64),
+        group: Some(instance),
         tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
         source: source("swe-agent", file, more),
         ..Head::default()

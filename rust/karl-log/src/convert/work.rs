@@ -15,13 +15,13 @@ pub(super) fn run(
     count: usize,
     threads: usize,
     output: &Output,
-    make: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
+    unit: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
 ) -> Result<Made> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut all = Made::default();
         while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < count) {
-            let done = make(at).and_then(|(lines, made)| output.put(at, lines).map(|()| made));
+            let done = unit(at).and_then(|(lines, made)| output.put(at, lines).map(|()| made));
             match done {
                 Ok(made) => all.add(made),
                 Err(error) => {

@@ -137,35 +137,41 @@ impl Talk {
         }
     }
 
-    /// Takes a user's line: a prompt, where the line is `live`, and results of calls that wait for one.
-    pub(super) fn user(&mut self, line: &Line<'_>, live: bool, made: &mut Made) -> Result<(), &'static str> {
+    /// Takes a user's line: a prompt, where the line is on the branch, and results of calls that wait for one.
+    pub(super) fn user(
+        &mut self,
+        line: &Line<'_>,
+        on_branch: bool,
+        made: &mut Made,
+    ) -> Result<(), &'static str> {
         let message = line.message.as_deref().ok_or(DAMAGED)?;
         let [content, ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
         let content = content.ok_or(EMPTY)?;
-        if !content.starts_with(b"[") {
-            return if live {
-                self.prompt(inside(content), content, line.timestamp)
-            } else {
-                Err(OTHER_BRANCH)
-            };
+        match (content.first(), on_branch) {
+            (Some(b'['), _) => self.heard(content, line, on_branch, made),
+            (_, true) => self.prompt(inside(content), content, line.timestamp),
+            (_, false) => Err(OTHER_BRANCH),
         }
-        let mut fate = Err(if live { EMPTY } else { OTHER_BRANCH });
+    }
+
+    /// Takes the blocks of a user's line.
+    fn heard(
+        &mut self,
+        content: &[u8],
+        line: &Line<'_>,
+        on_branch: bool,
+        made: &mut Made,
+    ) -> Result<(), &'static str> {
+        let mut fate = Err(if on_branch { EMPTY } else { OTHER_BRANCH });
         let mut text = Vec::new();
         for block in elements(content) {
             let Some([kind, words, _, _, _, _, call, result, is_error]) = self.block.of(block) else {
                 continue;
             };
             match kind.map_or(&b""[..], inside) {
-                b"tool_result" => {
-                    let call = call.map_or(&b""[..], inside);
-                    let answered = self.result(call, result, is_error, line, made);
-                    fate = if answered {
-                        Ok(())
-                    } else {
-                        fate.map_err(|other| if live { ORPHAN } else { other })
-                    };
-                }
-                kind if live => {
+                b"tool_result" if self.result(call, result, is_error, line, made) => fate = Ok(()),
+                b"tool_result" => fate = fate.map_err(|other| if on_branch { ORPHAN } else { other }),
+                kind if on_branch => {
                     let why = words_of(kind, words.unwrap_or_default(), &mut text, made);
                     fate = fate.map_err(|other| why.unwrap_or(other));
                 }
@@ -195,12 +201,13 @@ impl Talk {
     /// Adds a result, if its call is there and waits for one; whether it was.
     fn result(
         &mut self,
-        call: &[u8],
+        call: Option<&[u8]>,
         content: Option<&[u8]>,
         is_error: Option<&[u8]>,
         line: &Line<'_>,
         made: &mut Made,
     ) -> bool {
+        let call = call.map_or(&b""[..], inside);
         if !self.conversation.waits(call) {
             return false;
         }

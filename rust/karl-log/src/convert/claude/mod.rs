@@ -16,20 +16,19 @@ mod index;
 mod line;
 mod merge;
 mod row;
-
-use serde_json::{Map, Value};
+mod told;
 
 use self::beside::Beside;
 use self::blocks::{OTHER_BRANCH, Talk};
-use self::line::{Facts, Files, Line, Reader};
+use self::line::{Files, Line, Reader};
 use self::merge::{live, threads};
-use self::row::{Kind, Row, hash};
+use self::row::{Kind, Row};
+use self::told::Told;
 use super::lines::Keys;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::{Rate, Settings};
 use crate::error::Result;
-use crate::field::unescape;
 use crate::log::Account;
 use crate::source::Source;
 use crate::watch::Watch;
@@ -40,18 +39,6 @@ pub(super) struct Transcripts<'a> {
     besides: Vec<Option<Beside>>,
     sessions: Vec<Vec<Row>>,
     rate: Rate,
-}
-
-/// What a thread says of itself, as text.
-#[derive(Default)]
-struct Told {
-    session: String,
-    agent: String,
-    called_by: String,
-    streamed: bool,
-    source: Map<String, Value>,
-    files: Vec<usize>,
-    reward: Option<f64>,
 }
 
 impl<'a> Transcripts<'a> {
@@ -68,7 +55,11 @@ impl<'a> Transcripts<'a> {
         let mut accounts = vec![Account::default(); sources.len()];
         let rows = index::index(sources, &mut accounts, report, settings, watch)?;
         let named = sources.iter().zip(accounts);
-        report.made.files.extend(named.map(|(source, account)| (source.name.clone().into(), NAME, account)));
+        report.made.files.extend(
+            named.map(|(source, account)| {
+                (source.name.clone().into(), super::Kind::ClaudeCode.name(), account)
+            }),
+        );
         let sessions = index::sessions(rows, &mut report.made);
         let besides = sources.iter().map(|source| Beside::look(source.name.as_ref())).collect();
         Ok(Self { sources, besides, sessions, rate: settings.rate })
@@ -148,9 +139,6 @@ impl<'a> Transcripts<'a> {
     }
 }
 
-/// The name of the kind of transcript.
-const NAME: &str = "claude-code";
-
 /// Why a row is left out before it is read again.
 fn unread(row: &Row, live: bool) -> Option<&'static str> {
     match (row.kind, row.left_out) {
@@ -166,7 +154,7 @@ fn take(
     talk: &mut Talk,
     row: &Row,
     line: &Line<'_>,
-    live: bool,
+    on_branch: bool,
     made: &mut Made,
 ) -> std::result::Result<(), &'static str> {
     if line.mended {
@@ -174,7 +162,7 @@ fn take(
     }
     match row.kind {
         Kind::Assistant => talk.assistant(row, line, made),
-        Kind::User => talk.user(line, live, made),
+        Kind::User => talk.user(line, on_branch, made),
         _ => Ok(()),
     }
 }
@@ -184,54 +172,4 @@ fn ended_well(line: &[u8]) -> Option<f64> {
     let [subtype, is_error]: [Option<&[u8]>; 2] = Keys::new(&["subtype", "is_error"]).of(line)?;
     let well = subtype? == b"\"success\"" && is_error != Some(b"true");
     Some(f64::from(u8::from(well)))
-}
-
-impl Told {
-    fn hear(&mut self, facts: &Facts<'_>, file: usize) {
-        let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(|text| text.into_owned());
-        for (mine, theirs) in [
-            (&mut self.session, facts.session),
-            (&mut self.agent, facts.agent),
-            (&mut self.called_by, facts.called_by),
-        ] {
-            if mine.is_empty() && !theirs.is_empty() {
-                *mine = text(theirs).unwrap_or_default();
-            }
-        }
-        for (key, theirs) in [("cwd", facts.cwd), ("git_branch", facts.branch), ("version", facts.version)] {
-            if !theirs.is_empty() && !self.source.contains_key(key) {
-                self.source.extend(text(theirs).map(|text| (key.to_owned(), text.into())));
-            }
-        }
-        self.streamed |= facts.streamed;
-        if !self.files.contains(&file) {
-            self.files.push(file);
-        }
-    }
-
-    fn source(&self, sources: &[Source]) -> Map<String, Value> {
-        let format = if self.streamed { "claude-code-stream" } else { NAME };
-        let names = |files: &[usize]| files.iter().map(|&file| Value::from(&*sources[file].name)).collect();
-        let named = |name: &String| {
-            Some(name).filter(|name| !name.is_empty()).map_or(Value::Null, |name| name.clone().into())
-        };
-        let mut source = Map::new();
-        source.insert("format".to_owned(), format.into());
-        source.insert("session_id".to_owned(), named(&self.session));
-        source.insert("agent_id".to_owned(), named(&self.agent));
-        source.insert("files".to_owned(), Value::Array(names(&self.files)));
-        source.extend(self.source.clone());
-        source
-    }
-
-    /// The call that this sub-agent works for: as it says itself, as the call's result says, or the call whose prompt is
-    /// what it was asked.
-    fn call(&self, own: &Talk, talk: &Talk) -> Option<String> {
-        if !self.called_by.is_empty() {
-            return Some(self.called_by.clone());
-        }
-        let by_agent = own.agents.get(&hash(self.agent.as_bytes())).filter(|_| !self.agent.is_empty());
-        let call = by_agent.or_else(|| own.prompts.get(&talk.asked?))?;
-        unescape(&[b"\"", &call[..], b"\""].concat()).map(|call| call.into_owned())
-    }
 }
