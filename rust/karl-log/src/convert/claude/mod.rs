@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Nothing of `progress` lines and of `toolUseResult` is built: together they are more than half of a transcript, and
-//! what they say is in the messages too. Memory: a row of 88 bytes a line, and the trajectories at work.
+//! what they say is in the messages too. Memory: a row of 72 bytes a line, twice while lines are sorted into
+//! sessions, and the trajectories at work.
 
 mod beside;
 mod blocks;

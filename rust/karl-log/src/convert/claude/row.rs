@@ -166,3 +166,13 @@ fn left_out(meta: bool, compact: bool, model: Option<&[u8]>) -> Option<LeftOut> 
         _ => model.filter(|model| *model == b"<synthetic>").map(|_| LeftOut::Synthetic),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    #[test]
+    fn a_row_is_as_small_as_the_manual_says() {
+        assert_eq!(size_of::<Row>(), 72);
+    }
+}
