@@ -62,7 +62,10 @@ impl<'a> Transcripts<'a> {
             }),
         );
         let sessions = index::sessions(rows, &mut report.made);
-        let besides = sources.iter().map(|source| Beside::look(source.name.as_ref())).collect();
+        // Standard input has nothing beside it.
+        let look =
+            |source: &Source| if source.name == "-" { None } else { Beside::look(source.name.as_ref()) };
+        let besides = sources.iter().map(look).collect();
         Ok(Self { sources, besides, sessions, rate: settings.rate })
     }
 
