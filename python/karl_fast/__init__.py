@@ -9,6 +9,7 @@ The chain, each link usable alone::
     karl_fast.export(log, rows, "data", scores=scores, log_weights=target.log_weights)
 
 or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
+``karl_fast.convert("~/.claude/projects", "log.jsonl")`` makes a log of the transcripts that agents leave behind.
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
 ``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         zscore,
     )
     from karl_fast.comparison import compare
+    from karl_fast.conversion import Conversion, convert
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
     from karl_fast.pipeline import Inspection, Sample, inspect, sample
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "Conversion",
     "Inspection",
     "Log",
     "Sample",
@@ -72,6 +75,7 @@ __all__ = [
     "centre",
     "compare",
     "composite",
+    "convert",
     "curriculum",
     "diversity",
     "draw",
@@ -116,6 +120,7 @@ FAMILIES = (
 
 HOMES = {
     "karl_fast.comparison": ("compare",),
+    "karl_fast.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),
     "karl_fast.pipeline": ("Inspection", "Sample", "inspect", "sample"),

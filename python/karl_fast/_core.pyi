@@ -36,6 +36,7 @@ __all__ = [
     "composite",
     "constant_groups",
     "conventions",
+    "convert",
     "coverage",
     "delight",
     "delight_gate",
@@ -118,6 +119,7 @@ __all__ = [
     "token_weights",
     "top",
     "tpo_target",
+    "transcripts",
     "uniforms",
     "variance_top",
     "vendi_ngrams",
@@ -374,6 +376,51 @@ def stream(
     progress: Callable[[int, int], None] | None = None,
 ) -> Log: ...
 def formats() -> list[tuple[str, str]]: ...
+
+# convert
+
+@type_check_only
+class FileFacts(TypedDict):
+    path: str
+    format: str
+    lines_read: int
+    bad: list[tuple[str, int]]
+    bad_lines: list[BadRow]
+
+@type_check_only
+class ConversionFacts(TypedDict):
+    files: list[FileFacts]
+    refused: list[tuple[str, str]]
+    skipped: list[tuple[str, str]]
+    size_bytes: int
+    lines_read: int
+    lines_used: int
+    types: list[tuple[str, int]]
+    duplicates: int
+    dropped: list[tuple[str, int]]
+    bad: list[tuple[str, int]]
+    blank_lines: int
+    welded_lines: int
+    trajectories: int
+    sub_agents: int
+    messages: list[tuple[str, int]]
+    tool_calls: list[tuple[str, int]]
+    notes: list[tuple[str, int]]
+    written_bytes: int
+
+def convert(
+    files: Sequence[tuple[str, str, bool]],
+    target: str,
+    *,
+    format: str | None = None,
+    rate: str,
+    weights: list[float],
+    max_line_bytes: int,
+    threads: int,
+    force: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> ConversionFacts: ...
+def transcripts() -> list[tuple[str, str]]: ...
 def redacted(text: str) -> str: ...
 def check_target(target: str, *, force: bool) -> None: ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
+Rate = Literal["log", "result", "karl-v1", "karl-v2"]
 
 TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
 """Settings that name something in a record, which is UTF-8."""

@@ -33,10 +33,10 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
 
 
 WANTED = {
-    "karl-fast ": ["compare", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast ": ["compare", "convert", "eval", "inspect", "sample", "train", "version"],
     "karl-fast sa": ["sample"],
     "karl-fast --ver": ["--version"],
-    "karl-fast --version ": ["compare", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast --version ": ["compare", "convert", "eval", "inspect", "sample", "train", "version"],
     "karl-fast sample --sc": ["--score"],
     "karl-fast sample --no-de": ["--no-dedup"],
     "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out"],
@@ -44,7 +44,9 @@ WANTED = {
     "karl-fast sample --as p": ["prompt-completion"],
     "karl-fast sample --sampler ga": [],
     "karl-fast sample --sampler gu": ["gumbel"],
-    "karl-fast inspect --format t": ["tau-bench"],
+    "karl-fast inspect --format t": ["tau-bench", "trajectory", "trl"],
+    "karl-fast convert --format c": ["claude-code", "codex"],
+    "karl-fast convert --rate karl": ["karl-v1", "karl-v2"],
     "karl-fast inspect --partition-by ": ["global", "group"],
     # Where nothing is offered, the shell offers files.
     "karl-fast sample ": [],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import karl
+from tests.convert import made
 
 HERE = Path(__file__).parent / "snapshots"
 
@@ -36,6 +37,9 @@ CASES = {
     "--score zscore --drop-constant-groups && compare a b",
     "train-help": "train --help",
     "eval-help": "eval --help",
+    "convert-help": "convert --help",
+    "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
+    "convert-no-output": "convert claude-code",
     "version-help": "version --help",
     "no-command": "",
 }
@@ -51,9 +55,20 @@ def shown(folder: Path, command: str) -> str:
     return f"$ karl-fast {command}\nexit {done.returncode}\n--- stdout\n{out}--- stderr\n{done.stderr}"
 
 
+def transcripts(folder: Path) -> None:
+    """A session, its copy, a torn line, a type that nobody knows, and a document of another tool."""
+    session = made.plain()
+    session.line("new\x1b[31mtype")
+    path = session.write(folder / "a.jsonl")
+    (folder / "b.jsonl").write_bytes(path.read_bytes()[:-40])
+    (folder / "c.json").write_text('{"sessionId": "s", "projectHash": "h", "messages": []}', "utf-8")
+    (folder / "d.json").write_text("{}", "utf-8")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_whole_output_is_as_committed(folder: Path, name: str) -> None:
     (folder / "binary").write_bytes(bytes(range(256)))
+    transcripts(folder / "claude-code")
     found = "".join(shown(folder, command) for command in CASES[name].split(" && "))
     found = "\n".join(line.rstrip() for line in found.splitlines()) + "\n"
     file = HERE / f"{name}.txt"

@@ -54,7 +54,16 @@ def test_a_record_that_lacks_a_telling_key_is_not_taken_for_the_tools(
             assert told(path) == "generic", missing
 
 
-@pytest.mark.parametrize("keys", ["input,score", "input,output,score", "prompt,completion,reward", "id,skill,domain"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "step,prompt,completion,advantage",
+        "input,score",
+        "input,output,score",
+        "prompt,completion,reward",
+        "id,skill,domain",
+    ],
+)
 def test_a_plain_log_stays_one(tmp_path: Path, keys: str) -> None:
     record = rows.record(1) | dict.fromkeys(keys.split(","), "x") | {"reward": 1.0}
     assert told(rows.write(tmp_path / "log.jsonl", [record] * 12)) == "generic"
@@ -115,4 +124,4 @@ def test_a_field_that_means_nothing_is_refused(tmp_path: Path, wish: dict[str, s
 
 
 def test_every_format_is_listed() -> None:
-    assert {name for name, _ in karl_fast.formats()} == {*MADE, "tau-bench", "generic"}
+    assert {name for name, _ in karl_fast.formats()} == {*MADE, "tau-bench", "trajectory", "trl", "generic"}

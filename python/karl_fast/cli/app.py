@@ -12,7 +12,7 @@ from karl_fast.cli.usage import TyperUsageError, said
 
 NAME = "karl-fast"
 
-COMMANDS = ("ablate", "compare", "eval", "inspect", "rl", "sample", "train", "version")
+COMMANDS = ("ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version")
 
 WIDEST = 120
 """Columns of a help text, where the terminal has them."""

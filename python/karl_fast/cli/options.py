@@ -73,7 +73,8 @@ CONFIG = _option(str | None, "Options from a TOML file, or from the manifest.jso
 OPTIONS = {
     "format": _option(
         str | None,
-        "Who wrote the log: generic, tau-bench, prime-rl, verl, karl or verifiers; found by looking at records.",
+        "Who wrote the log: trajectory (what convert writes), tau-bench, prime-rl, verifiers, verl, trl, karl or "
+        "generic; found by looking at records.",
         autocompletion=lambda: [name for name, _ in formats()],
     ),
     "id": _option(str | None, "Path of the record's id; several, with commas, are joined."),

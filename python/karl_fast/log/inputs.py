@@ -20,24 +20,28 @@ SUFFIXES = tuple(
 )
 """What is taken from a folder."""
 
+PARQUET = ".parquet"
+"""How a file is called whose rows are records."""
+
 
 @contextlib.contextmanager
-def files(logs: Iterable[str | Path]) -> Iterator[list[tuple[str, str, bool]]]:
+def files(logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[list[tuple[str, str, bool]]]:
     """For files, folders, globs and ``-``: each path, what to call it, and whether it may hold no records.
 
-    A folder is searched through; a file in it that holds no records is passed over, and so is a data set that
-    karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read twice; it is
-    gone afterwards.
+    A folder is searched for names that end in one of ``suffixes``; a file in it that holds no records is passed over,
+    and so is a data set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a
+    log is read twice, and so are the rows of Parquet files; it is gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.
+        MissingExtraError: for a Parquet file without pyarrow.
         UsageError: for a folder or a glob without any log in it.
     """
     with contextlib.ExitStack() as stack:
-        found = [file for log in logs for file in _expand(str(log))]
+        found = [file for log in logs for file in _expand(str(log), suffixes)]
         if not found:
             raise UsageError("no log given")
-        yield [(_spool(path, stack) if _is_stream(path) else path, shown(path), inside) for path, inside in found]
+        yield [(_kept(path, stack), shown(path), inside) for path, inside in found]
 
 
 def shown(path: str) -> str:
@@ -45,12 +49,12 @@ def shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _expand(log: str) -> list[tuple[str, bool]]:
+def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
     if log == "-" or _exists(Path(log)):
-        return _inside(log) if Path(log).is_dir() else [(log, False)]
+        return _inside(log, suffixes) if Path(log).is_dir() else [(log, False)]
     matches = sorted(glob.glob(log, recursive=True))
     if matches:
-        return [file for match in matches for file in _expand(match)]
+        return [file for match in matches for file in _expand(match, suffixes)]
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
     raise FileError(f"cannot open {log}: no such file or folder", 2, log)
@@ -64,15 +68,15 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _inside(folder: str) -> list[tuple[str, bool]]:
+def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
     logs = []
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if not is_output(here):
-            paths = [Path(here, name) for name in sorted(names) if name.endswith(SUFFIXES)]
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(suffixes)]
             logs += [(str(path), True) for path in paths if not _is_special(path)]
     if not logs:
-        raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(SUFFIXES)}")
+        raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}")
     return logs
 
 
@@ -120,11 +124,18 @@ def _is_stream(name: str) -> bool:
         raise FileError(f"cannot open {name}: {error.strerror}", error.errno, name) from error
 
 
-def _spool(name: str, stack: contextlib.ExitStack) -> str:
-    # Imported here: most runs have no stream, and all of them would wait for what it takes.
-    from karl_fast.log.spool import spool
+def _kept(path: str, stack: contextlib.ExitStack) -> str:
+    """A file that can be read twice, line by line: itself, or a temporary one in the place of a pipe or of Parquet."""
+    # Imported here: most runs have neither, and all of them would wait for what it takes.
+    if _is_stream(path):
+        from karl_fast.log.spool import spool
 
-    return stack.enter_context(spool(name))
+        return stack.enter_context(spool(path))
+    if path.endswith(PARQUET):
+        from karl_fast.log.rows import lines
+
+        return stack.enter_context(lines(path))
+    return path
 
 
 def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:

@@ -12,6 +12,7 @@
 
 mod ahead;
 pub mod category;
+pub mod convert;
 pub mod emit;
 pub mod error;
 pub mod fetch;
@@ -25,6 +26,7 @@ pub mod names;
 mod parallel;
 mod parts;
 pub mod pipe;
+mod ranges;
 pub mod raw;
 pub mod read;
 mod rows;

@@ -172,7 +172,8 @@ fn check_rows(rows: usize) -> Result<()> {
 }
 
 impl Account {
-    fn add(&mut self, tally: &Tally, lines_before: u64) {
+    /// Adds what was found in the next range of the file.
+    pub(crate) fn add(&mut self, tally: &Tally, lines_before: u64) {
         self.read += tally.rows + tally.bad.values().sum::<u64>();
         for (&reason, &count) in &tally.bad {
             *self.bad.entry(reason).or_default() += count;

@@ -15,15 +15,13 @@ use crate::error::{Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::names::Known;
+use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::rows::{Rows, Sink, columns};
 use crate::scan::Scanner;
-use crate::source::{Codec, Source, Stream, Watched, is_damage};
-use crate::split::{Lines, Piece, Pieces};
+use crate::source::{Codec, Source, Stream, is_damage};
+use crate::split::{Piece, Pieces};
 use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
-
-/// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
-const RANGE: u64 = 8 << 20;
 
 /// How to read.
 #[derive(Clone, Debug)]
@@ -69,7 +67,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
     let tasks: Vec<Task> =
-        inputs.iter().enumerate().flat_map(|(at, input)| ranges(at, input, range.max(1))).collect();
+        inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
     let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
     let (rows, tallies) = run(&inputs, &tasks, settings, components, watch)?;
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
@@ -79,26 +77,9 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     Ok(log)
 }
 
-/// The records of one file that begin in a range of its bytes.
-#[derive(Clone, Copy)]
-struct Task {
-    input: usize,
-    start: u64,
-    end: u64,
-}
-
-fn ranges(input: usize, file: &Input, length: u64) -> Vec<Task> {
-    if file.layout != Layout::Lines || file.source.codec != Codec::Plain {
-        return vec![Task { input, start: 0, end: u64::MAX }];
-    }
-    let size = file.source.size;
-    if size == 0 {
-        // Nothing, or a file of the system's that does not tell its size.
-        return vec![Task { input, start: 0, end: u64::MAX }];
-    }
-    let count = size.div_ceil(length);
-    let range = |at: u64| Task { input, start: at * length, end: size.min((at + 1).saturating_mul(length)) };
-    (0..count).map(range).collect()
+/// A file of lines in ranges; every other is one.
+fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
+    if input.layout == Layout::Lines { ranges(at, &input.source, range) } else { vec![Task::whole(at)] }
 }
 
 /// The rows that each thread has read, and what was found beside them in each task.
@@ -213,29 +194,8 @@ fn pieces<'w>(
     watch: &'w Watch,
 ) -> std::result::Result<Pieces<Stream<'w>>, Fail> {
     if input.layout == Layout::Lines {
-        return lines(input, task, limit, watch).map(Pieces::Lines);
+        return lines(&input.source, task, limit, watch).map(Pieces::Lines);
     }
     let stream = input.source.stream(watch).map_err(Fail::Read)?;
     records(stream, &input.layout, limit).map_err(Fail::Read)
-}
-
-fn lines<'w>(
-    input: &Input,
-    task: Task,
-    limit: usize,
-    watch: &'w Watch,
-) -> std::result::Result<Lines<Stream<'w>>, Fail> {
-    if task.start == 0 {
-        let reader = input.source.reader(watch).map_err(Fail::Other)?;
-        let mut lines = Lines::new(reader, 0, task.end, limit);
-        lines.skip_mark().map_err(Fail::Read)?;
-        return Ok(lines);
-    }
-    // One byte back: a line that begins exactly at the cut is this range's.
-    let start = task.start - 1;
-    let file = input.source.reader_at(start).map_err(Fail::Other)?;
-    let reader: Stream<'w> = Box::new(Watched::new(file, watch));
-    let mut lines = Lines::new(reader, start, task.end, limit);
-    lines.skip_line().map_err(Fail::Read)?;
-    Ok(lines)
 }

@@ -197,7 +197,8 @@ pub(crate) fn upper(digest: u128) -> u64 {
     u64::try_from(digest >> 64).unwrap_or(u64::MAX)
 }
 
-fn reason(fault: Fault, ended: bool) -> Reason {
+/// Why a text that the scan stopped at is no record.
+pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
     match fault {
         Fault::NotAnObject => Reason::NotAnObject,
         Fault::Truncated if !ended => Reason::Torn,

@@ -12,6 +12,7 @@ mod advantage;
 mod array;
 mod arrow;
 mod built;
+mod convert;
 mod curriculum;
 mod diversity;
 mod draft;
@@ -50,6 +51,8 @@ mod _core {
     use super::advantage::{centre, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
     #[pymodule_export]
     use super::built::build_facts;
+    #[pymodule_export]
+    use super::convert::{convert, transcripts};
     #[pymodule_export]
     use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
     #[pymodule_export]

@@ -8,6 +8,8 @@ pub mod generic;
 pub mod karl;
 pub mod prime_rl;
 pub mod tau_bench;
+pub mod trajectory;
+pub mod trl;
 pub mod verifiers;
 pub mod verl;
 
@@ -87,11 +89,13 @@ pub struct Sidecar {
 }
 
 /// All formats, the one that fits everything last.
-pub const FORMATS: [&Format; 6] = [
+pub const FORMATS: [&Format; 8] = [
+    &trajectory::TRAJECTORY,
     &tau_bench::TAU_BENCH,
     &prime_rl::PRIME_RL,
     &verifiers::VERIFIERS,
     &verl::VERL,
+    &trl::TRL,
     &karl::KARL,
     &generic::GENERIC,
 ];

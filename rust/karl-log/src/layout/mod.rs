@@ -7,7 +7,8 @@ mod walk;
 use std::io;
 
 use sidecar::Beside;
-use telling::{element_keys, keys_of, line_keys};
+pub(crate) use telling::keys_of;
+use telling::{element_keys, line_keys};
 use walk::{Walk, enter, member, pass, walk};
 
 use crate::error::{Error, Result};

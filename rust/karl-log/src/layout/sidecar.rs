@@ -35,7 +35,7 @@ impl Beside {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     // A pipe in its place would be waited for.
     if !path.is_file() {
         return Err("there is no such file".to_owned());

@@ -88,7 +88,7 @@ impl Telling {
 }
 
 /// The top-level keys of an object; `None` where the text is none.
-pub(super) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
+pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
     let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
     trusted::keys(&text[..end]).ok()
 }

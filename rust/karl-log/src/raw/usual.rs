@@ -1,7 +1,8 @@
 //! Records of the usual shape, which is most of a log, in one pass over their keys.
 //!
 //! The usual shape: outcome, trajectory, timing and whatever is in the list of calls are objects, where they are there. What
-//! has another shape, or is damaged, is for [`Raw`] to judge; both say the same of what both take.
+//! has another shape (a canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both
+//! take.
 
 use std::ops::Range;
 
@@ -12,8 +13,9 @@ use karl_core::reward::karl::{
 use super::Raw;
 use crate::field::{Path, Scan, Wanted, skip_space};
 
-/// A record: its flags, what its trajectory says, its duration; then what has to be an object; then what v2 falls back on.
-const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 6;
+/// A record: its flags, what its trajectory says, its duration; then what has to be an object; then what v2 falls back on;
+/// then what no such record has.
+const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 7;
 
 /// A call: its tool, its success, its parameters and what v2 asks of those.
 const EVENT: usize = 3 + PARAMS.len();
@@ -39,11 +41,12 @@ impl Usual {
         let trajectory: Vec<String> = under("trajectory", &TRAJECTORY);
         let rest = ["timing.duration_s", "outcome", "trajectory", "timing"].map(str::to_owned);
         let newer: Vec<String> = under("trajectory", &["tool_calls", "tool_count"]);
+        let canonical = vec!["karl_fast_trajectory".to_owned()];
         let params: Vec<String> = under("key_params", &PARAMS);
         let of = |own: &[&str]| [own.iter().map(|&key| key.to_owned()).collect(), params.clone()].concat();
         Self {
             version,
-            record: scan(&[outcome, trajectory, rest.to_vec(), newer].concat()),
+            record: scan(&[outcome, trajectory, rest.to_vec(), newer, canonical].concat()),
             event: match version {
                 Version::V1 => scan(&["tool_name", "success"].map(str::to_owned)),
                 Version::V2 => scan(&of(&["tool_name", "success", "key_params"])),
@@ -60,8 +63,9 @@ impl Usual {
         let fields = slots.map(|slot| found(line, slot));
         let [no, redo, build, continued, total, good, bad, errors, counts, events, seconds, rest @ ..] =
             fields;
-        let [outcome, trajectory, timing, calls, count] = rest;
-        if end != line.len() || [outcome, trajectory, timing].iter().flatten().any(|raw| !raw.is_object()) {
+        let [outcome, trajectory, timing, calls, count, canonical] = rest;
+        let objects = [outcome, trajectory, timing];
+        if end != line.len() || canonical.is_some() || objects.iter().flatten().any(|raw| !raw.is_object()) {
             return None;
         }
         let mut trajectory = Trajectory {

@@ -53,14 +53,14 @@ const KEYS_TOLD: usize = 100;
 
 /// The place of a row that is no record.
 #[derive(IntoPyObject)]
-pub(super) struct BadRow {
+pub(crate) struct BadRow {
     reason: &'static str,
     line: u64,
     offset: u64,
 }
 
 impl BadRow {
-    fn new(bad: &Bad) -> Self {
+    pub(crate) fn new(bad: &Bad) -> Self {
         Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset }
     }
 }

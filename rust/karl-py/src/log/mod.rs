@@ -17,6 +17,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+pub(crate) use self::facts::BadRow;
 use self::facts::InputFacts;
 use crate::arrow;
 use crate::arrow::frame::Frame;

@@ -19,8 +19,12 @@
 //! every float as one number; a tool's name that is a list or an object equals no other; and sums of floats are plain, as
 //! up to Python 3.11.
 //!
+//! A canonical trajectory (`karl_fast_trajectory`) has its events in its messages, its time in `duration_seconds`, and an
+//! outcome where somebody adds one.
+//!
 //! Reference: the repository Diomandeee/karl, commits 7d5ef32 (v1) and c41d1c5 (v2).
 
+mod canonical;
 mod columns;
 mod efficiency;
 mod events;

@@ -1,11 +1,15 @@
 //! The composite.
 
-use super::node::values;
+use super::node::{value_of, values};
 use super::outcome::said;
 use super::{
-    Component, Fault, Files, Node, Signal, Trajectory, Value, Version, consistency, efficiency, motion,
-    outcome, process, round4, verification,
+    Component, Fault, Files, Node, Signal, Trajectory, Value, Version, canonical, consistency, efficiency,
+    motion, outcome, process, round4, verification,
 };
+
+/// The keys that are looked at: of KARL's records the first three, of a canonical trajectory the first and the others.
+const KEYS: [&str; 6] =
+    ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
 const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
@@ -33,21 +37,24 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the keys `outcome`, `trajectory` and `timing` of a record.
+    /// Reads the keys `outcome`, `trajectory` and `timing` of a record; of a canonical trajectory, whose calls of tools are
+    /// the events, `outcome`, `messages` and `duration_seconds`.
     ///
     /// # Errors
     /// Those of [`Trajectory::read`] in v1, of [`Trajectory::derived`] in v2.
     pub fn read<N: Node<'a>>(node: &N, version: Version) -> Result<Self, Fault> {
-        let [outcome, trajectory, timing] = node.fields(["outcome", "trajectory", "timing"])?;
+        let [outcome, trajectory, timing, canonical, messages, seconds] = node.fields(KEYS)?;
+        let outcome = said(outcome.as_ref());
+        if canonical.is_some() {
+            let trajectory = canonical::trajectory(messages.as_ref(), version)?;
+            return Ok(Self { outcome, trajectory, duration: value_of(seconds.as_ref()) });
+        }
         let duration = timing.as_ref().map_or(Ok([Value::Absent]), |timing| values(timing, ["duration_s"]));
-        Ok(Self {
-            outcome: said(outcome.as_ref()),
-            trajectory: match version {
-                Version::V1 => Trajectory::read(trajectory.as_ref(), version)?,
-                Version::V2 => Trajectory::derived(trajectory.as_ref())?,
-            },
-            duration: duration.map(|[duration]| duration),
-        })
+        let trajectory = match version {
+            Version::V1 => Trajectory::read(trajectory.as_ref(), version)?,
+            Version::V2 => Trajectory::derived(trajectory.as_ref())?,
+        };
+        Ok(Self { outcome, trajectory, duration: duration.map(|[duration]| duration) })
     }
 
     /// The reward; `weights` are those of v1: outcome, process, efficiency.

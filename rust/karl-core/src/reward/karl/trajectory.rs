@@ -87,6 +87,24 @@ impl<'a> Trajectory<'a> {
         Ok(all)
     }
 
+    /// A trajectory of which nothing but its events is said.
+    ///
+    /// # Errors
+    /// [`Fault::Type`] for a name of a tool that cannot be counted.
+    pub(super) fn counted(events: Events<'a>, version: Version) -> Result<Self, Fault> {
+        let mut all = Self {
+            version,
+            total: Value::Absent,
+            successes: Value::Absent,
+            failures: Value::Absent,
+            bash_errors: Value::Absent,
+            counts: Counts::Tools(Vec::new()),
+            events,
+        };
+        all.fill(|| Ok(Value::Absent))?;
+        Ok(all)
+    }
+
     /// Makes what the record does not say from its events; `count` is its `tool_count`.
     ///
     /// # Errors

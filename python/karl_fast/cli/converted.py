@@ -1,0 +1,83 @@
+"""The account of a conversion as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karl_fast.cli.show import _bytes, _counts, _page
+from karl_fast.cli.words import clean, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.conversion import Conversion
+
+TYPES_SHOWN = 8
+PLACES_SHOWN = 10
+
+
+def converted(account: Conversion, out: str) -> str:
+    """What `convert` says when it is done."""
+    formats = ", ".join(sorted({file["format"] for file in account.files}))
+    lines = [
+        f"read      {counted(len(account.files), 'file')}: {_bytes(account.size_bytes)}, {formats}",
+        f"lines     {account.lines_read:,} read: {_types(account.types)}",
+        _fates(account),
+        *_refused(account),
+        _calls(account),
+        f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
+        f"{_bytes(account.written_bytes)}",
+        *_places(account),
+    ]
+    return _page(lines)
+
+
+def _types(types: dict[str, int]) -> str:
+    most = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{clean(name) or '(none)'} {count:,}" for name, count in most[:TYPES_SHOWN]]
+    more = [f"and {len(most) - TYPES_SHOWN:,} more types"] if len(most) > TYPES_SHOWN else []
+    return ", ".join(shown + more)
+
+
+def _fates(account: Conversion) -> str:
+    fates = {"used": account.lines_used, "duplicates": account.duplicates}
+    also = {"blank_lines": account.blank_lines, "welded_lines": account.welded_lines, **account.notes}
+    parts = [
+        _counts(fates),
+        *(f"{name}: {said}" for name, counts in _left(account) if (said := _counts(counts))),
+    ]
+    noted = _counts(also)
+    return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
+
+
+def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
+    return (("dropped", account.dropped), ("bad", account.bad))
+
+
+def _refused(account: Conversion) -> Iterable[str]:
+    for path, why in account.refused:
+        yield f"refused   {clean(path)}: {why}"
+    if account.skipped:
+        more = ", ..." if len(account.skipped) > 1 else ""
+        holds = counted(len(account.skipped), "file is", "files are")
+        yield f"passed    {holds} no transcript: {clean(account.skipped[0][0])}{more}"
+
+
+def _calls(account: Conversion) -> str:
+    calls = sum(account.tool_calls.values())
+    return f"calls     {calls:,} of tools: {_counts(account.tool_calls)}" if calls else ""
+
+
+def _trajectories(account: Conversion) -> str:
+    of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
+    return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+
+
+def _messages(messages: dict[str, int]) -> str:
+    return f"{counted(sum(messages.values()), 'message')} ({_counts(messages)})"
+
+
+def _places(account: Conversion) -> Iterable[str]:
+    places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
+    for path, bad in places[:PLACES_SHOWN]:
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"

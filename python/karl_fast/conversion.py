@@ -1,0 +1,128 @@
+"""Transcripts of agents to trajectories: sessions that lie spread over lines and files become one line each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast.log.inputs import files
+from karl_fast.reward.engine import weights
+from karl_fast.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from karl_fast.choices import Rate
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The account of a conversion.
+
+    Each line that was read has one fate: ``lines_read`` = ``lines_used`` + ``duplicates`` + all of ``dropped`` + all of
+    ``bad``.
+
+    Attributes:
+        trajectories: how many were written, those of sub-agents among them.
+        sub_agents: how many of them are of sub-agents.
+        messages: messages by role.
+        tool_calls: calls by what their results say: ``succeeded``, ``failed``, ``unknown``, ``unanswered``.
+        lines_read: lines, blank ones left out; a document counts as one.
+        lines_used: lines that became messages or parts of them.
+        duplicates: lines that stand in several files of one session, or twice in one.
+        dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
+            that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
+            ``other_branch``, ``orphan_result``, ``empty``, ``damaged``.
+        bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
+        types: lines by the type that they name, known or not.
+        notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``, ``mended``.
+        files: each transcript with its format, its lines, and the places of its first bad ones.
+        refused: files of a tool whose transcripts are not read, or damaged ones, each with the reason.
+        skipped: other files of the folders, each with the reason.
+        size_bytes: bytes read, unpacked.
+        written_bytes: bytes written.
+        blank_lines: blank lines.
+        welded_lines: lines on which several records had been welded together; all were read.
+    """
+
+    trajectories: int
+    sub_agents: int
+    messages: dict[str, int]
+    tool_calls: dict[str, int]
+    lines_read: int
+    lines_used: int
+    duplicates: int
+    dropped: dict[str, int]
+    bad: dict[str, int]
+    types: dict[str, int]
+    notes: dict[str, int]
+    files: list[_core.FileFacts]
+    refused: list[tuple[str, str]]
+    skipped: list[tuple[str, str]]
+    size_bytes: int
+    written_bytes: int
+    blank_lines: int
+    welded_lines: int
+
+
+COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes")
+"""What the extension gives as pairs."""
+
+
+def convert(
+    sources: str | Path | Iterable[str | Path],
+    out: str | Path,
+    *,
+    format: str | None = None,
+    rate: Rate = "log",
+    max_line_bytes: int = Settings.max_line_bytes,
+    threads: int | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Conversion:
+    """Convert transcripts of agents to one file of canonical trajectories, whole or not at all.
+
+    One line a session, and one for each of its sub-agents. The page ``trajectory`` of the manual says what is on it;
+    every other function of karl-fast reads the file as it reads any log.
+
+    Args:
+        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say.
+        out: the file to write, ``trajectories.jsonl``.
+        format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
+        rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run
+            where the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools,
+            as :func:`karl_fast.reward.compute_reward` gives it.
+        max_line_bytes: longer lines are dropped and counted.
+        threads: threads to work with; all cores unless given. The output does not depend on it.
+        force: replace a file of trajectories that is there; nothing else is ever replaced.
+        progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+
+    Raises:
+        FileError: a file cannot be read, or the output not be written.
+        LogError: a file that was named is no transcript, or there is no conversation at all.
+        LogChangedError: a file changed while it was read, other than at its end.
+        OutputExistsError: the output exists.
+        UsageError: a format that nobody knows, or no file.
+    """
+    paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    with files([str(Path(path).expanduser()) for path in paths], SUFFIXES) as found:
+        facts = _core.convert(
+            found,
+            str(out),
+            format=format,
+            rate=rate,
+            weights=weights(),
+            max_line_bytes=max_line_bytes,
+            threads=threads or os.cpu_count() or 1,
+            force=force,
+            progress=progress,
+        )
+    values: dict[str, Any] = {**facts}
+    return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
+
+
+SUFFIXES = tuple(suffix + packed for suffix in (".jsonl", ".json", ".traj") for packed in ("", ".gz", ".zst", ".zstd"))
+"""What is taken from a folder."""

@@ -1,0 +1,72 @@
+"""Rows of Parquet files as lines of JSON, through pyarrow, which the extra ``arrow`` installs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import FileError
+from karl_fast.log.parquet import _pyarrow
+from karl_fast.log.spool import temporary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Row = dict[str, Any]
+
+ROWS = 1024
+"""Rows that are in memory at a time."""
+
+TRL = ("step", "prompt", "completion", "advantage")
+"""The columns of TRL's completions that are no rewards."""
+
+
+@contextlib.contextmanager
+def lines(path: str) -> Iterator[str]:
+    """The path of a file with a line of JSON for each row, a key a column; it is gone afterwards.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        FileError: the file cannot be read, or is no Parquet; or the lines not be written.
+    """
+    pyarrow, parquet = _pyarrow()
+    with temporary(path) as copy:
+        try:
+            with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path) as table:
+                rewards = _rewards(table.schema_arrow, pyarrow)
+                for batch in table.iter_batches(ROWS):
+                    out.writelines(_line(row, rewards) for row in batch.to_pylist())
+        except OSError as error:
+            raise FileError(f"cannot read {path}: {error.strerror or error}", error.errno, path) from error
+        except pyarrow.ArrowException as error:
+            raise FileError(f"cannot read {path} as Parquet: {error}", None, path) from error
+        yield copy
+
+
+def _rewards(schema: Any, pyarrow: Any) -> list[str]:
+    """The columns of TRL's reward functions; none of another table."""
+    if not set(TRL) <= set(schema.names):
+        return []
+    return [field.name for field in schema if field.name not in TRL and pyarrow.types.is_floating(field.type)]
+
+
+def _line(row: Row, rewards: list[str]) -> str:
+    # A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
+    said = [row[name] for name in rewards if row[name] is not None and row[name] == row[name]]
+    total = {"trl_reward": sum(said) if said else None} if rewards else {}
+    return json.dumps(row | total, default=_plain, ensure_ascii=False) + "\n"
+
+
+def _plain(value: object) -> str | float:
+    """What JSON has no form for: moments as text, decimals as numbers, bytes as what they spell."""
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return float(value)
+    return bytes(value).decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,102 @@
+//! ATIF, the interchange format of Harbor and Terminal-Bench 2: one document a trial, `agent/trajectory.json`.
+//!
+//! Task and reward are in the trial's `result.json`, one folder up.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::json::escaped;
+use super::message::{Conversation, Role};
+use super::record::{Head, Tokens};
+use super::report::Made;
+use super::values::{kept, list, quoted, source, text, words};
+use crate::layout::sidecar;
+use crate::trusted;
+
+/// The trajectory of a document; `digest` is the hash of its bytes.
+pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
+    let mut talk = Conversation::default();
+    let agent = document.get("agent").unwrap_or(&Value::Null);
+    for step in list(document, "steps") {
+        say(step, text(agent, "model_name").unwrap_or_default(), &mut talk, made);
+    }
+    let mut more = kept(document, &["schema_version", "session_id"]);
+    more.insert("agent".to_owned(), kept(agent, &["name", "version"]).into());
+    let trial = Trial::look(Path::new(file));
+    let head = Head {
+        id: text(document, "session_id").map_or_else(|| format!("{digest:032x}"), str::to_owned),
+        group: trial.task,
+        reward: trial.reward,
+        tokens: tokens(document),
+        source: source("atif", file, more),
+        ..Head::default()
+    };
+    (head, talk)
+}
+
+fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
+    let (content, moment) = (words(step.get("message"), made), quoted(step, "timestamp"));
+    let at = talk.messages.len();
+    match text(step, "source") {
+        Some("agent") => {
+            let turn = talk.say(Role::Assistant, &content, &moment);
+            turn.reasoning = quoted(step, "reasoning_content");
+            turn.model = escaped(text(step, "model_name").unwrap_or(model));
+        }
+        Some("user") => drop(talk.say(Role::User, &content, &moment)),
+        // The environment's own step, without words, gives results alone.
+        Some("system") if content.is_empty() => {}
+        Some("system") => drop(talk.say(Role::System, &content, &moment)),
+        _ => made.note("unknown_block"),
+    }
+    for call in list(step, "tool_calls") {
+        let arguments = call.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string);
+        talk.call(at, &quoted(call, "tool_call_id"), &quoted(call, "function_name"), arguments.as_bytes());
+    }
+    for result in step.get("observation").map(|seen| list(seen, "results")).unwrap_or_default() {
+        let (id, content) = (quoted(result, "source_call_id"), words(result.get("content"), made));
+        if talk.waits(&id) {
+            talk.answer(&id, &content, None, &moment, made);
+        } else if !content.is_empty() {
+            // What the terminal showed after words that call no tool.
+            talk.say(Role::User, &content, &moment);
+        }
+    }
+}
+
+/// The tokens of the whole run, or of all steps.
+fn tokens(document: &Value) -> Tokens {
+    let last = |key: &str| document.pointer(&format!("/final_metrics/total_{key}")).and_then(Value::as_u64);
+    let steps = |key: &str| {
+        let counts = list(document, "steps").iter();
+        let mut counts =
+            counts.filter_map(|step| step.pointer(&format!("/metrics/{key}"))?.as_u64()).peekable();
+        counts.peek().is_some().then(|| counts.fold(0, u64::saturating_add))
+    };
+    let count = |key: &str| last(key).or_else(|| steps(key));
+    let cached = count("cached_tokens");
+    // The prompt's tokens hold those that came from a cache.
+    let input = count("prompt_tokens").map(|all| all.saturating_sub(cached.unwrap_or_default()));
+    Tokens { input, cache_creation: None, cache_read: cached, output: count("completion_tokens") }
+}
+
+/// What the verifier said of a trial.
+#[derive(Default)]
+struct Trial {
+    task: Option<String>,
+    reward: Option<f64>,
+}
+
+impl Trial {
+    fn look(file: &Path) -> Self {
+        let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
+        let read = |path| trusted::parse(&sidecar::read(path).ok()?).ok();
+        let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };
+        let reward = whole.pointer("/verifier_result/rewards/reward").and_then(Value::as_f64);
+        Self {
+            task: text(&whole, "task_name").map(str::to_owned),
+            reward: reward.filter(|reward| reward.is_finite()),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The `metadata.json` that Entire keeps beside each snapshot of a session: reward and group of a transcript, which has
+//! neither.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::convert::time::milliseconds;
+use crate::layout::sidecar::read;
+use crate::trusted;
+
+/// The name of the file.
+const NAME: &str = "metadata.json";
+
+/// What it says of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    /// The session; the old form of its name begins with a date.
+    session: String,
+    /// When it was written, in milliseconds since 1970.
+    created: i64,
+    /// The branch that the session worked on.
+    pub(super) group: Option<String>,
+    /// The share of the committed lines that the agent wrote.
+    pub(super) reward: Option<f64>,
+}
+
+impl Beside {
+    /// Looks beside a transcript.
+    pub(super) fn look(transcript: &Path) -> Option<Self> {
+        let text = read(&transcript.with_file_name(NAME)).ok()?;
+        Self::of(&trusted::parse(&text).ok()?)
+    }
+
+    fn of(whole: &Value) -> Option<Self> {
+        let text = |key: &str| whole.get(key).and_then(Value::as_str);
+        text("checkpoint_id")?;
+        let percent = whole.pointer("/initial_attribution/agent_percentage").and_then(Value::as_f64);
+        Some(Self {
+            session: text("session_id")?.to_owned(),
+            created: text("created_at").and_then(|at| milliseconds(at.as_bytes())).unwrap_or_default(),
+            group: text("branch").map(str::to_owned),
+            reward: percent.filter(|percent| percent.is_finite()).map(|percent| percent / 100.0),
+        })
+    }
+
+    /// The last of some that says something of a session.
+    pub(super) fn last<'b>(all: impl Iterator<Item = &'b Self>, session: &str) -> Option<&'b Self> {
+        all.filter(|beside| beside.session.ends_with(session)).max_by_key(|beside| beside.created)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_last_that_names_the_session_counts() {
+        let beside = |session: &str, created: &str, percent: f64| {
+            Beside::of(
+                &json!({"checkpoint_id": "c", "session_id": session, "created_at": created, "branch": "b",
+                "initial_attribution": {"agent_percentage": percent}}),
+            )
+            .unwrap()
+        };
+        let all = [
+            beside("2026-01-06-s1", "2026-01-06T13:00:00Z", 25.0),
+            beside("s1", "2026-01-06T12:00:00Z", 50.0),
+            beside("s2", "2026-01-07T12:00:00Z", 75.0),
+        ];
+        assert_eq!(Beside::last(all.iter(), "s1").unwrap().reward, Some(0.25));
+        assert!(Beside::last(all.iter(), "s3").is_none());
+        assert!(Beside::of(&json!({"session_id": "s1"})).is_none());
+    }
+}

@@ -1,0 +1,271 @@
+//! The blocks of messages of Anthropic's API, as transcripts hold them.
+
+use std::collections::HashMap;
+
+use super::line::Line;
+use super::row::{Row, hash};
+use crate::convert::json::{elements, inside, join};
+use crate::convert::lines::Keys;
+use crate::convert::message::{Conversation, Role};
+use crate::convert::record::Tokens;
+use crate::convert::report::{DAMAGED, Made};
+use crate::field::unescape;
+
+/// Texts that the tool writes in a person's name around its own commands.
+const COMMANDS: [&str; 7] = [
+    "<command-name>",
+    "<command-message>",
+    "<command-args>",
+    "<local-command-",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+];
+
+/// What stands in place of a prompt where a person stopped the model.
+const INTERRUPTION: &str = "[Request interrupted by user";
+
+/// The tools that call sub-agents, under the names that they have had.
+const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
+
+/// One thread while its lines are read.
+pub(super) struct Talk {
+    pub(super) conversation: Conversation,
+    /// The call that a sub-agent works for: by the sub-agent's name, and by the text that it was given.
+    pub(super) agents: HashMap<u64, Vec<u8>>,
+    pub(super) prompts: HashMap<u64, Vec<u8>>,
+    /// The first text that a person, or whoever calls a sub-agent, said.
+    pub(super) asked: Option<u64>,
+    usage: HashMap<u64, [Option<u64>; 4]>,
+    message: Keys,
+    block: Keys,
+    input: Keys,
+}
+
+impl Talk {
+    pub(super) fn new() -> Self {
+        let keys = ["content", "model", "usage.input_tokens", "usage.cache_creation_input_tokens"];
+        Self {
+            conversation: Conversation::default(),
+            agents: HashMap::new(),
+            prompts: HashMap::new(),
+            asked: None,
+            usage: HashMap::new(),
+            message: Keys::new(
+                &[&keys[..], &["usage.cache_read_input_tokens", "usage.output_tokens"]].concat(),
+            ),
+            block: Keys::new(&[
+                "type",
+                "text",
+                "thinking",
+                "id",
+                "name",
+                "input",
+                "tool_use_id",
+                "content",
+                "is_error",
+            ]),
+            input: Keys::new(&["prompt"]),
+        }
+    }
+
+    /// The tokens of all messages; of one whose lines differ, the most.
+    pub(super) fn tokens(&self) -> Tokens {
+        let mut sums = [None; 4];
+        for counts in self.usage.values() {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.or(count.map(|_| 0)).map(|sum: u64| sum.saturating_add(count.unwrap_or_default()));
+            }
+        }
+        let [input, cache_creation, cache_read, output] = sums;
+        Tokens { input, cache_creation, cache_read, output }
+    }
+
+    /// Takes a line of the model's message; the reason why nothing of it is used.
+    pub(super) fn assistant(
+        &mut self,
+        row: &Row,
+        line: &Line<'_>,
+        made: &mut Made,
+    ) -> Result<(), &'static str> {
+        let message = line.message.as_deref().ok_or(DAMAGED)?;
+        let [content, model, counts @ ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
+        let content = content.ok_or(EMPTY)?;
+        let key = if row.message == 0 { row.id } else { row.message };
+        let at = self.conversation.turn(key, line.timestamp);
+        self.count(key, counts);
+        if let Some(message) = self.conversation.messages.get_mut(at) {
+            message.model = model.map_or(&b""[..], inside).to_vec();
+            join(&mut message.content, inside(content));
+        }
+        for block in elements(content) {
+            self.speak(at, block, made);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, key: u64, counts: [Option<&[u8]>; 4]) {
+        let most = self.usage.entry(key).or_default();
+        for (most, count) in most.iter_mut().zip(counts) {
+            let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+            *most = (*most).max(count);
+        }
+    }
+
+    /// Adds a block to the model's message at `at`.
+    fn speak(&mut self, at: usize, block: &[u8], made: &mut Made) {
+        let Some(found) = self.block.of(block) else { return made.note("unknown_block") };
+        let [kind, text, thinking, id, name, input, ..]: [Option<&[u8]>; 9] = found;
+        let of = |raw: Option<&'_ [u8]>| raw.map_or_else(Vec::new, |raw| inside(raw).to_vec());
+        let message = self.conversation.messages.get_mut(at);
+        match (kind.map(inside), message) {
+            (Some(b"text"), Some(message)) => join(&mut message.content, &of(text)),
+            (Some(b"thinking"), Some(message)) => join(&mut message.reasoning, &of(thinking)),
+            (Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use"), _) => {
+                self.call(at, of(id), &of(name), input.unwrap_or(b"{}"));
+            }
+            _ => made.note("unknown_block"),
+        }
+    }
+
+    fn call(&mut self, at: usize, id: Vec<u8>, name: &[u8], input: &[u8]) {
+        self.conversation.call(at, &id, name, input);
+        if CALLERS.contains(&name)
+            && let Some([Some(prompt)]) = self.input.of(input)
+        {
+            self.prompts.insert(hash(inside(prompt)), id);
+        }
+    }
+
+    /// Takes a user's line: a prompt, where the line is on the branch, and results of calls that wait for one.
+    pub(super) fn user(
+        &mut self,
+        line: &Line<'_>,
+        on_branch: bool,
+        made: &mut Made,
+    ) -> Result<(), &'static str> {
+        let message = line.message.as_deref().ok_or(DAMAGED)?;
+        let [content, ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
+        let content = content.ok_or(EMPTY)?;
+        match (content.first(), on_branch) {
+            (Some(b'['), _) => self.heard(content, line, on_branch, made),
+            (_, true) => self.prompt(inside(content), content, line.timestamp),
+            (_, false) => Err(OTHER_BRANCH),
+        }
+    }
+
+    /// Takes the blocks of a user's line.
+    fn heard(
+        &mut self,
+        content: &[u8],
+        line: &Line<'_>,
+        on_branch: bool,
+        made: &mut Made,
+    ) -> Result<(), &'static str> {
+        let mut fate = Err(if on_branch { EMPTY } else { OTHER_BRANCH });
+        let mut text = Vec::new();
+        for block in elements(content) {
+            let Some([kind, words, _, _, _, _, call, result, is_error]) = self.block.of(block) else {
+                continue;
+            };
+            match kind.map_or(&b""[..], inside) {
+                b"tool_result" if self.result(call, result, is_error, line, made) => fate = Ok(()),
+                b"tool_result" => fate = fate.map_err(|other| if on_branch { ORPHAN } else { other }),
+                kind if on_branch => {
+                    let why = words_of(kind, words.unwrap_or_default(), &mut text, made);
+                    fate = fate.map_err(|other| why.unwrap_or(other));
+                }
+                _ => {}
+            }
+        }
+        if text.is_empty() {
+            return fate;
+        }
+        self.ask(&text, line.timestamp);
+        Ok(())
+    }
+
+    fn prompt(&mut self, text: &[u8], quoted: &[u8], timestamp: &[u8]) -> Result<(), &'static str> {
+        if let Some(reason) = said(quoted) {
+            return Err(reason);
+        }
+        self.ask(text, timestamp);
+        Ok(())
+    }
+
+    fn ask(&mut self, text: &[u8], timestamp: &[u8]) {
+        self.asked.get_or_insert_with(|| hash(text));
+        self.conversation.say(Role::User, text, timestamp);
+    }
+
+    /// Adds a result, if its call is there and waits for one; whether it was.
+    fn result(
+        &mut self,
+        call: Option<&[u8]>,
+        content: Option<&[u8]>,
+        is_error: Option<&[u8]>,
+        line: &Line<'_>,
+        made: &mut Made,
+    ) -> bool {
+        let call = call.map_or(&b""[..], inside);
+        if !self.conversation.waits(call) {
+            return false;
+        }
+        let content = content.unwrap_or_default();
+        let mut text = inside(content).to_vec();
+        for block in elements(content) {
+            let Some([kind, words, ..]) = self.block.of::<9>(block) else { continue };
+            match kind.map_or(&b""[..], inside) {
+                b"text" => join(&mut text, words.map_or(&b""[..], inside)),
+                kind => join(&mut text, &Conversation::unwritten(kind, made)),
+            }
+        }
+        if !line.result_agent.is_empty() {
+            self.agents.insert(hash(line.result_agent), call.to_vec());
+        }
+        self.conversation.answer(call, &text, success(is_error, line.result), line.timestamp, made);
+        true
+    }
+}
+
+/// It is not on the branch that the thread ends with.
+pub(super) const OTHER_BRANCH: &str = "other_branch";
+const EMPTY: &str = "empty";
+const ORPHAN: &str = "orphan_result";
+
+/// Whether a call went well. A result that is an error says so; a failed tool has a text in place of its own result, and
+/// one that went well has an object or a list.
+fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
+    match (is_error, result) {
+        (Some(b"true"), _) => Some(false),
+        (_, Some(text)) if text.starts_with(b"\"Error") => Some(false),
+        (Some(b"false"), _) | (_, Some([b'{' | b'[', ..])) => Some(true),
+        _ => None,
+    }
+}
+
+/// Adds the text of a block to others, or the kind of one that has none; the reason why it is no prompt.
+fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
+    if kind != b"text" {
+        join(text, &Conversation::unwritten(kind, made));
+        return None;
+    }
+    let why = said(words);
+    if why.is_none() {
+        join(text, inside(words));
+    }
+    why
+}
+
+/// Why a text is no prompt of a person.
+fn said(quoted: &[u8]) -> Option<&'static str> {
+    let text = unescape(quoted)?;
+    let text = text.trim_start();
+    if COMMANDS.iter().any(|begin| text.starts_with(begin)) {
+        return Some("command");
+    }
+    if text.is_empty() {
+        return Some(EMPTY);
+    }
+    text.starts_with(INTERRUPTION).then_some("interruption")
+}

@@ -1,0 +1,119 @@
+//! The first pass: a row for each line of every transcript, by all threads.
+
+use std::collections::BTreeMap;
+
+use super::row::{Kind, Reader, Row, hash};
+use crate::convert::Settings;
+use crate::convert::lines::each;
+use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
+use crate::error::{Error, Result};
+use crate::field::Fault;
+use crate::log::Account;
+use crate::parallel::map;
+use crate::ranges::{RANGE, Task, lines, ranges};
+use crate::read::Fail;
+use crate::rows::Spot;
+use crate::source::Source;
+use crate::split::Piece;
+use crate::tally::Tally;
+use crate::watch::Watch;
+
+/// What was found in a range of a file.
+struct Part {
+    input: usize,
+    rows: Vec<Row>,
+    types: BTreeMap<String, u64>,
+    loose: u64,
+    tally: Tally,
+}
+
+/// The rows of all files, in the order of files and lines; what is no row is counted.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Interrupted`].
+pub(super) fn index(
+    sources: &[Source],
+    accounts: &mut [Account],
+    report: &mut Report,
+    settings: &Settings,
+    watch: &Watch,
+) -> Result<Vec<Row>> {
+    let (threads, limit) = (settings.threads, settings.max_line_bytes);
+    let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
+    let parts = map(tasks, threads, |task: Task| Part::read(&sources[task.input], task, limit, watch));
+    let mut rows = Vec::new();
+    let mut lines = vec![0; sources.len()];
+    for part in parts {
+        let part = part?;
+        let Part { input, tally, .. } = &part;
+        accounts[*input].add(tally, lines[*input]);
+        lines[*input] += tally.lines;
+        part.types.iter().for_each(|(name, &count)| count_type(&mut report.made.types, name, count));
+        if part.loose > 0 {
+            *report.made.dropped.entry(NO_CONVERSATION).or_default() += part.loose;
+        }
+        rows.extend(part.rows);
+    }
+    Ok(rows)
+}
+
+impl Part {
+    fn read(source: &Source, task: Task, limit: usize, watch: &Watch) -> Result<Self> {
+        let mut part = Self {
+            input: task.input,
+            rows: Vec::new(),
+            types: BTreeMap::new(),
+            loose: 0,
+            tally: Tally::default(),
+        };
+        let failed = |fail| match fail {
+            Fail::Read(error) => Error::io("read", &source.path, error),
+            Fail::Other(error) => error,
+        };
+        let mut reader = Reader::new();
+        // A line that names no session is of its file's.
+        let session = hash(source.name.as_bytes());
+        let mut lines = lines(source, task, limit, watch).map_err(failed)?;
+        while let Some(piece) = lines.next().map_err(|error| failed(Fail::Read(error)))? {
+            watch.advance(part.piece(&piece, &mut reader, session))?;
+        }
+        watch.advance(0)?;
+        Ok(part)
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>, reader: &mut Reader, session: u64) -> u64 {
+        let mut tally = std::mem::take(&mut self.tally);
+        let length = each(piece, &mut tally, |bytes, offset| {
+            let spot = Spot::new(self.input, offset).ok_or(Fault::Malformed(0))?;
+            let line = reader.read(bytes, spot, session)?;
+            self.add(line.row, line.kind);
+            Ok(line.end)
+        });
+        self.tally = tally;
+        length
+    }
+
+    fn add(&mut self, row: Row, kind: &[u8]) {
+        match std::str::from_utf8(kind).ok().and_then(|kind| self.types.get_mut(kind)) {
+            Some(count) => *count += 1,
+            None => count_type(&mut self.types, &String::from_utf8_lossy(kind), 1),
+        }
+        if row.kind == Kind::Loose {
+            self.loose += 1;
+        } else {
+            self.rows.push(row);
+        }
+    }
+}
+
+/// Cuts rows into sessions, by when each begins and then by its name's hash; rows that stand twice are counted.
+pub(super) fn sessions(mut rows: Vec<Row>, made: &mut Made) -> Vec<Vec<Row>> {
+    rows.sort_unstable_by_key(|row| (row.session, row.spot));
+    let mut sessions: Vec<Vec<Row>> =
+        rows.chunk_by(|a, b| a.session == b.session).map(|rows| super::merge::merge(rows, made)).collect();
+    sessions.sort_by_cached_key(|rows| {
+        let begun = rows.iter().map(|row| row.time).filter(|&time| time > 0).min();
+        (begun.unwrap_or_default(), rows.first().map(|row| row.session))
+    });
+    sessions
+}

@@ -1,0 +1,133 @@
+//! The second pass: a line of a transcript that is used, read again.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::row::{Row, hash};
+use crate::convert::json::{inside, sound};
+use crate::convert::lines::Keys;
+use crate::error::{Error, Result};
+use crate::field::unescape;
+use crate::source::Source;
+
+/// The files of a session, opened as they are needed.
+pub(super) struct Files<'a> {
+    sources: &'a [Source],
+    open: HashMap<usize, File>,
+    line: Vec<u8>,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(sources: &'a [Source]) -> Self {
+        Self { sources, open: HashMap::new(), line: Vec::new() }
+    }
+
+    /// The bytes of a row's line.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Changed`] where the file is gone or shorter than it was.
+    pub(super) fn line(&mut self, row: &Row) -> Result<&[u8]> {
+        let place = row.spot.place(row.length);
+        let source = &self.sources[place.input];
+        let gone = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+                Error::Changed { path: source.path.clone(), offset: place.offset }
+            }
+            _ => Error::io("read", &source.path, error),
+        };
+        let file = match self.open.entry(place.input) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(free) => free.insert(File::open(&source.path).map_err(gone)?),
+        };
+        self.line.resize(place.length as usize, 0);
+        file.read_exact_at(&mut self.line, place.offset).map_err(gone)?;
+        Ok(&self.line)
+    }
+
+    /// What a line is not any more.
+    pub(super) fn changed(&self, row: &Row) -> Error {
+        let place = row.spot.place(row.length);
+        Error::Changed { path: self.sources[place.input].path.clone(), offset: place.offset }
+    }
+}
+
+/// A line's fields; texts are the insides of JSON strings, empty where there is none.
+pub(super) struct Line<'r> {
+    pub(super) timestamp: &'r [u8],
+    /// The result of a tool as the tool has it: looked at, not taken.
+    pub(super) result: Option<&'r [u8]>,
+    /// The sub-agent that a result is of.
+    pub(super) result_agent: &'r [u8],
+    pub(super) message: Option<Cow<'r, [u8]>>,
+    pub(super) mended: bool,
+    pub(super) facts: Facts<'r>,
+}
+
+/// What a line says of its session.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'r> {
+    pub(super) session: &'r [u8],
+    pub(super) streamed: bool,
+    pub(super) agent: &'r [u8],
+    /// The call of a tool that a sub-agent works for.
+    pub(super) called_by: &'r [u8],
+    pub(super) cwd: &'r [u8],
+    pub(super) branch: &'r [u8],
+    pub(super) version: &'r [u8],
+}
+
+/// Reads lines.
+pub(super) struct Reader(Keys);
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self(Keys::new(&[
+            "uuid",
+            "timestamp",
+            "sessionId",
+            "session_id",
+            "agentId",
+            "parent_tool_use_id",
+            "cwd",
+            "gitBranch",
+            "version",
+            "toolUseResult",
+            "tool_use_result",
+            "toolUseResult.agentId",
+            "tool_use_result.agentId",
+            "message",
+        ]))
+    }
+
+    /// The fields of a row's line; None where it is not what it was.
+    pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<Line<'r>> {
+        let found: [Option<&[u8]>; 14] = self.0.of(line)?;
+        let text = |slot: usize| found[slot].filter(|raw| unescape(raw).is_some()).map_or(&b""[..], inside);
+        let named = found[0].map(inside).filter(|id| !id.is_empty());
+        if named.map_or_else(|| hash(line), hash) != row.id {
+            return None;
+        }
+        let either = |one: usize, two: usize| if text(one).is_empty() { text(two) } else { text(one) };
+        let message = found[13].and_then(sound);
+        Some(Line {
+            timestamp: text(1),
+            result: found[9].or(found[10]),
+            result_agent: either(11, 12),
+            mended: matches!(message, Some(Cow::Owned(_))),
+            message,
+            facts: Facts {
+                session: either(2, 3),
+                streamed: found[3].is_some(),
+                agent: text(4),
+                called_by: text(5),
+                cwd: text(6),
+                branch: text(7),
+                version: text(8),
+            },
+        })
+    }
+}

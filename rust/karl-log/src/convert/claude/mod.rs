@@ -1,0 +1,179 @@
+//! Claude Code: the transcripts under `~/.claude/projects`, copies of them, and what `--output-format stream-json` prints.
+//!
+//! ```text
+//! lines ──► rows ──────────► sessions ──► threads ──► live lines ──► messages
+//!           first pass       merge:       its own,    branch of      second pass:
+//!           a few numbers    each line    and each    the last       merged by message.id,
+//!           a line           once         sub-agent   message        results to their calls
+//! ```
+//!
+//! Nothing of `progress` lines and of `toolUseResult` is built: together they are more than half of a transcript, and
+//! what they say is in the messages too. Memory: a row of 72 bytes a line, twice while lines are sorted into
+//! sessions, and the trajectories at work.
+
+mod beside;
+mod blocks;
+mod index;
+mod line;
+mod merge;
+mod row;
+mod told;
+
+use self::beside::Beside;
+use self::blocks::{OTHER_BRANCH, Talk};
+use self::line::{Files, Line, Reader};
+use self::merge::{live, threads};
+use self::row::{Kind, Row};
+use self::told::Told;
+use super::lines::Keys;
+use super::record::{Head, write};
+use super::report::{Made, NO_CONVERSATION, Report};
+use super::{Rate, Settings};
+use crate::error::Result;
+use crate::log::Account;
+use crate::source::Source;
+use crate::watch::Watch;
+
+/// Transcripts that are read, before trajectories are made of them.
+pub(super) struct Transcripts<'a> {
+    sources: &'a [Source],
+    besides: Vec<Option<Beside>>,
+    sessions: Vec<Vec<Row>>,
+    rate: Rate,
+}
+
+impl<'a> Transcripts<'a> {
+    /// Reads the lines of all files.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn read(
+        sources: &'a [Source],
+        settings: &Settings,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let mut accounts = vec![Account::default(); sources.len()];
+        let rows = index::index(sources, &mut accounts, report, settings, watch)?;
+        let named = sources.iter().zip(accounts);
+        report.made.files.extend(
+            named.map(|(source, account)| {
+                (source.name.clone().into(), super::Kind::ClaudeCode.name(), account)
+            }),
+        );
+        let sessions = index::sessions(rows, &mut report.made);
+        // Standard input has nothing beside it.
+        let look =
+            |source: &Source| if source.name == "-" { None } else { Beside::look(source.name.as_ref()) };
+        let besides = sources.iter().map(look).collect();
+        Ok(Self { sources, besides, sessions, rate: settings.rate })
+    }
+
+    /// How many sessions there are.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The lines of a session's trajectories, and what became of its lines.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(&self, session: usize, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+        let (mut out, mut made) = (Vec::new(), Made::default());
+        let mut files = Files::new(self.sources);
+        let mut own: Option<(String, Talk)> = None;
+        for rows in threads(&self.sessions[session]) {
+            let (talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
+            *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
+            if !talk.conversation.messages.is_empty() {
+                let head = self.head(&told, &talk, own.as_ref(), rows.first());
+                write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
+            }
+            own = own.or(Some((told.session, talk)));
+        }
+        made.calls.retain(|_, count| *count > 0);
+        Ok((out, made))
+    }
+
+    /// Reads the lines of a thread.
+    fn talk(
+        &self,
+        rows: &[Row],
+        files: &mut Files<'_>,
+        made: &mut Made,
+        watch: &Watch,
+    ) -> Result<(Talk, Told)> {
+        let (mut talk, mut told, mut reader) = (Talk::new(), Told::default(), Reader::new());
+        for (row, live) in rows.iter().zip(live(rows)) {
+            watch.advance(0)?;
+            if let Some(reason) = unread(row, live) {
+                made.drop_line(reason);
+                continue;
+            }
+            let text = files.line(row)?;
+            let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
+            told.hear(&line.facts, row.spot.input());
+            match take(&mut talk, row, &line, live, made) {
+                Ok(()) => made.used += 1,
+                Err(reason) => made.drop_line(reason),
+            }
+            if row.kind == Kind::Result && self.rate == Rate::Result {
+                told.reward = ended_well(text);
+            }
+        }
+        Ok((talk, told))
+    }
+
+    fn head(&self, told: &Told, talk: &Talk, own: Option<&(String, Talk)>, first: Option<&Row>) -> Head {
+        let mut head = Head { tokens: talk.tokens(), source: told.source(self.sources), ..Head::default() };
+        let Some((parent, own)) = own else {
+            let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
+            let beside = Beside::last(besides, &told.session);
+            head.group = beside.and_then(|beside| beside.group.clone());
+            head.reward = told.reward.or_else(|| beside?.reward);
+            head.id.clone_from(&told.session);
+            return head;
+        };
+        let parent = if parent.is_empty() { &told.session } else { parent };
+        let agent = [&told.agent, &told.called_by].into_iter().find(|name| !name.is_empty());
+        let unnamed = || format!("{:016x}", first.map_or(0, |row| row.id));
+        head.id = format!("{}/{}", told.session, agent.cloned().unwrap_or_else(unnamed));
+        head.parent = Some((parent.clone(), told.call(own, talk)));
+        head
+    }
+}
+
+/// Why a row is left out before it is read again.
+fn unread(row: &Row, live: bool) -> Option<&'static str> {
+    match (row.kind, row.left_out) {
+        (Kind::Link | Kind::Loose, _) => Some(NO_CONVERSATION),
+        (_, Some(why)) => Some(why.name()),
+        // A result may answer a call on the branch all the same.
+        (Kind::Assistant, None) if !live => Some(OTHER_BRANCH),
+        _ => None,
+    }
+}
+
+fn take(
+    talk: &mut Talk,
+    row: &Row,
+    line: &Line<'_>,
+    on_branch: bool,
+    made: &mut Made,
+) -> std::result::Result<(), &'static str> {
+    if line.mended {
+        made.note("mended");
+    }
+    match row.kind {
+        Kind::Assistant => talk.assistant(row, line, made),
+        Kind::User => talk.user(line, on_branch, made),
+        _ => Ok(()),
+    }
+}
+
+/// The reward of the last line of stream-json: 1 where the run came to its end without an error, else 0.
+fn ended_well(line: &[u8]) -> Option<f64> {
+    let [subtype, is_error]: [Option<&[u8]>; 2] = Keys::new(&["subtype", "is_error"]).of(line)?;
+    let well = subtype? == b"\"success\"" && is_error != Some(b"true");
+    Some(f64::from(u8::from(well)))
+}

@@ -1,0 +1,178 @@
+//! What is kept of a line while its session is put together.
+
+use karl_core::rng::id128;
+
+use crate::convert::json::inside;
+use crate::convert::lines::Keys;
+use crate::convert::time::milliseconds;
+use crate::field::Fault;
+use crate::rows::Spot;
+
+/// What a line is to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A user's message, or results of tools.
+    User,
+    /// A part of the model's message.
+    Assistant,
+    /// The end of a run, as stream-json has it.
+    Result,
+    /// What holds lines together and says nothing: progress, hooks, boundaries.
+    Link,
+    /// Nothing of a session.
+    Loose,
+}
+
+/// The line before a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parent {
+    /// The line with that id.
+    Line(u64),
+    /// None: the line begins a thread.
+    Root,
+    /// The log does not say.
+    Unknown,
+}
+
+/// One line of a transcript.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) session: u64,
+    pub(super) id: u64,
+    pub(super) parent: Parent,
+    /// The message that the line is a part of; 0 for none.
+    pub(super) message: u64,
+    /// The sub-agent; 0 where the log names none.
+    pub(super) agent: u64,
+    /// Milliseconds since 1970; 0 where the log does not say.
+    pub(super) time: i64,
+    pub(super) spot: Spot,
+    pub(super) length: u32,
+    pub(super) kind: Kind,
+    /// Whether it is of a sub-agent.
+    pub(super) side: bool,
+    /// Why it is left out, where the line itself says so.
+    pub(super) left_out: Option<LeftOut>,
+}
+
+/// What is neither a prompt of a person nor words of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// Put in by the tool: `isMeta`.
+    Meta,
+    /// The summary that stands for what was compacted.
+    CompactSummary,
+    /// Words that the tool puts into the model's mouth.
+    Synthetic,
+}
+
+impl LeftOut {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::CompactSummary => "compact_summary",
+            Self::Synthetic => "synthetic",
+        }
+    }
+}
+
+const PATHS: [&str; 14] = [
+    "type",
+    "uuid",
+    "parentUuid",
+    "logicalParentUuid",
+    "sessionId",
+    "session_id",
+    "agentId",
+    "parent_tool_use_id",
+    "isSidechain",
+    "isMeta",
+    "isCompactSummary",
+    "timestamp",
+    "message.id",
+    "message.model",
+];
+
+/// Reads rows of lines.
+pub(super) struct Reader(Keys);
+
+/// A line's row and the name of its type.
+pub(super) struct Found<'r> {
+    pub(super) row: Row,
+    pub(super) kind: &'r [u8],
+    pub(super) end: usize,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self(Keys::new(&PATHS))
+    }
+
+    /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
+    pub(super) fn read<'r>(&mut self, bytes: &'r [u8], spot: Spot, session: u64) -> Result<Found<'r>, Fault> {
+        let (found, end) = self.0.first::<14>(bytes)?;
+        let line = &bytes[..end];
+        let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
+        let hash = |slot: usize| name(slot).map(hash);
+        let is = |slot: usize| found[slot] == Some(b"true");
+        let kind = name(0).unwrap_or_default();
+        let agent = hash(6).or_else(|| hash(7)).unwrap_or_default();
+        let row = Row {
+            session: hash(4).or_else(|| hash(5)).unwrap_or(session),
+            id: hash(1).unwrap_or_else(|| self::hash(line)),
+            parent: parent(found[2], found[3], kind),
+            message: hash(12).unwrap_or_default(),
+            agent,
+            time: name(11).and_then(milliseconds).unwrap_or_default(),
+            spot,
+            length: u32::try_from(end).unwrap_or(u32::MAX),
+            kind: kind_of(kind, found[1].is_some()),
+            side: is(8) || name(7).is_some(),
+            left_out: left_out(is(9), is(10), name(13)),
+        };
+        Ok(Found { row, kind, end })
+    }
+}
+
+/// What stands for a name: 64 bits are enough to tell those of a log.
+pub(super) fn hash(name: &[u8]) -> u64 {
+    (id128(name) >> 64) as u64
+}
+
+fn kind_of(kind: &[u8], named: bool) -> Kind {
+    match kind {
+        b"user" => Kind::User,
+        b"assistant" => Kind::Assistant,
+        b"result" => Kind::Result,
+        _ if named => Kind::Link,
+        _ => Kind::Loose,
+    }
+}
+
+/// After a compaction the line before is the logical one; where that is not named, the order of the file tells it.
+fn parent(parent: Option<&[u8]>, logical: Option<&[u8]>, kind: &[u8]) -> Parent {
+    let id = |raw: Option<&[u8]>| raw.map(inside).filter(|id| !id.is_empty()).map(hash);
+    match (id(parent).or_else(|| id(logical)), parent) {
+        (Some(id), _) => Parent::Line(id),
+        (None, Some(_)) if kind != b"system" => Parent::Root,
+        (None, _) => Parent::Unknown,
+    }
+}
+
+fn left_out(meta: bool, compact: bool, model: Option<&[u8]>) -> Option<LeftOut> {
+    match (meta, compact) {
+        (_, true) => Some(LeftOut::CompactSummary),
+        (true, _) => Some(LeftOut::Meta),
+        _ => model.filter(|model| *model == b"<synthetic>").map(|_| LeftOut::Synthetic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    #[test]
+    fn a_row_is_as_small_as_the_manual_says() {
+        assert_eq!(size_of::<Row>(), 72);
+    }
+}

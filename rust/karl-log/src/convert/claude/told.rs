@@ -1,0 +1,74 @@
+//! What the lines of a thread say of their session.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::blocks::Talk;
+use super::line::Facts;
+use super::row::hash;
+use crate::convert::Kind;
+use crate::field::unescape;
+use crate::source::Source;
+
+/// What a thread says of itself, as text.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) session: String,
+    pub(super) agent: String,
+    pub(super) called_by: String,
+    pub(super) streamed: bool,
+    pub(super) source: Map<String, Value>,
+    pub(super) files: Vec<usize>,
+    pub(super) reward: Option<f64>,
+}
+
+impl Told {
+    /// Takes what a line of a file says, where nothing is known yet.
+    pub(super) fn hear(&mut self, facts: &Facts<'_>, file: usize) {
+        let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(Cow::into_owned);
+        for (mine, theirs) in [
+            (&mut self.session, facts.session),
+            (&mut self.agent, facts.agent),
+            (&mut self.called_by, facts.called_by),
+        ] {
+            if mine.is_empty() && !theirs.is_empty() {
+                *mine = text(theirs).unwrap_or_default();
+            }
+        }
+        for (key, theirs) in [("cwd", facts.cwd), ("git_branch", facts.branch), ("version", facts.version)] {
+            if !theirs.is_empty() && !self.source.contains_key(key) {
+                self.source.extend(text(theirs).map(|text| (key.to_owned(), text.into())));
+            }
+        }
+        self.streamed |= facts.streamed;
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+    }
+
+    /// Where the trajectory comes from.
+    pub(super) fn source(&self, sources: &[Source]) -> Map<String, Value> {
+        let format = if self.streamed { "claude-code-stream" } else { Kind::ClaudeCode.name() };
+        let name = |name: &String| if name.is_empty() { Value::Null } else { name.clone().into() };
+        let files = self.files.iter().map(|&file| Value::from(&*sources[file].name)).collect();
+        let mut source = Map::new();
+        source.insert("format".to_owned(), format.into());
+        source.insert("session_id".to_owned(), name(&self.session));
+        source.insert("agent_id".to_owned(), name(&self.agent));
+        source.insert("files".to_owned(), Value::Array(files));
+        source.extend(self.source.clone());
+        source
+    }
+
+    /// The call that this sub-agent works for: as it says itself, as the call's result says, or the call whose prompt is
+    /// what it was asked.
+    pub(super) fn call(&self, own: &Talk, talk: &Talk) -> Option<String> {
+        if !self.called_by.is_empty() {
+            return Some(self.called_by.clone());
+        }
+        let by_agent = own.agents.get(&hash(self.agent.as_bytes())).filter(|_| !self.agent.is_empty());
+        let call = by_agent.or_else(|| own.prompts.get(&talk.asked?))?;
+        unescape(&[b"\"", &call[..], b"\""].concat()).map(Cow::into_owned)
+    }
+}

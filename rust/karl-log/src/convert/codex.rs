@@ -1,0 +1,204 @@
+//! Codex: rollouts under `~/.codex/sessions`, one file a session, each line `{timestamp, type, payload}`.
+//!
+//! `response_item` lines are the conversation; `event_msg` lines tell the same for the screen, but for the counts of
+//! tokens. After a compaction the items go on, so that the history that replaces them for the model is left out.
+
+use serde_json::{Map, Value};
+
+use super::json::{escaped, join};
+use super::message::{Conversation, Role};
+use super::record::{Head, Tokens};
+use super::report::{Made, NO_CONVERSATION};
+use super::values::{kept, list, quoted, source, text, words};
+
+/// What the tool writes in a person's name.
+const META: [&str; 5] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions instructions>",
+    "# AGENTS.md instructions",
+    "<skill>",
+];
+
+/// What stands for a turn that a person stopped.
+const ABORTED: &str = "<turn_aborted>";
+
+/// A session while its lines are read.
+#[derive(Default)]
+pub(super) struct Rollout {
+    talk: Conversation,
+    meta: Map<String, Value>,
+    id: Option<String>,
+    model: Vec<u8>,
+    tokens: Tokens,
+    /// The model's message that goes on, until somebody answers.
+    turn: Option<usize>,
+}
+
+/// The reason why nothing of a line is used.
+type Fate = Result<(), &'static str>;
+
+impl Rollout {
+    /// Whether a line of this type, with a payload of that, is looked at: the others are most of a rollout.
+    pub(super) fn reads(kind: &[u8], payload: &[u8]) -> bool {
+        kind != b"event_msg" || payload == b"token_count"
+    }
+
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> Fate {
+        let payload = line.get("payload").unwrap_or(&Value::Null);
+        match text(line, "type") {
+            Some("response_item") => self.item(payload, &quoted(line, "timestamp"), made),
+            Some("session_meta") if self.id.is_none() => {
+                self.id = text(payload, "id").map(str::to_owned);
+                self.meta = kept(payload, &["cwd", "cli_version", "originator", "git"]);
+                Ok(())
+            }
+            Some("turn_context") => {
+                self.model = quoted(payload, "model");
+                Ok(())
+            }
+            Some("event_msg") if text(payload, "type") == Some("token_count") => {
+                self.count(payload);
+                Ok(())
+            }
+            Some("compacted") => Err("compact_summary"),
+            _ => Err(NO_CONVERSATION),
+        }
+    }
+
+    /// The trajectory of the whole file.
+    pub(super) fn end(self, file: &str) -> (Head, Conversation) {
+        let head = Head {
+            id: self.id.unwrap_or_else(|| file.to_owned()),
+            tokens: self.tokens,
+            source: source("codex", file, self.meta),
+            ..Head::default()
+        };
+        (head, self.talk)
+    }
+
+    fn item(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+        match text(item, "type") {
+            Some("message") => return self.message(item, moment, made),
+            Some("reasoning") => {
+                let parts = list(item, "summary").iter().chain(list(item, "content"));
+                let turn = self.turn(moment);
+                for part in parts {
+                    join(&mut self.talk.messages[turn].reasoning, &quoted(part, "text"));
+                }
+            }
+            Some("function_call") => {
+                let arguments = text(item, "arguments").unwrap_or("{}").to_owned();
+                self.call(item, &quoted(item, "name"), &arguments, moment);
+            }
+            Some("custom_tool_call") => {
+                let arguments =
+                    Map::from_iter([("input".to_owned(), item.get("input").cloned().unwrap_or_default())]);
+                self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment);
+            }
+            Some("local_shell_call") => {
+                let arguments = item.get("action").map_or_else(|| "{}".to_owned(), Value::to_string);
+                self.call(item, b"local_shell", &arguments, moment);
+            }
+            Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
+                return self.output(item, moment, made);
+            }
+            _ => return Err(NO_CONVERSATION),
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+        let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
+        if META.iter().any(|begin| first.trim_start().starts_with(begin)) {
+            return Err("meta");
+        }
+        if first.trim_start().starts_with(ABORTED) {
+            return Err("interruption");
+        }
+        let content = words(item.get("content"), made);
+        match text(item, "role") {
+            Some("assistant") => {
+                let turn = self.turn(moment);
+                join(&mut self.talk.messages[turn].content, &content);
+            }
+            Some("user") => self.say(Role::User, &content, moment),
+            Some("developer" | "system") => self.say(Role::System, &content, moment),
+            _ => return Err("unknown_role"),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, role: Role, content: &[u8], moment: &[u8]) {
+        self.talk.say(role, content, moment);
+        self.turn = None;
+    }
+
+    /// The model's message that goes on, or a new one.
+    fn turn(&mut self, moment: &[u8]) -> usize {
+        let next = self.talk.messages.len();
+        let at = *self.turn.get_or_insert(next);
+        if at == next {
+            self.talk.say(Role::Assistant, b"", moment).model.clone_from(&self.model);
+        }
+        at
+    }
+
+    fn call(&mut self, item: &Value, name: &[u8], arguments: &str, moment: &[u8]) {
+        let turn = self.turn(moment);
+        self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes());
+    }
+
+    fn output(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+        let id = quoted(item, "call_id");
+        if !self.talk.waits(&id) {
+            return Err("orphan_result");
+        }
+        let output = item.get("output").unwrap_or(&Value::Null);
+        let (content, success) = result(output, made);
+        self.talk.answer(&id, &content, success, moment, made);
+        self.turn = None;
+        Ok(())
+    }
+
+    fn count(&mut self, payload: &Value) {
+        let count =
+            |key: &str| payload.pointer(&format!("/info/total_token_usage/{key}")).and_then(Value::as_u64);
+        let cached = count("cached_input_tokens");
+        if let Some(all) = count("input_tokens") {
+            // The input holds what came from a cache.
+            self.tokens = Tokens {
+                input: Some(all.saturating_sub(cached.unwrap_or_default())),
+                cache_creation: None,
+                cache_read: cached,
+                output: count("output_tokens"),
+            };
+        }
+    }
+}
+
+/// What a tool gave, and whether it went well: as it says itself, or by the exit code of its command.
+fn result(output: &Value, made: &mut Made) -> (Vec<u8>, Option<bool>) {
+    if let Some(inner) = output.get("content") {
+        let said = output.get("success").and_then(Value::as_bool);
+        return (words(Some(inner), made), said);
+    }
+    let Some(whole) = output.as_str() else { return (words(Some(output), made), None) };
+    let packed = whole.starts_with('{').then(|| serde_json::from_str::<Value>(whole).ok()).flatten();
+    if let Some(packed) = packed.filter(|packed| text(packed, "output").is_some()) {
+        let code = packed.pointer("/metadata/exit_code").and_then(Value::as_i64);
+        return (quoted(&packed, "output"), code.map(|code| code == 0));
+    }
+    (escaped(whole), exit_code(whole).map(|code| code == 0))
+}
+
+/// The exit code in the first lines of what a command printed.
+fn exit_code(output: &str) -> Option<i64> {
+    let mut lines = output.lines().take_while(|line| !line.starts_with("Output:")).take(8);
+    lines.find_map(|line| {
+        let code =
+            line.strip_prefix("Exit code: ").or_else(|| line.strip_prefix("Process exited with code "))?;
+        code.trim().parse().ok()
+    })
+}

@@ -1,0 +1,136 @@
+//! Pieces of JSON text that go from a transcript to a trajectory as they stand: nothing is parsed into values and written
+//! again.
+
+use std::borrow::Cow;
+
+use crate::field::{skip_space, skip_value};
+use crate::trusted;
+
+/// What stands between two texts that are joined.
+const LINE_BREAK: &[u8] = b"\\n";
+
+/// The inside of a JSON string; nothing of what is no string.
+pub(super) fn inside(raw: &[u8]) -> &[u8] {
+    raw.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or_default()
+}
+
+/// Adds the inside of a JSON string to another, on a line of its own; an empty one adds nothing.
+pub(super) fn join(text: &mut Vec<u8>, more: &[u8]) {
+    if !text.is_empty() && !more.is_empty() {
+        text.extend_from_slice(LINE_BREAK);
+    }
+    text.extend_from_slice(more);
+}
+
+/// A text as the inside of a JSON string.
+pub(super) fn escaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    escape(text.as_bytes(), &mut out);
+    out
+}
+
+/// Writes a text as the inside of a JSON string.
+pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) {
+    let mut copied = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte >= b' ' && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(LINE_BREAK),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            other => out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
+        }
+    }
+    out.extend_from_slice(&text[copied..]);
+}
+
+/// The elements of an array that was checked; of anything else none.
+pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = if raw.first() == Some(&b'[') { skip_space(raw, 1) } else { raw.len() };
+    std::iter::from_fn(move || {
+        let end = skip_value(raw, at).ok().filter(|_| raw.get(at) != Some(&b']'))?;
+        let element = &raw[at..end];
+        at = skip_space(raw, end);
+        at = if raw.get(at) == Some(&b',') { skip_space(raw, at + 1) } else { raw.len() };
+        Some(element)
+    })
+}
+
+/// A value that the trusted parser takes, with `U+FFFD` for halves of surrogate pairs and for bytes that are no UTF-8: a
+/// tool that cuts its output at a length leaves such. None where it is damaged otherwise.
+pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if trusted::check(raw).is_ok() {
+        return Some(Cow::Borrowed(raw));
+    }
+    let mended = whole_pairs(&String::from_utf8_lossy(raw)).into_bytes();
+    trusted::check(&mended).is_ok().then_some(Cow::Owned(mended))
+}
+
+/// The text with `\ufffd` for each escape that is half of a pair.
+fn whole_pairs(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match (half(rest), half(rest.get(6..).unwrap_or_default())) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                out.push_str("\\ufffd");
+                rest = &rest[6..];
+                continue;
+            }
+            _ => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out + rest
+}
+
+/// The number of the escape `\uXXXX` that a text begins with.
+fn half(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_those_of_the_array() {
+        let found = |raw: &str| -> Vec<String> {
+            elements(raw.as_bytes()).map(|raw| String::from_utf8_lossy(raw).into_owned()).collect()
+        };
+        assert_eq!(found(r#"[ {"a":[1]} , "b]" ,3 ]"#), [r#"{"a":[1]}"#, "\"b]\"", "3"]);
+        assert!(["[]", "[ ]", "\"a\"", "null", ""].iter().all(|raw| found(raw).is_empty()));
+    }
+
+    #[test]
+    fn a_text_in_a_string_reads_back() {
+        let text = "a\"b\\c\nd\te\u{1}\u{7f}ü\u{2028}";
+        let quoted = [b"\"", &escaped(text)[..], b"\""].concat();
+        assert_eq!(serde_json::from_slice::<String>(&quoted).unwrap(), text);
+    }
+
+    #[test]
+    fn halves_of_pairs_are_replaced_and_whole_pairs_stay() {
+        for (raw, wanted) in [
+            (r#""\ud83d\ude00""#, Some(r#""\ud83d\ude00""#)),
+            (r#""a\ud83d""#, Some(r#""a\ufffd""#)),
+            (r#""\ude00\ud83d\ude00\\ud83d\\""#, Some(r#""\ufffd\ud83d\ude00\\ud83d\\""#)),
+            (r#""\ud83dü""#, Some(r#""\ufffdü""#)),
+            (r#""\ud8"#, None),
+            (r#"{"a":1"#, None),
+        ] {
+            assert_eq!(sound(raw.as_bytes()).as_deref(), wanted.map(str::as_bytes), "{raw}");
+        }
+        assert_eq!(sound(b"\"a\xff\"").unwrap(), "\"a\u{fffd}\"".as_bytes());
+    }
+}

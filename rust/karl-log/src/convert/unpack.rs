@@ -1,0 +1,56 @@
+//! Packed transcripts, unpacked beside: the second pass reads lines from anywhere.
+
+use std::fs;
+use std::io;
+
+use tempfile::{NamedTempFile, TempPath};
+
+use super::report::Report;
+use crate::error::{Error, Result};
+use crate::parallel::map;
+use crate::source::{Codec, Source, is_damage};
+use crate::watch::Watch;
+
+/// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.
+const DAMAGED: &str = "its packed bytes are damaged: what follows the damage is lost";
+
+/// The same files with temporary ones in the place of those that are packed; they are there as long as what is returned
+/// with them.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Interrupted`].
+pub(super) fn unpacked(
+    sources: Vec<Source>,
+    threads: usize,
+    report: &mut Report,
+    watch: &Watch,
+) -> Result<(Vec<Source>, Vec<TempPath>)> {
+    let (mut all, mut kept) = (Vec::new(), Vec::new());
+    for done in map(sources, threads, |source| unpack(source, watch)) {
+        let (source, path, damaged) = done?;
+        if damaged {
+            report.refused.push((source.name.clone().into(), DAMAGED.to_owned()));
+        }
+        all.push(source);
+        kept.extend(path);
+    }
+    watch.advance(0)?;
+    Ok((all, kept))
+}
+
+fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bool)> {
+    if source.codec == Codec::Plain {
+        return Ok((source, None, false));
+    }
+    let io = |error| Error::io("unpack", &source.path, error);
+    let mut copy = NamedTempFile::with_prefix("karl-fast-").map_err(io)?;
+    let copied = io::copy(&mut source.reader(watch)?, &mut copy);
+    let damaged = copied.as_ref().is_err_and(is_damage);
+    if !damaged {
+        copied.map_err(io)?;
+    }
+    let path = copy.into_temp_path();
+    let size = fs::metadata(&path).map_err(io)?.len();
+    let plain = Source { path: path.to_path_buf(), codec: Codec::Plain, size, ..source };
+    Ok((plain, Some(path), damaged))
+}

@@ -1,0 +1,59 @@
+//! Parsed values to the pieces of text that messages are made of.
+
+use serde_json::{Map, Value};
+
+use super::json::{escaped, join};
+use super::message::Conversation;
+use super::report::Made;
+
+/// The text under a key; none of what is no text.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+/// The text under a key as the inside of a JSON string; empty where there is none.
+pub(super) fn quoted(value: &Value, key: &str) -> Vec<u8> {
+    text(value, key).map(escaped).unwrap_or_default()
+}
+
+/// The elements under a key; none of what is no array.
+pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What a message says: a text, or the texts among its parts on lines of their own; a part that is no text leaves its
+/// kind in brackets.
+pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Vec<u8> {
+    let mut all = Vec::new();
+    match content {
+        Some(Value::String(text)) => all = escaped(text),
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                match text(part, "text") {
+                    Some(words) => join(&mut all, &escaped(words)),
+                    None => join(&mut all, &Conversation::unwritten(&quoted(part, "type"), made)),
+                }
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+/// The fields of a value under the same names, where they hold something.
+pub(super) fn kept(value: &Value, keys: &[&str]) -> Map<String, Value> {
+    let field = |key: &&str| {
+        let value = value.get(*key).filter(|value| !value.is_null())?;
+        Some(((*key).to_owned(), value.clone()))
+    };
+    keys.iter().filter_map(field).collect()
+}
+
+/// Where a trajectory comes from: its format and its file, and what else is known.
+pub(super) fn source(format: &str, file: &str, more: Map<String, Value>) -> Map<String, Value> {
+    let mut source = Map::new();
+    source.insert("format".to_owned(), format.into());
+    source.insert("files".to_owned(), vec![Value::from(file)].into());
+    source.extend(more);
+    source
+}

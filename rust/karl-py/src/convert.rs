@@ -1,0 +1,147 @@
+//! Binding of `karl_log::convert`.
+
+use std::path::PathBuf;
+
+use karl_core::reward::karl::Version;
+use karl_log::convert::report::Counts;
+use karl_log::convert::{Kind, Rate, Report, Settings, convert as run};
+use karl_log::log::Account;
+use karl_log::source::Source;
+use pyo3::prelude::*;
+
+use crate::enter::enter;
+use crate::error::UsageError;
+use crate::log::BadRow;
+
+/// The account of a conversion, as a dictionary.
+#[derive(IntoPyObject)]
+pub(crate) struct ConversionFacts {
+    files: Vec<FileFacts>,
+    refused: Vec<(String, String)>,
+    skipped: Vec<(String, String)>,
+    size_bytes: u64,
+    lines_read: u64,
+    lines_used: u64,
+    types: Vec<(String, u64)>,
+    duplicates: u64,
+    dropped: Named,
+    bad: Named,
+    blank_lines: u64,
+    welded_lines: u64,
+    trajectories: u64,
+    sub_agents: u64,
+    messages: Named,
+    tool_calls: Named,
+    notes: Named,
+    written_bytes: u64,
+}
+
+type Named = Vec<(&'static str, u64)>;
+
+/// What was found in one file.
+#[derive(IntoPyObject)]
+pub(crate) struct FileFacts {
+    path: String,
+    format: &'static str,
+    lines_read: u64,
+    bad: Named,
+    bad_lines: Vec<BadRow>,
+}
+
+/// Names of kinds of transcripts and what they read, one pair a kind.
+#[pyfunction]
+pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
+    Kind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
+}
+
+/// Converts transcripts to one file of trajectories; `files` are as `read` takes them.
+#[pyfunction]
+#[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, force, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
+pub(crate) fn convert(
+    py: Python<'_>,
+    files: Vec<(PathBuf, String, bool)>,
+    target: PathBuf,
+    format: Option<&str>,
+    rate: &str,
+    weights: [f64; 3],
+    max_line_bytes: usize,
+    threads: usize,
+    force: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<ConversionFacts> {
+    let unknown = |name: &str| {
+        let known: Vec<_> = Kind::ALL.into_iter().map(Kind::name).collect();
+        UsageError::new_err(format!("format is {name:?}, wanted {}", known.join(", ")))
+    };
+    let kind = format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()?;
+    let rate = rate_of(rate, weights)?;
+    let settings = Settings { kind, rate, max_line_bytes, threads, force };
+    let report = enter(py, progress.as_ref(), |watch| {
+        let open = |(path, name, optional): (PathBuf, String, bool)| {
+            Source::open(&path, &name).map(|source| Source { optional, ..source })
+        };
+        let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
+        run(sources, &target, &settings, watch)
+    })?;
+    Ok(ConversionFacts::new(report))
+}
+
+fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
+    match name {
+        "log" => Ok(Rate::Log),
+        "result" => Ok(Rate::Result),
+        "karl-v1" => Ok(Rate::Karl(Version::V1, weights)),
+        "karl-v2" => Ok(Rate::Karl(Version::V2, weights)),
+        _ => Err(UsageError::new_err(format!("rate is {name:?}, wanted log, result, karl-v1 or karl-v2"))),
+    }
+}
+
+impl ConversionFacts {
+    fn new(report: Report) -> Self {
+        let shown = |files: &[(PathBuf, String)]| {
+            files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
+        };
+        let accounts = || report.made.files.iter().map(|(_, _, account)| account);
+        let mut bad = Counts::new();
+        for (reason, count) in accounts().flat_map(|account| &account.bad) {
+            *bad.entry(reason.name()).or_default() += count;
+        }
+        Self {
+            refused: shown(&report.refused),
+            skipped: shown(&report.skipped),
+            size_bytes: report.bytes,
+            lines_read: accounts().map(|account| account.read).sum(),
+            lines_used: report.made.used,
+            duplicates: report.made.duplicates,
+            dropped: named(&report.made.dropped),
+            bad: named(&bad),
+            blank_lines: accounts().map(|account| account.blank).sum(),
+            welded_lines: accounts().map(|account| account.welded).sum(),
+            trajectories: report.made.trajectories,
+            sub_agents: report.made.sub_agents,
+            messages: named(&report.made.messages),
+            tool_calls: named(&report.made.calls),
+            notes: named(&report.made.notes),
+            written_bytes: report.written,
+            files: report.made.files.iter().map(FileFacts::new).collect(),
+            types: report.made.types.into_iter().collect(),
+        }
+    }
+}
+
+impl FileFacts {
+    fn new((path, format, account): &(PathBuf, &'static str, Account)) -> Self {
+        Self {
+            path: path.display().to_string(),
+            format,
+            lines_read: account.read,
+            bad: account.bad.iter().map(|(reason, &count)| (reason.name(), count)).collect(),
+            bad_lines: account.places.iter().map(BadRow::new).collect(),
+        }
+    }
+}
+
+fn named(counts: &Counts) -> Named {
+    counts.iter().map(|(&name, &count)| (name, count)).collect()
+}
