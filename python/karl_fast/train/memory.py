@@ -26,6 +26,7 @@ from karl_fast.train.settings import GB
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
+
 @dataclass(frozen=True)
 class Shape:
     """What the arithmetic takes from a model's config; `bytes_` is of one activation."""
