@@ -14,8 +14,7 @@ import typer
 from karl_fast.cli.layers import flag, variable
 from karl_fast.cli.training_words import HELP
 from karl_fast.cli.words import clean, counted
-from karl_fast.train.memory import GB
-from karl_fast.train.settings import DEFAULTS, Training
+from karl_fast.train.settings import DEFAULTS, GB, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
