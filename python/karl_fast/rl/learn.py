@@ -160,24 +160,30 @@ class Learner:
 
         parts = list(self._parts(prepared, rows))
         count = max(1.0, sum(self.objective.denominator(prepared.scored.rows(part)) for part in parts))
-        loss, summed = 0.0, None
+        loss, summed = mx.array(0.0), None
         for part in parts:
-            value, gradient = self._of_part(prepared, part, count, learned)
-            loss += value
+            value, logp, gradient = self._of_part(prepared, part, count)
+            loss = loss + value
             summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
-            mx.eval(summed)
+            mx.eval(loss, logp, summed)
+            learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
         values, norm = optim.clip_grad_norm(summed, self.passes.max_grad_norm or float("inf"))
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(rows)))
-        if not (np.isfinite(loss) and np.isfinite(norm.item())):
+        if not (np.isfinite(loss.item()) and np.isfinite(norm.item())):
             learned.skipped += 1
             return
+        self._update(values)
+        learned.losses.append(float(to_numpy(loss)))
+        learned.norms.append(float(to_numpy(norm)))
+
+    def _update(self, gradient: dict[str, Any]) -> None:
+        import mlx.core as mx
+
         model = self.forward.policy.model
-        self.optimizer.update(model, values["policy"])
+        self.optimizer.update(model, gradient["policy"])
         if self.partition is not None:
-            self.partition.update(values["log_z"])
-        mx.eval(model.parameters(), self.optimizer.state)
-        learned.losses.append(loss)
-        learned.norms.append(float(norm.item()))
+            self.partition.update(gradient["log_z"])
+        mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: of whole groups where the objective needs them, else as many rollouts as fit."""
@@ -189,9 +195,8 @@ class Learner:
         for group in np.unique(ids):
             yield [row for row, its in zip(rows, ids, strict=True) if its == group]
 
-    def _of_part(
-        self, prepared: Prepared, rows: list[int], count: float, learned: Learned
-    ) -> tuple[float, dict[str, Any]]:
+    def _of_part(self, prepared: Prepared, rows: list[int], count: float) -> tuple[mx.array, mx.array, dict[str, Any]]:
+        """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients."""
         tokens, mask, scored = prepared.packed.tokens[rows], prepared.mask[rows], prepared.scored.rows(rows)
         more = {} if self.partition is None else {"log_z": self.partition(self.forward.policy, tokens, mask)}
 
@@ -199,10 +204,9 @@ class Learner:
             return self.objective(logp, scored, denominator=count, **more)
 
         value, logp, gradient = self.forward.gradient(tokens, mask, loss)
-        learned.logp[rows] = np.where(mask, to_numpy(logp), learned.logp[rows])
         found = {"policy": gradient}
         if self.partition is not None:
             found["log_z"] = self.partition.gradient(
                 lambda log_z: self.objective(logp, scored, denominator=count, log_z=log_z)
             )
-        return float(to_numpy(value)), found
+        return value, logp, found
