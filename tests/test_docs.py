@@ -93,11 +93,30 @@ def commands(block: Block) -> list[list[str]]:
     return [found[1:] for found in words if found and found[0].split("/")[-1] == "karl-fast"]
 
 
+def made(block: Block) -> list[list[str]]:
+    """The scripts of examples/ that a shell block runs."""
+    parts = re.split(r"&&|\n|;", block.text)
+    words = [shlex.split(part.strip(), comments=True) for part in parts if block.language == "sh"]
+    return [found[1:] for found in words if len(found) > 1 and found[1].startswith("examples/")]
+
+
+LEARN = ("train", "eval")
+"""Commands that need the extra `train`."""
+
+HUB = "mlx-community/"
+"""Models that a test does not fetch."""
+
+
 def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
     for block, after in pairs(README):
         said = ""
+        for script in made(block):
+            subprocess.run([sys.executable, *script], cwd=place, env=environment(), capture_output=True, check=True)
         for command in commands(block):
-            shutil.rmtree(place / "data", ignore_errors=True)
+            if command[0] in LEARN and (importlib.util.find_spec("mlx_lm") is None or HUB in " ".join(command)):
+                continue
+            if command[0] == "sample":
+                shutil.rmtree(place / "data", ignore_errors=True)
             done = subprocess.run(
                 [*COMMAND, *command],
                 cwd=place,
@@ -117,6 +136,7 @@ def test_commands_of_the_readme_run_and_print_what_it_says(place: Path) -> None:
 SAYS = {
     "bandit.py": r"trajectory balance, seed 4 +0\.467 0\.467 0\.042 0\.023",
     "arrow_polars.py": "48 drawn",
+    "make_tiny_model.py": "made tiny-model: qwen3, 512 tokens|mlx_lm is not installed",
     "numpy_advantages.py": r"rows drawn of each prompt: \[0 0 4 5 7 0\], evenness 0.60",
     "polars_expression.py": "127 of 160 rows have an advantage, 48 drawn",
     "trl_loop.py": r"step  0: reward 0\.0[\s\S]*step 30: reward 0\.[6-9]",

@@ -5,6 +5,8 @@
 | :func:`train` | trains an adapter, or goes on where a run was killed |
 | :class:`Training` | every choice of a run, named as in `mlx_lm lora` |
 | :class:`Trained` | what a run left |
+| :func:`evaluate` | the held-out loss, and the difference of two adapters with its interval |
+| :class:`Evaluation`, :class:`Loss`, :class:`Difference` | what that finds |
 
 Needs the extra ``train``; MLX is imported when it is needed.
 """
@@ -18,9 +20,22 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.train.settings import Training
 
 if TYPE_CHECKING:
+    from karl_fast.train.evaluation import Evaluation, Loss, evaluate
+    from karl_fast.train.interval import Difference
     from karl_fast.train.run import Run, Watch
 
-__all__ = ["Trained", "Training", "train"]
+__all__ = ["Difference", "Evaluation", "Loss", "Trained", "Training", "evaluate", "train"]
+
+HOMES = {"Difference": "interval", "Evaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
+"""Where a name is that needs NumPy: it is loaded when somebody asks for it."""
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"karl_fast.train.{HOMES[name]}"), name)
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,8 @@ def train(
         CheckpointError: a checkpoint to resume that is damaged, or of another run.
         DivergedError: gradients that are no longer finite.
         FileError: a file that cannot be read or written; the last checkpoint stays whole.
+
+    Reference: Hu et al. 2021, LoRA (arXiv:2106.09685).
     """
     from dataclasses import asdict
 

@@ -92,6 +92,8 @@ def evaluate(
         NothingToTrainError: the split has no rows, or none with something to learn.
         ModelError: the model or an adapter is not there.
         FileError, DataSetError: the data set cannot be read.
+
+    Reference: none.
     """
     settings = settings or Training()
     source = open_source(data)

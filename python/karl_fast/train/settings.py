@@ -43,7 +43,30 @@ WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memo
 class Training:
     """What to train, on what part of each row, and how. A step is one update of the weights.
 
-    What each setting says stands in ``karl-fast train --help``.
+    Attributes:
+        recipe: what is minimised; `karl_fast.train.points` has the formulas.
+        inverse_temperature: b of exp(b r), of vargrad.
+        temperature: what the reward is divided by, of awr and oapl.
+        train_on: every assistant turn, the last one, or all tokens.
+        iters, epochs: batches to train on, or how often every row is seen.
+        batch_size: rows a batch; where groups stay together, at least.
+        grad_accumulation_steps: batches a step.
+        max_seq_length: tokens a row may have.
+        overlong: what becomes of a longer row.
+        rewritten: what becomes of a row whose earlier turns the template rewrites.
+        fine_tune_type: LoRA, DoRA, or whole layers.
+        num_layers: how many, from the last one; -1 for all, None for 16 or all.
+        lora_rank, lora_scale, lora_dropout, lora_keys: of the adapters; None for all linear layers.
+        optimizer, weight_decay: Adam and AdamW correct their bias.
+        learning_rate, lr_schedule, warmup: how far a step goes.
+        max_grad_norm: what the gradient is scaled down to; 0 for not.
+        grad_checkpoint: whether layers are computed again going back.
+        val_batches, steps_per_eval, patience: how it is judged, and when it ends early.
+        steps_per_report: steps between lines of the report.
+        save_every, keep: checkpoints.
+        seed: same seed, data and settings: same bytes.
+        memory_limit, cache_limit: in GB.
+        report_to, project_name: trackers beside the file of metrics.
 
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
