@@ -33,10 +33,10 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
 
 
 WANTED = {
-    "karl-fast ": ["compare", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast ": ["ablate", "compare", "eval", "inspect", "rl", "sample", "train", "version"],
     "karl-fast sa": ["sample"],
     "karl-fast --ver": ["--version"],
-    "karl-fast --version ": ["compare", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast --version ": ["ablate", "compare", "eval", "inspect", "rl", "sample", "train", "version"],
     "karl-fast sample --sc": ["--score"],
     "karl-fast sample --no-de": ["--no-dedup"],
     "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out"],

@@ -36,6 +36,9 @@ CASES = {
     "--score zscore --drop-constant-groups && compare a b",
     "train-help": "train --help",
     "eval-help": "eval --help",
+    "rl-help": "rl --help",
+    "ablate-help": "ablate --help",
+    "rl-print": "rl --recipe Dr_GRPO --print",
     "version-help": "version --help",
     "no-command": "",
 }

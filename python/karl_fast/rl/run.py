@@ -17,7 +17,7 @@ from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import Learner, Passes
 from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.rl.reward import Rewards, Weighted
+from karl_fast.rl.reward import ENVIRONMENT, Rewards, Weighted
 from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer
 from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
@@ -141,7 +141,15 @@ def _rewards(settings: Online) -> Rewards:
     names = [one.name for one in functions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
-    return Rewards(functions, timeout_seconds=settings.timeout_seconds, environment=settings.environment_weight)
+    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in there:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    return Rewards(
+        functions,
+        timeout_seconds=settings.timeout_seconds,
+        environment=settings.environment_weight,
+        outcome=settings.outcome,
+    )
 
 
 def _assembled(
