@@ -115,12 +115,7 @@ class Learner:
     def _logp(self, packed: Packed) -> NDArray[np.float32]:
         size = self.passes.micro_batch
         parts = [range(start, min(start + size, len(packed.mask))) for start in range(0, len(packed.mask), size)]
-        model = self.forward.policy.model
-        model.eval()
-        try:
-            found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
-        finally:
-            model.train()
+        found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
         if not np.isfinite(found).all():
             raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
         return found
@@ -130,14 +125,11 @@ class Learner:
 
         Args:
             prepared: by :meth:`prepare`.
-            seed: of the order of rollouts, and of dropout.
+            seed: of the order of rollouts.
             rate: the learning rate of a step, by its number in this batch from 0.
         """
-        import mlx.core as mx
-
         learned = Learned(np.array(prepared.batch.need("logp_old")))
         for number, rows in enumerate(self._minibatches(prepared, seed)):
-            mx.random.seed((seed + number) % 2**63)
             self.optimizer.learning_rate = rate(number)
             self._step(prepared, rows, learned)
         return learned
@@ -160,19 +152,22 @@ class Learner:
 
         parts = list(self._parts(prepared, rows))
         count = max(1.0, sum(self.objective.denominator(prepared.scored.rows(part)) for part in parts))
-        loss, summed = mx.array(0.0), None
+        loss, summed = mx.array(0.0), dict[str, Any]()
         for part in parts:
             value, logp, gradient = self._of_part(prepared, part, count)
             loss = loss + value
-            summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
+            summed = gradient if not summed else tree_map(mx.add, summed, gradient)
             mx.eval(loss, logp, summed)
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
-        values, norm = optim.clip_grad_norm(summed, self.passes.max_grad_norm or float("inf"))
+        limit = self.passes.max_grad_norm or float("inf")
+        # Each part by itself: the residual of a balance would else scale the policy's gradient away.
+        bounded = {name: optim.clip_grad_norm(part, limit) for name, part in summed.items()}
+        norm = bounded["policy"][1]
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(rows)))
-        if not (np.isfinite(loss.item()) and np.isfinite(norm.item())):
+        if not all(np.isfinite(to_numpy(one)) for one in (loss, *(size for _, size in bounded.values()))):
             learned.skipped += 1
             return
-        self._update(values)
+        self._update({name: part for name, (part, _) in bounded.items()})
         learned.losses.append(float(to_numpy(loss)))
         learned.norms.append(float(to_numpy(norm)))
 

@@ -221,12 +221,12 @@ def _policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     mx.random.seed(settings.training.seed)
     if ".py:" in settings.model:
         policy = read.function(settings.model)(seed=settings.training.seed)
-        policy.model.train()
+        policy.model.eval()
         mx.eval(policy.model.parameters())
         return policy, {"fine_tune_type": "full"}
     loaded = model.load(settings.model)
     config = model.adapt(loaded.model, settings.training)
-    loaded.model.train()
+    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
     mx.eval(loaded.model.parameters())
     return LanguageModel(loaded), config
 

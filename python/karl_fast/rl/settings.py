@@ -13,7 +13,7 @@ Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
-    *("num_layers", "lora_rank", "lora_scale", "lora_dropout", "lora_keys", "grad_checkpoint", "save_every", "keep"),
+    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "save_every", "keep"),
     *("seed", "memory_limit", "cache_limit", "report_to", "project_name"),
 )
 """The settings of `Training` that an online run has too."""
