@@ -18,6 +18,7 @@ ALL = [thing for _, thing in inspect.getmembers(errors, inspect.isclass) if issu
 
 STANDARD = {
     "UsageError": ValueError,
+    "IncoherentObjectiveError": ValueError,
     "ArgumentError": ValueError,
     "DTypeError": TypeError,
     "LayoutError": ValueError,
@@ -31,7 +32,13 @@ STANDARD = {
     "MissingExtraError": ImportError,
 }
 
-CODES = {"UsageError": 2, "BadRowError": 3, "NothingToSampleError": 4, "OutputExistsError": 5}
+CODES = {
+    "UsageError": 2,
+    "IncoherentObjectiveError": 2,
+    "BadRowError": 3,
+    "NothingToSampleError": 4,
+    "OutputExistsError": 5,
+}
 
 
 def test_every_exception_is_in_the_table() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.objective import Objective, recipe
-from tests.objective.cases import BATCH, NEW, as_float64, extra, f64, loss_of, neighbours
+from tests.objective.battery import neighbours
+from tests.objective.cases import BATCH, NEW, as_float64, extra, f64, loss_of
 
 GROUPS = [[4, 5, 6, 7], [0, 1, 2, 3, 12, 13, 14, 15], [8, 9, 10, 11]]
 RAGGED = [[0], [15, 3, 8], [1, 2, 4, 5, 6, 7, 9], [10, 11, 12, 13, 14]]

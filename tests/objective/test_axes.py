@@ -12,17 +12,8 @@ import pytest
 from karl_fast.errors import ArgumentError, IncoherentObjectiveError
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.objective.store import POINTS
-from tests.objective.cases import (
-    ALONE,
-    AXES,
-    BASES,
-    changed,
-    differs,
-    loss_of,
-    neighbours,
-    numbers,
-    title,
-)
+from tests.objective.battery import ALONE, AXES, BASES, neighbours
+from tests.objective.cases import changed, differs, loss_of, numbers, title
 
 if TYPE_CHECKING:
     from karl_fast.objective import Recipe

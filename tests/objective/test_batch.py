@@ -48,6 +48,19 @@ def test_what_counts_has_to_be_finite(name: str, value: float) -> None:
         replace(BATCH, **{name: held}).check()
 
 
+@pytest.mark.parametrize("value", [-0.5, np.inf])
+def test_a_weight_is_finite_and_not_negative(value: float) -> None:
+    weights = np.where(np.arange(16) == 2, value, 1.0)
+    with pytest.raises(ArgumentError, match=rf"^weights\[2\] is {value}, wanted a finite number from 0 on, or NaN$"):
+        replace(BATCH, weights=weights).check()
+
+
+def test_a_row_whose_weight_is_missing_does_not_count() -> None:
+    weights = np.where(np.arange(16) == 2, np.nan, 1.0)
+    scored = recipe("sft").objective.weighed().score(replace(BATCH, weights=weights))
+    np.testing.assert_array_equal(np.array(scored.counted), ~np.isnan(weights))
+
+
 NEEDS = {
     "grpo": ("rewards", "group_ids", "logp_old", "logp_ref"),
     "dapo": ("truncated", "rewards", "group_ids", "logp_old"),

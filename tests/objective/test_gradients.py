@@ -13,7 +13,8 @@ from karl_fast.objective import Objective, interop, recipe
 from karl_fast.objective.aggregate import TokenMean
 from karl_fast.objective.clip import Cap, Clip, DualClip, Flip, MaskNegatives, SoftGate, TwoSided
 from karl_fast.objective.ratio import SequenceProduct, SequenceRatio, TokenRatio
-from tests.objective.cases import BATCH, MASK, NEW, OLD, extra, f64, loss_of, neighbours
+from tests.objective.battery import neighbours
+from tests.objective.cases import BATCH, MASK, NEW, OLD, extra, f64, loss_of
 from tests.tolerances import SLOPE
 
 STEP = 1e-6

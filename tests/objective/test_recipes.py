@@ -32,6 +32,7 @@ from karl_fast.objective.kl import K1, K2, K3, K1InReward, K1PerToken
 from karl_fast.objective.log_z import GroupOptimum
 from karl_fast.objective.ratio import OnPolicy, SequenceRatio
 from karl_fast.objective.recipes import RECIPES
+from tests.objective.battery import neighbours
 from tests.objective.cases import title
 
 WANTED = """GRPO DR_GRPO DAPO GSPO GSPO_TOKEN CISPO SAPO GMPO RLOO REINFORCE REINFORCE_PLUS_PLUS PPO_CLIP MAXRL PMD_MEAN
@@ -92,6 +93,12 @@ def test_a_recipe_is_stored_as_toml_and_loads_back_equal(found: Recipe) -> None:
     assert hash(again) == hash(found)
     assert str(again) == str(found)
     assert to_toml(again) == to_toml(found)
+
+
+@pytest.mark.parametrize("objective", neighbours(), ids=repr)
+def test_every_point_is_stored(objective: Any) -> None:
+    mine = Recipe("mine", objective, "", tuple((axis, "[ours]") for axis in objective.axes()))
+    assert from_toml(to_toml(mine)) == mine
 
 
 def test_recipes_are_all_different_and_cannot_be_changed() -> None:

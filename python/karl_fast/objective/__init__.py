@@ -49,7 +49,7 @@ from karl_fast.objective.balance import (
     Unweighted,
     Weight,
 )
-from karl_fast.objective.batch import Batch, Scored, scored
+from karl_fast.objective.batch import Batch, Scored
 from karl_fast.objective.candidates import SetScore
 from karl_fast.objective.clip import (
     Cap,
@@ -84,6 +84,7 @@ from karl_fast.objective.likelihood import (
     Term,
     Uniform,
 )
+from karl_fast.objective.line import scored
 from karl_fast.objective.log_z import GroupOptimum, Learned, LogZ, NoLogZ, SoftValue
 from karl_fast.objective.markdown import table
 from karl_fast.objective.point import Point

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError
-from karl_fast.objective.interop import mx, to_mlx
+from karl_fast.objective.interop import mx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ class Batch:
         Raises:
             LayoutError: an array of another shape than its dimensions say.
             DTypeError: an array of another element type.
-            ArgumentError: a log-probability or an advantage inside the mask that is not finite.
+            ArgumentError: a log-probability or an advantage inside the mask that is not finite, or a negative weight.
 
         Reference: none.
         """
@@ -105,6 +105,7 @@ class Batch:
             _check_array(name, array, sizes)
         for name in ("logp_old", "logp_ref", "advantages"):
             self._check_finite(name)
+        self._check_weights()
 
     def _arrays(self) -> Iterator[tuple[str, Any]]:
         yield from ((name, array) for name in FIELDS if (array := getattr(self, name)) is not None)
@@ -119,6 +120,12 @@ class Batch:
         if (bad := np.argwhere(counts & ~np.isfinite(array))).size:
             place = tuple(int(index) for index in bad[0])
             raise ArgumentError(f"{name}{list(place)} is {array[place]}, wanted a finite number")
+
+    def _check_weights(self) -> None:
+        """NaN is for a row that does not count."""
+        held = np.ones(1) if self.weights is None else self.weights
+        if (bad := np.flatnonzero((held < 0) | np.isinf(held))).size:
+            raise ArgumentError(f"weights[{bad[0]}] is {held[bad[0]]}, wanted a finite number from 0 on, or NaN")
 
     def need(self, name: str) -> Any:
         """The array of a field that an axis cannot do without.
@@ -226,53 +233,3 @@ def _check_array(name: str, array: Any, sizes: dict[str, int]) -> None:
     if len(dimensions) != array.ndim or not all(fits):
         wanted = ", ".join(str(sizes.get(letter, letter)) for letter in dimensions)
         raise LayoutError(f"{name} has the shape {array.shape}, wanted ({wanted})")
-
-
-def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Scored:
-    """Carry a batch over the gradient line.
-
-    Args:
-        batch: checked.
-        keep: which rollouts a filter left. [B]
-        columns: further fields of `Scored`, as NumPy arrays; a row whose number is NaN is dropped.
-
-    Returns:
-        What a loss needs.
-
-    Raises:
-        MissingExtraError: MLX is not installed.
-
-    Reference: none.
-    """
-    mask = batch.mask & keep[:, None]
-    for name in ("advantages", "rewards", "weights"):
-        if name in columns:
-            mask = mask & ~np.isnan(columns[name].reshape(len(mask), -1))
-    found = {name: _cleared(array, mask) for name, array in columns.items()}
-    for name in ("logp_old", "logp_ref"):
-        if (array := getattr(batch, name)) is not None:
-            found[name] = _cleared(array, mask)
-    if batch.turns is not None:
-        found["turns"] = _members(batch.turns, mask)
-    if batch.group_ids is not None:
-        found["groups"], found["group_sizes"] = _numbered(batch.group_ids, mask)
-    return Scored(to_mlx(mask), **{name: to_mlx(array, batch.dtype) for name, array in found.items()})
-
-
-def _cleared(array: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-    """0 where nothing counts: what stands there may be anything."""
-    counts = mask.any(1) if array.ndim == 1 else mask.any(1, keepdims=True) if array.shape[1] == 1 else mask
-    return np.where(counts, array, array.dtype.type(0))
-
-
-def _members(turns: NDArray[np.int64], mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    last = int(turns[mask].max(initial=0))
-    return np.asarray((turns[:, None, :] == np.arange(last + 1)[None, :, None]) & mask[:, None, :])
-
-
-def _numbered(ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    member = (ids >= 0) & mask.any(1)
-    _, numbers, sizes = np.unique(ids[member], return_inverse=True, return_counts=True)
-    groups = np.full(len(ids), -1, dtype=np.int64)
-    groups[member] = numbers
-    return groups, np.where(member, sizes[groups] if sizes.size else 0, 0)

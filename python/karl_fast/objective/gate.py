@@ -56,7 +56,8 @@ class Gate(Advantage):
 class Gated(Gate):
     """Each rollout is learned from with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
 
-    ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is of ``Batch.seed``.
+    ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is
+    of ``Batch.seed``.
     Reference: Kondo gate (arXiv:2603.20526), in the form of rl-experiments.
     """
 
@@ -85,7 +86,6 @@ class TopGated(Gate):
     """Only the ``share`` of all tokens with the most delight is learned from, at least one; ties are kept.
 
     ``advantage`` is that of what is kept.
-
     Reference: Kondo gate (arXiv:2603.20526), in the form of Google's egg.
     """
 

@@ -8,18 +8,21 @@ loss = sum_it w_it [clip(ratio_it, A_it) + kl_it]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.advantage import Advantage
 from karl_fast.objective.aggregate import Aggregate
-from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.clip import Clipper, Delight, Drift, GeometricClip, NoClip
 from karl_fast.objective.family import Objective
 from karl_fast.objective.filter import Filter
 from karl_fast.objective.interop import mx
 from karl_fast.objective.kl import K1, Divergence, K1PerToken
+from karl_fast.objective.line import scored
 from karl_fast.objective.ratio import OnPolicy, Ratio, TokenRatio
+
+if TYPE_CHECKING:
+    from karl_fast.objective.batch import Batch, Scored
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,17 @@ import numpy as np
 from karl_fast import target as kernels
 from karl_fast.objective.advantage import kept_rewards
 from karl_fast.objective.balance import Length
-from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.family import Objective
 from karl_fast.objective.filter import Filter
 from karl_fast.objective.groups import group_log_softmax, together
 from karl_fast.objective.interop import mx
+from karl_fast.objective.line import scored
 from karl_fast.objective.point import Point, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
 
 __all__ = ["Target", "TargetPolicy", "Tilted"]
 

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from karl_fast.errors import IncoherentObjectiveError, UsageError
 from karl_fast.objective.advantage import Advantage
 from karl_fast.objective.balance import Anchor, Length, Regression, Scale, Squared, TokenChoice, Weight
-from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.family import Objective
 from karl_fast.objective.filter import Filter
 from karl_fast.objective.interop import mx
+from karl_fast.objective.line import scored
 from karl_fast.objective.log_z import GroupOptimum, LogZ
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
 
 
 @dataclass(frozen=True)

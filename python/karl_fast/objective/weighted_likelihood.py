@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from karl_fast.errors import UsageError
 from karl_fast.objective.aggregate import Aggregate
-from karl_fast.objective.batch import Batch, Scored, scored
 from karl_fast.objective.family import Objective
 from karl_fast.objective.filter import Filter, KeepAll
 from karl_fast.objective.interop import mx
 from karl_fast.objective.likelihood import EveryRow, Logged, RowWeight, Sampler, Term, Uniform
+from karl_fast.objective.line import scored
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
 
 
 @dataclass(frozen=True)

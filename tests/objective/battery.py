@@ -1,0 +1,161 @@
+"""Every point of every axis, each in an objective: join the list to be tested."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from karl_fast.objective import (
+    Objective,
+    PolicyGradient,
+    TargetPolicy,
+    TrajectoryBalance,
+    WeightedLikelihood,
+    recipe,
+)
+from karl_fast.objective.advantage import (
+    Anchored,
+    Centre,
+    Given,
+    LeaveOneOut,
+    MeanScaled,
+    Raw,
+    Whitened,
+    ZScore,
+)
+from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.balance import (
+    AllTokens,
+    BehaviourPolicy,
+    GeometricWeight,
+    Huber,
+    InverseTemperature,
+    NoAnchor,
+    ProductWeight,
+    ReferencePolicy,
+    RewardUnits,
+    Squared,
+    Temperature,
+    TokenDrift,
+    TokenMeanLength,
+    TokenSumLength,
+    Unweighted,
+)
+from karl_fast.objective.candidates import SetScore
+from karl_fast.objective.clip import (
+    Cap,
+    Clip,
+    Delight,
+    DualClip,
+    Flip,
+    GeometricClip,
+    MaskNegatives,
+    NoClip,
+    SoftGate,
+    TwoSided,
+    VariancePenalty,
+)
+from karl_fast.objective.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MaxAge, MixedGroups
+from karl_fast.objective.gate import Gated, TopGated
+from karl_fast.objective.kl import K2, K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.likelihood import (
+    Boltzmann,
+    Exponential,
+    Logged,
+    LogLikelihood,
+    ProbabilityScaled,
+    Uniform,
+)
+from karl_fast.objective.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
+from karl_fast.objective.ratio import (
+    OnPolicy,
+    SequenceProduct,
+    SequenceRatio,
+    SequenceTokenRatio,
+    TokenRatio,
+    TurnRatio,
+)
+from karl_fast.objective.target_policy import Tilted
+
+PG = recipe("grpo").objective
+AXES: dict[tuple[type[Objective], str], list[Any]] = {
+    (PolicyGradient, "filter"): [
+        KeepAll(),
+        DropConstantGroups(),
+        MixedGroups(0.4),
+        DropTruncated(),
+        MaxAge(1),
+        Both(DropConstantGroups(), DropTruncated()),
+    ],
+    (PolicyGradient, "advantage"): [
+        Given(),
+        Raw(),
+        Centre(),
+        ZScore(1, 1e-6),
+        LeaveOneOut(),
+        MeanScaled(),
+        Whitened(),
+        Anchored(),
+        SetScore(Centre(), 4),
+        Gated(Centre(), 0.4),
+        TopGated(Centre(), 0.3),
+    ],
+    (PolicyGradient, "ratio"): [TokenRatio(), TurnRatio(), SequenceRatio(), SequenceProduct(), SequenceTokenRatio()],
+    (PolicyGradient, "clip"): [
+        NoClip(),
+        Clip(0.2, 0.28),
+        DualClip(0.2, 0.28, 1.5),
+        TwoSided(0.2, 0.28, 1.6),
+        Cap(1.4),
+        GeometricClip(0.2, 0.3),
+        VariancePenalty(0.3),
+        SoftGate(1.0, 1.05),
+        Flip(0.2, 0.28, 1.5),
+        MaskNegatives(Clip(0.2, 0.28), 0.05),
+    ],
+    (PolicyGradient, "kl"): [NoKL(), K1InReward(0.3), K2(0.1), K2(0.1, True), K3(0.1), K3(0.1, True)],
+    (PolicyGradient, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
+    (TrajectoryBalance, "filter"): [KeepAll(), DropTruncated()],
+    (TrajectoryBalance, "reward"): [Raw(), Centre(), ZScore(1), Gated(Centre(), 0.4)],
+    (TrajectoryBalance, "anchor"): [ReferencePolicy(), BehaviourPolicy(), NoAnchor()],
+    (TrajectoryBalance, "length"): [TokenMeanLength(), TokenSumLength()],
+    (TrajectoryBalance, "scale"): [InverseTemperature(2.0), Temperature(0.2), RewardUnits(0.5)],
+    (TrajectoryBalance, "log_z"): [Learned(), GroupOptimum(), SoftValue(0.5), SoftValue(float("inf")), NoLogZ()],
+    (TrajectoryBalance, "regression"): [Squared(), Huber(0.5)],
+    (TrajectoryBalance, "tokens"): [AllTokens(), TokenDrift(0.2, 0.28)],
+    (TrajectoryBalance, "weight"): [
+        Unweighted(),
+        ProductWeight(),
+        ProductWeight(0.8, 1.2),
+        GeometricWeight(),
+        GeometricWeight(0.8, 1.2),
+    ],
+    (TargetPolicy, "filter"): [KeepAll(), DropTruncated()],
+    (TargetPolicy, "target"): [Tilted(), Tilted(0.5), Tilted(1.0, False)],
+    (TargetPolicy, "length"): [TokenMeanLength(), TokenSumLength()],
+    (WeightedLikelihood, "filter"): [KeepAll(), DropTruncated()],
+    (WeightedLikelihood, "target"): [Uniform(), Logged(), Boltzmann(2.0), Exponential(Centre(), 0.5)],
+    (WeightedLikelihood, "term"): [LogLikelihood(), ProbabilityScaled()],
+    (WeightedLikelihood, "aggregate"): [SequenceMean(), TokenMean(), ConstantLength(7), SequenceSum()],
+}
+"""Every point that a neighbour may be put in place of."""
+
+BASES: dict[type[Objective], Objective] = {
+    PolicyGradient: replace(PG, advantage=Centre(), kl=NoKL()),
+    TrajectoryBalance: replace(recipe("flowrl-released").objective, reward=Raw(), log_z=NoLogZ()),
+    TargetPolicy: recipe("tpo").objective,
+    WeightedLikelihood: recipe("boltzmann").objective,
+}
+
+ALONE: list[Objective] = [
+    replace(PG, ratio=OnPolicy(), clip=Delight(), kl=NoKL()),
+    replace(PG, ratio=OnPolicy(), clip=NoClip(), kl=NoKL()),
+    replace(PG, advantage=Whitened(), kl=K1PerToken(0.2)),
+]
+"""Points that go with some others only."""
+
+
+def neighbours() -> list[Objective]:
+    """Each point of each axis, in an objective that is otherwise the base of its family."""
+    found = [replace(BASES[family], **{axis: point}) for (family, axis), points in AXES.items() for point in points]
+    return list(dict.fromkeys([*found, *ALONE]))
