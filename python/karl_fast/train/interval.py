@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RESAMPLES = 10_000
+RESAMPLES = 2_000
 
 LEVEL = 0.95
 

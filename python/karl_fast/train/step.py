@@ -58,17 +58,21 @@ class Learner:
         import mlx.core as mx
         from mlx.utils import tree_map
 
-        total, count, learned, real = 0.0, 0.0, 0, 0
+        values, count, learned, real = [], 0.0, 0, 0
         summed = None
         for rows in batches:
+            if summed is not None:
+                mx.eval(summed, values)  # what is left of a batch, before the next one needs the room
             batch = padded([self.examples[row] for row in rows])
             value, over, gradient = self._of_batch(rows, batch)
             summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
-            mx.eval(value, summed)
-            total, count = total + _number(value), count + over
-            learned, real = learned + int(batch.places.size), real + batch.real
-        mean = tree_map(lambda one: one / max(count, 1.0), summed)
-        return Gradient(total / max(count, 1.0), mean, _norm(mean), learned, real)
+            values.append(value)
+            count, learned, real = count + over, learned + int(batch.places.size), real + batch.real
+        share = 1 / max(count, 1.0)
+        mean = tree_map(lambda one: one * share, summed)
+        norm = _norm(mean)
+        mx.eval(values, mean, norm)  # at once: each call waits for the device
+        return Gradient(share * sum(map(_number, values)), mean, _number(norm), learned, real)
 
     def _of_batch(self, rows: list[int], batch: Padded) -> tuple[mx.array, float, Any]:
         reference = self.scorer.reference(batch) if self.objective.grouped else None
@@ -83,12 +87,11 @@ class Learner:
         return value, float(family.denominator(scored)), gradient
 
 
-def _norm(gradient: Any) -> float:
+def _norm(gradient: Any) -> mx.array:
     """The Euclidean norm of all gradients together, in float32."""
     import mlx.core as mx
 
-    squares = [mx.square(one.astype(mx.float32)).sum() for one in flat(gradient).values()]
-    return _number(mx.sqrt(mx.stack(squares).sum()))
+    return mx.sqrt(mx.stack([mx.square(one.astype(mx.float32)).sum() for one in flat(gradient).values()]).sum())
 
 
 def _number(value: mx.array) -> float:
