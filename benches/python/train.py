@@ -4,8 +4,8 @@
 
 Both get the same model, the same rows, the same adapters, batches of 4 and Adam. Rows are of 24 to 200 tokens. Every
 token of them is learned, so that nothing speaks for a mask; then the last third of each row alone, which mlx-lm calls
---mask-prompt. A round is 12 steps; rounds take turns, and the median of tokens over seconds of processor
-time counts, as other processes share the cores. `--smoke` makes one small round.
+--mask-prompt. A round is one epoch, so that both see the same rows; rounds take turns, and the median of tokens over
+seconds of processor time counts, as other processes share the cores. `--smoke` makes one small round.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from karl_fast.train.step import Learner, clipped
 from karl_fast.train.template import Text
 
 SMOKE = "--smoke" in sys.argv
-STEPS, ROUNDS, ROWS = (2, 1, 16) if SMOKE else (12, 5, 96)
+STEPS, ROUNDS, ROWS = (4, 1, 16) if SMOKE else (24, 5, 96)
 
 SHAPE = {
     "hidden_size": 128,

@@ -15,8 +15,7 @@ from karl_fast.cli.layers import variable
 from karl_fast.cli.training_words import HELP
 from karl_fast.cli.usage import flag
 from karl_fast.cli.words import clean, counted
-from karl_fast.train.memory import GB
-from karl_fast.train.settings import DEFAULTS, Training
+from karl_fast.train.settings import DEFAULTS, GB, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

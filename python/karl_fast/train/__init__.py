@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.train.settings import Training
+from karl_fast.train.settings import GB, Training
 
 if TYPE_CHECKING:
     from karl_fast.train.evaluation import Evaluation, Loss, evaluate
@@ -123,7 +123,7 @@ def train(
     import mlx.core as mx
 
     settings = settings or Training()
-    mx.set_cache_limit(int(settings.cache_limit * 1e9))
+    mx.set_cache_limit(int(settings.cache_limit * GB))
     weights = None if resume_adapter_file is None else str(resume_adapter_file)
     run = prepare(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force

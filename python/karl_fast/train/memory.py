@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import UsageError
 from karl_fast.train.batch import MULTIPLE
 from karl_fast.train.head import IN_FLIGHT, chunk_rows
+from karl_fast.train.settings import GB
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
-
-GB = 1e9
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ CHOICES = {
     "recipe": Recipe,
 }
 
+GB = 1e9
+"""Bytes: sizes are said in it."""
+
 LEAST = {
     **dict.fromkeys(("iters", "batch_size", "lora_rank", "grad_accumulation_steps", "keep", "patience"), 1),
     **dict.fromkeys(("steps_per_report", "steps_per_eval", "save_every"), 1),

@@ -12,8 +12,11 @@ from karl_fast.train.scorer import Scorer
 from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import mlx.core as mx
 
+    from karl_fast.objective.batch import Scored
     from karl_fast.train.examples import Example
     from karl_fast.train.recipe import Objective
 
@@ -50,7 +53,7 @@ class Learner:
         self.scorer = Scorer(model)
 
     def gradient(self, batches: list[list[int]]) -> Gradient:
-        """The gradient of the mean over all batches: totals and denominators add up, and are divided once.
+        """The gradient of the mean over all batches: each adds its total over the denominator of them all.
 
         Args:
             batches: each a list of numbers of examples.
@@ -58,40 +61,36 @@ class Learner:
         import mlx.core as mx
         from mlx.utils import tree_map
 
-        values, count, learned, real = [], 0.0, 0, 0
-        summed = None
-        for rows in batches:
+        parts = [self._scored(rows) for rows in batches]
+        count = max(1.0, sum(self.objective.family.denominator(scored) for _, scored in parts))
+        values, summed = [], None
+        for batch, scored in parts:
             if summed is not None:
                 mx.eval(summed, values)  # what is left of a batch, before the next one needs the room
-            batch = padded([self.examples[row] for row in rows])
-            value, over, gradient = self._of_batch(rows, batch)
+            value, gradient = self.scorer.backward(batch, self._loss(batch, scored, count))
             summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
             values.append(value)
-            count, learned, real = count + over, learned + int(batch.places.size), real + batch.real
-        share = 1 / max(count, 1.0)
-        mean = tree_map(lambda one: one * share, summed)
-        norm = _norm(mean)
-        mx.eval(values, mean, norm)  # at once: each call waits for the device
-        return Gradient(share * sum(map(_number, values)), mean, _number(norm), learned, real)
+        norm = _norm(summed)
+        mx.eval(values, summed, norm)  # at once: each call waits for the device
+        learned, real = (sum(sizes) for sizes in zip(*((one.places.size, one.real) for one, _ in parts), strict=True))
+        return Gradient(sum(map(_number, values)), summed, _number(norm), learned, real)
 
-    def _of_batch(self, rows: list[int], batch: Padded) -> tuple[mx.array, float, Any]:
+    def _scored(self, rows: list[int]) -> tuple[Padded, Scored]:
+        batch = padded([self.examples[row] for row in rows])
         reference = self.scorer.reference(batch) if self.objective.grouped else None
-        scored = self.objective.scored(rows, batch, reference)
-        family = self.objective.family
+        return batch, self.objective.scored(rows, batch, reference)
 
-        def total(logp: mx.array) -> mx.array:
-            value: mx.array = family.total(batch.spread(logp), scored)
-            return value
-
-        value, gradient = self.scorer.backward(batch, total)
-        return value, float(family.denominator(scored)), gradient
+    def _loss(self, batch: Padded, scored: Scored, count: float) -> Callable[[mx.array], mx.array]:
+        """The part that a batch has in the loss of a step. [N] -> []"""
+        return lambda logp: self.objective.family(batch.spread(logp), scored, denominator=count)
 
 
 def _norm(gradient: Any) -> mx.array:
     """The Euclidean norm of all gradients together, in float32."""
     import mlx.core as mx
 
-    return mx.sqrt(mx.stack([mx.square(one.astype(mx.float32)).sum() for one in flat(gradient).values()]).sum())
+    leaves = [one.astype(mx.float32).reshape(-1) for one in flat(gradient).values()]
+    return mx.sqrt(mx.stack([mx.inner(one, one) for one in leaves]).sum())
 
 
 def _number(value: mx.array) -> float:
