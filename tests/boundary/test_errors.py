@@ -31,6 +31,12 @@ STANDARD = {
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "MissingExtraError": ImportError,
+    "ModelError": ValueError,
+    "TemplateError": ValueError,
+    "NothingToTrainError": ValueError,
+    "CheckpointError": ValueError,
+    "DivergedError": ArithmeticError,
+    "AlarmError": ArithmeticError,
 }
 
 CODES = {
@@ -39,6 +45,8 @@ CODES = {
     "BadRowError": 3,
     "NothingToSampleError": 4,
     "OutputExistsError": 5,
+    "NothingToTrainError": 4,
+    "AlarmError": 6,
 }
 
 

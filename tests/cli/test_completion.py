@@ -33,10 +33,10 @@ def bash(line: str, folder: Path | None = None) -> list[str]:
 
 
 WANTED = {
-    "karl-fast ": ["compare", "convert", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast ": ["ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version"],
     "karl-fast sa": ["sample"],
     "karl-fast --ver": ["--version"],
-    "karl-fast --version ": ["compare", "convert", "eval", "inspect", "sample", "train", "version"],
+    "karl-fast --version ": ["ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version"],
     "karl-fast sample --sc": ["--score"],
     "karl-fast sample --no-de": ["--no-dedup"],
     "karl-fast sample --score ": ["raw", "centre", "zscore", "leave-one-out"],

@@ -40,6 +40,9 @@ CASES = {
     "convert-help": "convert --help",
     "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
     "convert-no-output": "convert claude-code",
+    "rl-help": "rl --help",
+    "ablate-help": "ablate --help",
+    "rl-print": "rl --recipe Dr_GRPO --print",
     "version-help": "version --help",
     "no-command": "",
 }

@@ -87,4 +87,4 @@ def language(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def lines(path: Path | str) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in Path(path).read_text("utf-8").splitlines()]
+    return [json.loads(text) for text in Path(path).read_text("utf-8").split("\n") if text]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +35,37 @@ def run(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+def begun(place: Path, out: str, rounds: int, *more: str) -> subprocess.Popen[bytes]:
+    words = ["rl", "--config", "examples/rl/reversal.toml", "--out", out, "--rounds", str(rounds), "-q", *more]
+    return subprocess.Popen(
+        [*COMMAND, *words], cwd=place, env=quiet(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Path, stop: signal.Signals) -> None:
+    config = place / "examples" / "rl" / "reversal.toml"
+    if "save_every" not in config.read_text():
+        config.write_text("save_every = 3\n" + config.read_text())
+    whole, cut = place / "runs" / f"whole-{stop}", place / "runs" / f"cut-{stop}"
+    _, said = begun(place, str(whole), 14).communicate(timeout=300)
+    assert not said
+    for rounds in (2, 7, 11):
+        process = begun(place, str(cut), 14, "--resume")
+        log = cut / "metrics.jsonl"
+        for _ in range(6000):
+            if process.poll() is not None or (log.is_file() and log.read_bytes().count(b"\n") >= rounds):
+                break
+            time.sleep(0.05)
+        process.send_signal(stop)
+        process.communicate(timeout=300)
+        assert process.returncode in (-stop, 128 + stop, 0)
+    run(place, "rl", "--config", "examples/rl/reversal.toml", "--out", str(cut), "--rounds", "14", "--resume")
+    for name in ("adapters.safetensors", "rollouts.jsonl"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+    assert [line["round"] for line in lines(cut / "metrics.jsonl")] == list(range(14))
 
 
 @pytest.mark.parametrize("name", ["maths", "tools", "judge"])

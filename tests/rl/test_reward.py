@@ -70,6 +70,12 @@ def test_none_is_not_applicable_and_leaves_the_others() -> None:
     assert np.isnan(alone[0].reward)
 
 
+def test_one_component_may_be_the_outcome() -> None:
+    weighted = [Weighted("size", size), Weighted("answer", answer, 0.1)]
+    groups, _ = Rewards(weighted, outcome="size")(GROUPS)
+    assert [(one.reward, one.outcome) for group in groups for one in group] == [(2.0, 1.0)] * 2 + [(4.0, 2.0)] * 2
+
+
 def raises(**columns: Any) -> list[float]:
     raise ValueError("no\nway\x1b]0;")
 

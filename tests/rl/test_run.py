@@ -185,7 +185,7 @@ def test_a_recipe_that_needs_what_the_loop_does_not_make_is_refused(online: Call
 
 
 def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], tmp_path: Path) -> None:
-    from karl_fast.objective import RECIPES
+    from karl_fast.objective.recipes import RECIPES
 
     made = []
     for name in RECIPES:

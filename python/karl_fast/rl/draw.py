@@ -102,27 +102,29 @@ class _Bucket:
                 cache.keys, cache.values = cache.keys[member], cache.values[member]
 
     def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
+        """What each of them says, within its budget."""
         import mlx.core as mx
 
-        columns: list[tuple[NDArray[Any], ...]] = []
-        lengths = np.array(budgets)
+        columns: list[tuple[mx.array, ...]] = []
+        lengths, ends = np.array(budgets), np.array(sorted(self.policy.ends))
         ended = np.zeros(len(budgets), dtype=np.bool_)
         for place, key in enumerate(mx.random.split(mx.random.key(seed), int(budgets.max()))):
             if place:
-                last = mx.array(columns[-1][0])
-                self.logits = self.policy.head(self.policy.body(last[:, None], cache=self.caches))[:, -1]
+                said = columns[-1][0][:, None]
+                self.logits = self.policy.head(self.policy.body(said, cache=self.caches))[:, -1]
             columns.append(self._choose(key))
-            stops = ~ended & (place < lengths) & np.isin(columns[-1][0], list(self.policy.ends))
+            stops = ~ended & (place < lengths) & (np.array(columns[-1][0])[:, None] == ends).any(1)
             lengths[stops], ended[stops] = place + 1, True
             if place + 1 >= lengths.max():
                 break
-        tokens, logp, entropy = (np.stack(column, axis=1) for column in zip(*columns, strict=True))
+        tokens, logp, entropy = (np.array(mx.stack(list(column), axis=1)) for column in zip(*columns, strict=True))
         return [
             Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ended[row]))
             for row, end in enumerate(lengths)
         ]
 
-    def _choose(self, key: mx.array) -> tuple[NDArray[Any], ...]:
+    def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
+        """A token a row, its log-probability and the entropy of its distribution."""
         import mlx.core as mx
 
         scaled = self.logits.astype(mx.float32) * self.inverse
@@ -131,5 +133,5 @@ class _Bucket:
         taken = mx.take_along_axis(logp, token[:, None], axis=-1)[:, 0]
         chance = mx.exp(logp)
         entropy = -mx.where(chance > 0, chance * logp, 0.0).sum(axis=-1)
-        mx.eval(token, taken, entropy)
-        return np.array(token), np.array(taken), np.array(entropy)
+        mx.eval(token, taken, entropy)  # together: else each would keep the logits of its place
+        return token, taken, entropy

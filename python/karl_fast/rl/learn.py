@@ -115,12 +115,7 @@ class Learner:
     def _logp(self, packed: Packed) -> NDArray[np.float32]:
         size = self.passes.micro_batch
         parts = [range(start, min(start + size, len(packed.mask))) for start in range(0, len(packed.mask), size)]
-        model = self.forward.policy.model
-        model.eval()
-        try:
-            found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
-        finally:
-            model.train()
+        found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
         if not np.isfinite(found).all():
             raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
         return found
@@ -130,14 +125,11 @@ class Learner:
 
         Args:
             prepared: by :meth:`prepare`.
-            seed: of the order of rollouts, and of dropout.
+            seed: of the order of rollouts.
             rate: the learning rate of a step, by its number in this batch from 0.
         """
-        import mlx.core as mx
-
         learned = Learned(np.array(prepared.batch.need("logp_old")))
         for number, rows in enumerate(self._minibatches(prepared, seed)):
-            mx.random.seed((seed + number) % 2**63)
             self.optimizer.learning_rate = rate(number)
             self._step(prepared, rows, learned)
         return learned
@@ -160,24 +152,33 @@ class Learner:
 
         parts = list(self._parts(prepared, rows))
         count = max(1.0, sum(self.objective.denominator(prepared.scored.rows(part)) for part in parts))
-        loss, summed = 0.0, None
+        loss, summed = mx.array(0.0), dict[str, Any]()
         for part in parts:
-            value, gradient = self._of_part(prepared, part, count, learned)
-            loss += value
-            summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
-            mx.eval(summed)
-        values, norm = optim.clip_grad_norm(summed, self.passes.max_grad_norm or float("inf"))
+            value, logp, gradient = self._of_part(prepared, part, count)
+            loss = loss + value
+            summed = gradient if not summed else tree_map(mx.add, summed, gradient)
+            mx.eval(loss, logp, summed)
+            learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
+        limit = self.passes.max_grad_norm or float("inf")
+        # Each part by itself: the residual of a balance would else scale the policy's gradient away.
+        bounded = {name: optim.clip_grad_norm(part, limit) for name, part in summed.items()}
+        norm = bounded["policy"][1]
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(rows)))
-        if not (np.isfinite(loss) and np.isfinite(norm.item())):
+        if not all(np.isfinite(to_numpy(one)) for one in (loss, *(size for _, size in bounded.values()))):
             learned.skipped += 1
             return
+        self._update({name: part for name, (part, _) in bounded.items()})
+        learned.losses.append(float(to_numpy(loss)))
+        learned.norms.append(float(to_numpy(norm)))
+
+    def _update(self, gradient: dict[str, Any]) -> None:
+        import mlx.core as mx
+
         model = self.forward.policy.model
-        self.optimizer.update(model, values["policy"])
+        self.optimizer.update(model, gradient["policy"])
         if self.partition is not None:
-            self.partition.update(values["log_z"])
-        mx.eval(model.parameters(), self.optimizer.state)
-        learned.losses.append(loss)
-        learned.norms.append(float(norm.item()))
+            self.partition.update(gradient["log_z"])
+        mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: of whole groups where the objective needs them, else as many rollouts as fit."""
@@ -189,9 +190,8 @@ class Learner:
         for group in np.unique(ids):
             yield [row for row, its in zip(rows, ids, strict=True) if its == group]
 
-    def _of_part(
-        self, prepared: Prepared, rows: list[int], count: float, learned: Learned
-    ) -> tuple[float, dict[str, Any]]:
+    def _of_part(self, prepared: Prepared, rows: list[int], count: float) -> tuple[mx.array, mx.array, dict[str, Any]]:
+        """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients."""
         tokens, mask, scored = prepared.packed.tokens[rows], prepared.mask[rows], prepared.scored.rows(rows)
         more = {} if self.partition is None else {"log_z": self.partition(self.forward.policy, tokens, mask)}
 
@@ -199,10 +199,9 @@ class Learner:
             return self.objective(logp, scored, denominator=count, **more)
 
         value, logp, gradient = self.forward.gradient(tokens, mask, loss)
-        learned.logp[rows] = np.where(mask, to_numpy(logp), learned.logp[rows])
         found = {"policy": gradient}
         if self.partition is not None:
             found["log_z"] = self.partition.gradient(
                 lambda log_z: self.objective(logp, scored, denominator=count, log_z=log_z)
             )
-        return float(to_numpy(value)), found
+        return value, logp, found

@@ -153,7 +153,7 @@ def prompts(path: str | Path) -> list[Prompt]:
         UsageError: a line that is no prompt, the same id twice, or no line at all.
     """
     found: list[Prompt] = []
-    for number, line in enumerate(_text(Path(path)).splitlines()):
+    for number, line in enumerate(_text(Path(path)).split("\n")):
         if line.strip():
             found.append(_prompt(line, len(found), f"{path}, line {number + 1}"))
     if not found:

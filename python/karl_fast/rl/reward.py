@@ -47,10 +47,15 @@ class Rewards:
     """
 
     def __init__(
-        self, functions: Sequence[Weighted], *, timeout_seconds: float = 60.0, environment: float = 1.0
+        self,
+        functions: Sequence[Weighted],
+        *,
+        timeout_seconds: float = 60.0,
+        environment: float = 1.0,
+        outcome: str | None = None,
     ) -> None:
-        """`environment` is the weight of what an environment gives."""
-        self.functions = tuple(functions)
+        """`environment` is the weight of what an environment gives, `outcome` the component that is the outcome."""
+        self.functions, self.outcome = tuple(functions), outcome
         self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}
         self._weights = {ENVIRONMENT: environment} | {one.name: one.weight for one in functions}
         self._taken = {one.name: _columns(one.function) for one in functions}
@@ -81,7 +86,8 @@ class Rewards:
         if not missing and not found:
             missing = "none: not applicable"
         reward = math.nan if missing else total
-        return replace(rollout, reward=reward, outcome=reward, components=found, missing=missing)
+        outcome = reward if self.outcome is None or missing else found.get(self.outcome, math.nan)
+        return replace(rollout, reward=reward, outcome=outcome, components=found, missing=missing)
 
     def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[Any]:
         """For each group a failure, or for each of its rollouts a number, None, or a kind of failure."""

@@ -49,7 +49,7 @@ class Rollout:
             (the environment did).
         version: how many steps the policy had taken.
         reward: what is learned from; NaN for a missing one.
-        outcome: the reward before shaping.
+        outcome: the reward before shaping, or the component that is the outcome.
         components: each reward by name, unweighted; absent where a function had none to give.
         missing: why the reward is missing.
     """

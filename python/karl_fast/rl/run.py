@@ -17,7 +17,7 @@ from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import Learner, Passes
 from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.rl.reward import Rewards, Weighted
+from karl_fast.rl.reward import ENVIRONMENT, Rewards, Weighted
 from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer
 from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
@@ -141,7 +141,15 @@ def _rewards(settings: Online) -> Rewards:
     names = [one.name for one in functions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
-    return Rewards(functions, timeout_seconds=settings.timeout_seconds, environment=settings.environment_weight)
+    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in there:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    return Rewards(
+        functions,
+        timeout_seconds=settings.timeout_seconds,
+        environment=settings.environment_weight,
+        outcome=settings.outcome,
+    )
 
 
 def _assembled(
@@ -213,12 +221,12 @@ def _policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
     mx.random.seed(settings.training.seed)
     if ".py:" in settings.model:
         policy = read.function(settings.model)(seed=settings.training.seed)
-        policy.model.train()
+        policy.model.eval()
         mx.eval(policy.model.parameters())
         return policy, {"fine_tune_type": "full"}
     loaded = model.load(settings.model)
     config = model.adapt(loaded.model, settings.training)
-    loaded.model.train()
+    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
     mx.eval(loaded.model.parameters())
     return LanguageModel(loaded), config
 

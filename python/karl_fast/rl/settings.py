@@ -13,7 +13,7 @@ Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
-    *("num_layers", "lora_rank", "lora_scale", "lora_dropout", "lora_keys", "grad_checkpoint", "save_every", "keep"),
+    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "save_every", "keep"),
     *("seed", "memory_limit", "cache_limit", "report_to", "project_name"),
 )
 """The settings of `Training` that an online run has too."""
@@ -69,6 +69,8 @@ class Online:
         rewards: ``file.py:function`` to its weight.
         environment: ``file.py:Class``, made anew for each rollout.
         environment_weight: of its score.
+        outcome: the component (a function's name, or ``environment``) that filters, ``draws`` and the curriculum look
+            at, where others only shape it; the whole reward where absent.
         recipe: a name, or a TOML file with a table for each axis.
         rounds: how many.
         prompts_per_round: P, groups a round.
@@ -103,6 +105,7 @@ class Online:
     rewards: dict[str, float] = field(default_factory=dict)
     environment: str | None = None
     environment_weight: float = 1.0
+    outcome: str | None = None
     recipe: str = "grpo"
     rounds: int = 100
     prompts_per_round: int = 4

@@ -1,0 +1,49 @@
+"""What a person sees: lines, a table, and nothing that steers a terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.cli.watching import Lines, Table
+from tests.rl.test_parts import asked, metrics, rollout
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def said() -> dict[str, Any]:
+    return metrics(
+        step=2,
+        seconds=1.5,
+        outcome=0.25,
+        tokens=7.0,
+        missing={"one: nan": 2},
+        **{"reward.one": 0.5, "reward.two\x1b[2J": 0.1},
+    )
+
+
+def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
+    printed = capsys.readouterr().err.splitlines()
+    numbers = ["round     2", "outcome 0.2500", "one 0.500", r"two\x1b[2J 0.100", "mixed 50%", "tokens 7.0"]
+    assert printed[0] == "  ".join([*numbers, "entropy 1.000", "kl 0.1000", "missing 2", "1.50 s"])
+    assert printed[1:] == [r"missing   one raised\x1b[2J (2 times)", "missing   two"]
+
+
+def test_a_table_shows_numbers_and_rollouts() -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, legacy_windows=False)
+    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "assistant", "content": "[bold]a\x1b]0;b"},))
+    with Live(console=console, auto_refresh=False) as live:
+        Table(live, 1).said(said(), [one, one], [])
+        live.refresh()
+    text = screen.getvalue()
+    assert "entropy" in text
+    assert r"p0 [0.5] assistant: [bold]a\x1b]0;b" in text
+    assert "\x1b]0;" not in text
+    assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
