@@ -10,9 +10,10 @@ import typer
 
 from karl_fast import _core
 from karl_fast.choices import Rate
-from karl_fast.cli import app, options
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.layers import flag
 from karl_fast.cli.progress import progress
-from karl_fast.cli.usage import flag
 from karl_fast.cli.words import clean
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
