@@ -137,6 +137,7 @@ def ours(model: Any, texts: list[Text]) -> int:
     for _ in range(STEPS):
         gradient = learner.gradient([next(order)])
         assert gradient.finite
+        optimizer.aim(adam, SETTINGS, SETTINGS.learning_rate)
         adam.update(model, clipped(gradient, SETTINGS.max_grad_norm))
         mx.eval(model.trainable_parameters(), adam.state)
         seen += gradient.real

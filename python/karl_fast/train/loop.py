@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import DivergedError
-from karl_fast.train.optimizer import learning_rate
+from karl_fast.train.optimizer import aim, learning_rate
 from karl_fast.train.order import mixed
 from karl_fast.train.step import Gradient, clipped
 
@@ -50,7 +50,7 @@ def _update(run: Run, gradient: Gradient) -> float:
     rate = learning_rate(run.settings, run.state.step, run.steps)
     run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
     if gradient.finite:
-        run.optimizer.learning_rate = rate
+        aim(run.optimizer, run.settings, rate)
         run.optimizer.update(run.learner.model, clipped(gradient, run.settings.max_grad_norm))
         mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
     elif run.state.skipped >= MOST_SKIPPED:
