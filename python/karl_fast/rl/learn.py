@@ -182,7 +182,7 @@ class Learner:
         mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
-        """Micro-batches: as many rollouts as fit; as many whole groups, one at least, where the objective needs them."""
+        """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
         size = self.passes.micro_batch
         if not self.objective.whole_groups:
             yield from (rows[start : start + size] for start in range(0, len(rows), size))
