@@ -197,6 +197,13 @@ def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) ->
         ("minibatches = 9", "minibatches is more"),
         ("learning_rate = -1.0", "learning_rate is -1.0"),
         ("[alarms]\nfloor = 1", "alarms.floor is unknown"),
+        ("[alarms]\nkl_ceiling = -1", "alarms.kl_ceiling is -1"),
+        ("[replay]\ngroups = 0.5", "replay.groups is 0.5"),
+        ('[rewards]\n"a.py:b" = "much"', "weight of .*a.py:b is 'much'"),
+        ("rewards = 3", "rewards is 3"),
+        ("recipe = 3", "recipe is 3"),
+        ('group_size = "8"', "group_size is '8'"),
+        ("temperature = true", "temperature is True"),
         ("= 3", "no TOML"),
     ],
 )

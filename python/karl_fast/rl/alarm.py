@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 HINTS = {
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
-    "flat": 'ask prompts of another difficulty (curriculum = "pass-rate", draws above 1), a larger group_size, or a '
-    "reward with partial credit",
+    "flat": "where all are right, this task is learned; else ask prompts of another difficulty (curriculum, draws), "
+    "take a larger group_size, or give a reward with partial credit",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
     "missing": "look at the column missing of rollouts.jsonl: it names the reward function or environment, and why",
 }

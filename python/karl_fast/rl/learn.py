@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,14 +182,20 @@ class Learner:
         mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
-        """Micro-batches: of whole groups where the objective needs them, else as many rollouts as fit."""
+        """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
+        size = self.passes.micro_batch
         if not self.objective.whole_groups:
-            size = self.passes.micro_batch
             yield from (rows[start : start + size] for start in range(0, len(rows), size))
             return
-        ids = prepared.batch.need("group_ids")[rows]
-        for group in np.unique(ids):
-            yield [row for row, its in zip(rows, ids, strict=True) if its == group]
+        ids = prepared.batch.need("group_ids")
+        part: list[int] = []
+        for _, group in groupby(rows, key=lambda row: int(ids[row])):
+            members = list(group)
+            if part and len(part) + len(members) > size:
+                yield part
+                part = []
+            part += members
+        yield part
 
     def _of_part(self, prepared: Prepared, rows: list[int], count: float) -> tuple[mx.array, mx.array, dict[str, Any]]:
         """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients."""

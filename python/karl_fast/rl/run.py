@@ -117,6 +117,9 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> R
     """
     import mlx.core as mx
 
+    for name in ("model", "prompts", "out"):
+        if not getattr(settings, name):
+            raise UsageError(f"{name} is not set: a run needs one", name)
     recipe = read.chosen(settings.recipe)
     _learnable(recipe)
     lines, make = read.prompts(settings.prompts), _environment(settings)

@@ -40,6 +40,12 @@ class Alarms:
     skipped_steps: int = 3
     missing_share: float = 0.5
 
+    def __post_init__(self) -> None:
+        for name in ("entropy_floor", "kl_ceiling", "missing_share"):
+            _real(f"alarms.{name}", getattr(self, name))
+        for name in ("flat_rounds", "skipped_steps"):
+            _whole(f"alarms.{name}", getattr(self, name), 0)
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -56,6 +62,12 @@ class Replay:
     max_age: int = 8
     rate: float = 0.0
     capacity: int = 256
+
+    def __post_init__(self) -> None:
+        _real("replay.rate", self.rate)
+        for name in ("groups", "max_age"):
+            _whole(f"replay.{name}", getattr(self, name), 0)
+        _whole("replay.capacity", self.capacity, 1)
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Online:
         timeout_seconds: of each call of a reward function or an environment.
         epochs: passes over the rollouts of a round.
         minibatches: steps a pass.
-        micro_batch: rollouts in memory at a time.
+        micro_batch: rollouts in memory at a time; a whole group where the recipe needs it.
         draws: how often a round may draw P groups until P of them have rewards that differ (DAPO); 1 is once.
         overlong_tokens: stretch before max_tokens over which the reward falls by 1 (DAPO); 0 for none.
         curriculum: how prompts are chosen.
@@ -136,9 +148,15 @@ class Online:
         for name in ("overlong_tokens", "show", "max_turn_tokens"):
             _whole(name, getattr(self, name), 0)
         for name in ("temperature", "timeout_seconds", "log_z_learning_rate"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise UsageError(f"{name} is {value}, wanted a number above 0", name)
+            _real(name, getattr(self, name), above=True)
+        for name in ("model", "prompts", "out", "recipe", "stage_field"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name} is {getattr(self, name)!r}, wanted a text", name)
+        if not isinstance(self.rewards, dict):
+            raise UsageError(f"rewards is {self.rewards!r}, wanted a table of functions and weights", "rewards")
+        for name, weight in (*self.rewards.items(), ("environment_weight", self.environment_weight)):
+            if not (_number(weight) and math.isfinite(weight)):
+                raise UsageError(f"the weight of {name} is {weight!r}, wanted a finite number", "rewards")
         if self.curriculum not in get_args(Order):
             raise UsageError(f"curriculum is {self.curriculum!r}, wanted {', '.join(get_args(Order))}", "curriculum")
         self._together()
@@ -166,6 +184,17 @@ COUNTS = (
 
 OWN = tuple(one.name for one in fields(Online) if one.name not in ("training", "alarms", "replay"))
 """Settings that stand at the top of a file, beside those of `Training`."""
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _real(name: str, value: Any, *, above: bool = False) -> None:
+    """Raise where a number is not finite or negative; None is none."""
+    if value is None or (_number(value) and math.isfinite(value) and (value > 0 if above else value >= 0)):
+        return
+    raise UsageError(f"{name} is {value!r}, wanted a number {'above 0' if above else 'from 0 on'}", name)
 
 
 def _whole(name: str, value: Any, least: int) -> None:
