@@ -13,7 +13,8 @@ or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the
 
 The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
 ``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``
-on each says what is in it. ``objective`` has the losses that are made of them, for MLX.
+on each says what is in it. ``objective`` has the losses that are made of them, for MLX; ``train`` and ``rl`` train with
+them, on data sets and on rollouts.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
         ratio,
         replay,
         reward,
+        rl,
         sampling,
         target,
+        train,
     )
     from karl_fast._core import (
         centre,
@@ -95,9 +98,11 @@ __all__ = [
     "replay",
     "reservoir",
     "reward",
+    "rl",
     "sample",
     "sampling",
     "target",
+    "train",
     "uniforms",
     "weighted_reservoir",
     "zscore",
@@ -113,10 +118,12 @@ FAMILIES = (
     "ratio",
     "replay",
     "reward",
+    "rl",
     "sampling",
     "target",
+    "train",
 )
-"""The kernels, a module a family, and the objectives made of them."""
+"""The kernels, a module a family; the objectives made of them; training."""
 
 HOMES = {
     "karl_fast.comparison": ("compare",),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.log.inputs import files
-from karl_fast.reward.engine import weights
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ def convert(
         OutputExistsError: the output exists.
         UsageError: a format that nobody knows, or no file.
     """
+    from karl_fast.reward.engine import weights  # NumPy comes with it
+
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     with files([str(Path(path).expanduser()) for path in paths], SUFFIXES) as found:
         facts = _core.convert(

@@ -32,9 +32,14 @@ def load(path: str | Path, **over: Any) -> Online:
             ``[replay]`` are tables. Paths in it are relative to its folder.
         over: settings that count over those of the file.
 
+    Returns:
+        The settings.
+
     Raises:
         FileError: it cannot be read.
         UsageError: it is no TOML, or has a setting that there is not.
+
+    Reference: none.
     """
     file = Path(path)
     try:
