@@ -132,12 +132,14 @@ def _placed(run: Run, resume: bool) -> None:
     """Put a run at its first step, or behind its last checkpoint."""
     model, path = run.learner.model, run.checkpoints.path
     run.optimizer.init(model.trainable_parameters())
+    upto = -1  # of a run that was killed before its first checkpoint nothing is kept
     if resume and run.checkpoints.found():
         run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings)
+        upto = run.state.step
     run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
     with whole.refused(path):
         path.mkdir(parents=True, exist_ok=True)
-    run.trackers = trackers(run.settings, path, run.state.step)
+    run.trackers = trackers(run.settings, path, upto)
 
 
 def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
