@@ -130,5 +130,3 @@ class DivergedError(KarlError, ArithmeticError):
 
 class AlarmError(KarlError, ArithmeticError):
     """A run that was stopped because going on is no use; the hint says what to change."""
-
-    exit_code = 6

@@ -46,7 +46,6 @@ CODES = {
     "NothingToSampleError": 4,
     "OutputExistsError": 5,
     "NothingToTrainError": 4,
-    "AlarmError": 6,
 }
 
 
