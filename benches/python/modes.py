@@ -6,8 +6,8 @@ A prompt is a symbol p; an answer is two symbols a, b with (a + b) mod 8 = p, so
 share of right answers among 256 of each prompt, how many different ones there are, and how even they are (1: all alike
 often). Then a line a recipe, with the mean and its 95 % interval over seeds.
 
-``balance`` is ours: FlowRL's residual on raw rewards, of whole rollouts, at inverse temperature 10, which puts 0.997
-of the target on right answers, an eighth of that on each.
+``balance`` is ours: FlowRL's residual on raw rewards, of whole rollouts, at the inverse temperature 10, which puts
+0.997 of the target on right answers, evenly.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def learned(policy: Any, rollouts: list[Rollout], name: str, **passes: Any) -> t
     kept = tree_map(lambda one: one + 0, before)
     one = learner(policy, name, **passes)
     prepared = one.prepare(rollouts, version=0, seed=5)
-    found = one.learn(prepared, seed=5, rate=lambda _: 0.1)
+    found = one.learn(prepared, seed=5, aim=lambda _: None)
     after = weights(policy)
     policy.model.update(kept)
     return prepared, found, after
@@ -162,7 +162,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(policy: Any, rollouts: li
     before = weights(policy)
     assert prepared.scored.advantages is not None
     broken = replace(prepared, scored=replace(prepared.scored, advantages=prepared.scored.advantages * float("inf")))
-    found = one.learn(broken, seed=0, rate=lambda _: 0.1)
+    found = one.learn(broken, seed=0, aim=lambda _: None)
     assert (found.skipped, found.losses) == (1, [])
     for key, value in weights(policy).items():
         np.testing.assert_array_equal(value, before[key])

@@ -121,17 +121,17 @@ class Learner:
             raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
         return found
 
-    def learn(self, prepared: Prepared, *, seed: int, rate: Callable[[int], float]) -> Learned:
+    def learn(self, prepared: Prepared, *, seed: int, aim: Callable[[int], None]) -> Learned:
         """All passes over a batch.
 
         Args:
             prepared: by :meth:`prepare`.
             seed: of the order of rollouts.
-            rate: the learning rate of a step, by its number in this batch from 0.
+            aim: sets the optimizer up for a step, by its number in this batch from 0.
         """
         learned = Learned(np.array(prepared.batch.need("logp_old")))
         for number, rows in enumerate(self._minibatches(prepared, seed)):
-            self.optimizer.learning_rate = rate(number)
+            aim(number)
             self._step(prepared, rows, learned)
         return learned
 

@@ -26,7 +26,7 @@ def rounds(run: Run, viewer: Viewer) -> None:
         again, replayed = run.buffer.take(now.step, seed)
         drawn = time.perf_counter()
         prepared = run.learner.prepare([*gathered.learned(), *again], version=now.step, seed=seed)
-        learned = run.learner.learn(prepared, seed=seed, rate=run.rate)
+        learned = run.learner.learn(prepared, seed=seed, aim=run.aim)
         metrics = account.metrics(run, gathered, prepared, learned) | replayed
         account.keep(run, gathered, prepared, learned)
         metrics |= {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}

@@ -92,6 +92,10 @@ class Run:
         """The learning rate of a step of this round, by its number in it from 0."""
         return optimizer.learning_rate(self.settings.training, self.progress.step + number + 1, self.steps)
 
+    def aim(self, number: int) -> None:
+        """Set the optimizer up for a step of this round."""
+        optimizer.aim(self.optimizer, self.settings.training, self.rate(number))
+
     def close(self) -> None:
         """Close what is written to."""
         self.journal.finish()
