@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast.errors import LogChangedError, LogError
 from karl_fast.log.inputs import files
 from karl_fast.settings import Settings
 
@@ -67,6 +68,8 @@ class Conversion:
     welded_lines: int
 
 
+HINT = "say who wrote them (--format), or give a glob that leaves the file out"
+
 COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes")
 """What the extension gives as pairs."""
 
@@ -104,23 +107,31 @@ def convert(
         LogError: a file that was named is no transcript, or there is no conversation at all.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
-        UsageError: a format that nobody knows, or no file.
+        UsageError: a format that nobody knows, no file, or a limit below 1.
     """
     from karl_fast.reward.engine import weights  # NumPy comes with it
 
+    usual = Settings()
+    limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     with files([str(Path(path).expanduser()) for path in paths], SUFFIXES) as found:
-        facts = _core.convert(
-            found,
-            str(out),
-            format=format,
-            rate=rate,
-            weights=weights(),
-            max_line_bytes=max_line_bytes,
-            threads=threads or os.cpu_count() or 1,
-            force=force,
-            progress=progress,
-        )
+        try:
+            facts = _core.convert(
+                found,
+                str(out),
+                format=format,
+                rate=rate,
+                weights=weights(),
+                max_line_bytes=limits.max_line_bytes,
+                threads=limits.threads,
+                force=force,
+                progress=progress,
+            )
+        except LogChangedError:
+            raise
+        except LogError as error:
+            error.hint = HINT
+            raise
     values: dict[str, Any] = {**facts}
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -115,7 +116,9 @@ def weights() -> list[float]:
         try:
             found.append(float(os.environ.get(name, usual)))
         except ValueError:
-            raise UsageError(f"{name} is {os.environ[name]!r}, and has to be a number") from None
+            found.append(math.nan)
+        if not math.isfinite(found[-1]):
+            raise UsageError(f"{name} is {os.environ[name]!r}, and has to be a number")
     return found
 
 

@@ -45,10 +45,10 @@ def store_path() -> Path:
 
 
 def chosen(path: str | Path | None) -> Path:
-    """The store that a call means."""
+    """The store that a call means; behind a link, the file that it leads to, which others append to."""
     from karl_fast import reward
 
-    return Path(reward.STORE_PATH if path is None else path)
+    return Path(reward.STORE_PATH if path is None else path).resolve()
 
 
 def record_of(line: bytes) -> dict[str, Any]:
