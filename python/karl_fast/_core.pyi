@@ -24,6 +24,7 @@ __all__ = [
     "VarOpt",
     "accuracy_error",
     "age_distribution",
+    "answered",
     "awr_weights",
     "best_at_k",
     "boltzmann",
@@ -90,8 +91,10 @@ __all__ = [
     "ngram_gram",
     "outcome_variance",
     "overlong",
+    "own_reward",
     "partition_baseline",
     "pass_at_k",
+    "place",
     "policy_loss",
     "power_decay",
     "prioritised",
@@ -104,6 +107,7 @@ __all__ = [
     "reinforce_plus_plus_baseline",
     "reservoir",
     "reservoir_of",
+    "rewarded",
     "rwr_weights",
     "self_bleu",
     "sequence_log_ratio",
@@ -339,6 +343,10 @@ class Draft:
     def lines(self, split: int) -> list[str]: ...
     def write(self, target: str, manifest: str, *, force: bool) -> None: ...
 
+def answered(log: Log, first: int, bytes: int, threads: int) -> list[str | None]: ...
+def place(log: Log, row: int) -> tuple[str, int]: ...
+def rewarded(log: Log, components: list[NDArray[np.float64]], reward: NDArray[np.float64]) -> Log: ...
+def own_reward(log: Log) -> NDArray[np.float64] | None: ...
 def read(
     files: list[tuple[str, str, bool]],
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, get_args
 
 from karl_fast.errors import UsageError
 
@@ -14,6 +14,19 @@ Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
 Shape = Literal["chat", "prompt-completion", "text", "raw"]
 Rate = Literal["log", "result", "karl-v1", "karl-v2"]
+
+
+class Signal(TypedDict):
+    """A component of the reward that a function makes: ``my.py:score``, or one of ``karl_fast.reward.SIGNALS``."""
+
+    fn: str
+    weight: NotRequired[float]
+
+
+def weight_of(component: float | Signal) -> float:
+    """The weight of a component, 1 where a function has none."""
+    return component.get("weight", 1.0) if isinstance(component, dict) else component
+
 
 TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
 """Settings that name something in a record, which is UTF-8."""
@@ -78,9 +91,21 @@ def _score(settings: Settings) -> None:
     if settings.reward is not None and not (isinstance(settings.reward, dict) and settings.reward):
         wanted = "a weight for each path, like {'outcome': 1.0}"
         raise UsageError(f"reward is {settings.reward!r}, wanted {wanted}", "reward")
-    for path, weight in (settings.reward or {}).items():
+    for path, component in (settings.reward or {}).items():
+        weight = _weight(path, component)
         if not math.isfinite(weight):
             raise UsageError(f"the weight of {path} is {weight}, wanted a finite number")
+        if settings.functions and not weight:
+            raise UsageError(f"the weight of {path} is 0, and beside a function a component has to weigh something")
+
+
+def _weight(path: str, component: float | Signal) -> float:
+    table = component if isinstance(component, dict) else Signal(fn="")
+    weight = weight_of(component)
+    if not (set(table) <= {"fn", "weight"} and isinstance(table.get("fn"), str) and isinstance(weight, int | float)):
+        wanted = "a weight, or a table like {'weight': 0.3, 'fn': 'my.py:score'}"
+        raise UsageError(f"reward.{path} is {component!r}, wanted {wanted}", "reward")
+    return weight
 
 
 def _twice(one: str, other: str) -> str:

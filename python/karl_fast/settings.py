@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.choices import Sampler, Score, Shape, check
+from karl_fast.choices import Sampler, Score, Shape, Signal, check, weight_of
 from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ class Settings:
     r"""What to take from a log, how to weigh it, how many rows to draw and how to write them.
 
     Field paths are dotted (``meta.group``; a dot inside a key is written ``\.``); ``None`` leaves the choice to the
-    format. ``reward`` maps the path of each component to its weight. The full story of each is in ``karl-fast sample
-    --help``.
+    format. ``reward`` maps the path of each component to its weight, or the name of one to ``{"weight": 0.3, "fn":
+    "my.py:score"}``: a function, or one of :data:`karl_fast.reward.SIGNALS`, that scores it. The full story of each is
+    in ``karl-fast sample --help``.
 
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
@@ -36,7 +37,7 @@ class Settings:
     format: str | None = None
     id: str | None = None
     group: str | None = None
-    reward: dict[str, float] | None = None
+    reward: dict[str, float | Signal] | None = None
     messages: str | None = None
     domain: str | None = None
     score: Score = "raw"
@@ -85,13 +86,23 @@ class Settings:
     def streams(self) -> bool:
         """Whether a row's place in the draw follows from that row alone, so that one pass over a pipe is enough."""
         by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
-        of_others = self.dedup or self.drop_constant_groups or self.per or self.max_per_group
+        of_others = self.dedup or self.drop_constant_groups or self.per or self.max_per_group or self.functions
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
 
     @property
     def weights(self) -> list[float]:
         """The weight of each reward component."""
-        return [1.0] if self.reward is None else list(self.reward.values())
+        return [1.0] if self.reward is None else [weight_of(value) for value in self.reward.values()]
+
+    @property
+    def paths(self) -> list[str] | None:
+        """The components that are read; None leaves the one to the format."""
+        return None if self.reward is None else [name for name in self.reward if name not in self.functions]
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """What scores each of the components that are not read."""
+        return {name: value["fn"] for name, value in (self.reward or {}).items() if isinstance(value, dict)}
 
     @property
     def partition_field(self) -> str | None:

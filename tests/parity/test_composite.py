@@ -78,7 +78,7 @@ def test_a_table_names_functions_of_files(tmp_path: Path) -> None:
     found = reward.Composite.of(table, tmp_path)(["abcd", ""], outcome=[1.0, 2.0])
     assert found.rewards.tolist() == [1.5, 1.0]
     bad = reward.Composite.of({"x": {"fn": "my.py:bad"}}, tmp_path)
-    with pytest.raises(errors.RewardError, match=r"my\.py:bad raised RuntimeError: no"):
+    with pytest.raises(errors.RewardError, match=r"my\.py:bad, row 0, raised RuntimeError: no"):
         bad(["a"])
 
 

@@ -70,6 +70,9 @@ def changed(config: Config, manifest: Manifest) -> Iterable[str]:
         digest, covers = before.get(file["path"], (None, None))
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:
             yield f"warning: {clean(file['path'])} is not what it was when {clean(config.path)} was written"
+    for name, function in manifest.get("reward_functions", {}).items():
+        if name in config.functions and config.functions[name] != function:
+            yield f"warning: {clean(function['fn'])} is not what it was when {clean(config.path)} was written"
 
 
 def inspected(report: Manifest, ladder: list[Tempered]) -> str:

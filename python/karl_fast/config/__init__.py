@@ -9,6 +9,7 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     [reward]                     # the path of each component, and its weight
     outcome = 0.8
     "cost.usd" = -0.2
+    style = { weight = 0.3, fn = "my.py:score" }     # a function, or a signal by name
 
     [sample]                     # for this command alone, over what stands above
     k = 512
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from karl_fast.choices import Signal
 from karl_fast.config.text import dumps
 from karl_fast.config.values import checked, deal, kinds, named, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
@@ -48,6 +50,7 @@ class Config:
         logs: what to read; None where it does not say.
         out: where to write; None where it does not say.
         inputs: what a manifest says of the files that were read; nothing for TOML.
+        functions: what it says of the functions that scored components of the reward; nothing for TOML.
     """
 
     path: str
@@ -55,6 +58,7 @@ class Config:
     logs: list[str] | None = None
     out: str | None = None
     inputs: list[dict[str, Any]] = field(default_factory=list)
+    functions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def build(self) -> Settings:
         """The settings alone, with defaults.
@@ -104,13 +108,14 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
         logs = [str(entry["path"]) for entry in inputs]
+        functions = {**manifest.get("reward_functions", {})}
         given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError("this is no manifest of a data set, and a configuration ends in .toml") from error
     if given:
         raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
     known = {name: value for name, value in checked(settings).items() if name in names}
-    return Config(str(file), known, logs=logs, inputs=inputs)
+    return Config(str(file), known, logs=logs, inputs=inputs, functions=functions)
 
 
 def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Config:
@@ -142,8 +147,17 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
     logs, out = values.pop("logs", None), values.pop("out", None)
     if "tokenizer" in values:
         values["tokenizer"] = str(here / values["tokenizer"])
+    if "reward" in values:
+        values["reward"] = {name: _component(here, component) for name, component in values["reward"].items()}
     read = None if logs is None else [_below(here, log) for log in logs]
     return Config(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
+
+
+def _component(here: Path, component: float | Signal) -> float | Signal:
+    """A component of the reward; the file of its function is one of the folder."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=str(here / component["fn"]))
 
 
 def _below(here: Path, log: str) -> str:

@@ -7,6 +7,8 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.choices import Signal
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -25,6 +27,7 @@ def dumps(
     reward = changed.pop("reward", None) or {}
     if per := changed.get("per"):
         changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
+    reward = {name: _placed(folder, component) for name, component in reward.items()}
     if tokenizer := changed.get("tokenizer"):
         changed["tokenizer"] = _seen_from(folder, tokenizer)
     places: dict[str, Any] = {"logs": [_seen_from(folder, log) for log in logs], "out": out and _seen_from(folder, out)}
@@ -32,6 +35,13 @@ def dumps(
     plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
     table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
     return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
+
+
+def _placed(folder: str | Path | None, component: float | Signal) -> float | Signal:
+    """A component of the reward; the file of its function as it is seen from the folder."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=_seen_from(folder, component["fn"]))
 
 
 def _seen_from(folder: str | Path | None, path: str | Path) -> str:
@@ -44,6 +54,8 @@ def _seen_from(folder: str | Path | None, path: str | Path) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} is no setting")
     # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.

@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from karl_fast._core import formats
+from karl_fast.choices import Signal
 from karl_fast.errors import UsageError
 from karl_fast.settings import PLACES, Settings
 
@@ -103,10 +104,18 @@ def _texts(value: Any) -> list[str]:
     return value
 
 
-def _weights(value: Any) -> dict[str, float]:
+def _weights(value: Any) -> dict[str, float | Signal]:
     if not (isinstance(value, dict) and value):
         raise ValueError("a path, or a table of weights by path")
-    return {path: _plain(float, weight) for path, weight in value.items()}
+    return {path: _component(component) for path, component in value.items()}
+
+
+def _component(value: Any) -> float | Signal:
+    if not isinstance(value, dict):
+        return float(_plain(float, value))
+    if not (value.keys() <= {"weight", "fn"} and isinstance(value.get("fn"), str)):
+        raise ValueError('a weight by path, or a table like { weight = 0.3, fn = "my.py:score" }')
+    return Signal(fn=value["fn"], weight=_plain(float, value.get("weight", 1.0)))
 
 
 def _shares(value: Any) -> tuple[float, float, float]:

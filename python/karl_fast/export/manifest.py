@@ -96,8 +96,9 @@ def _law(log: Log) -> dict[str, Any]:
 
 
 def _columns(log: Log) -> Manifest:
-    """What a caller put in the place of columns that were read; nothing where all were read."""
-    return {"columns_given": list(log.given)} if log.given else {}
+    """What a caller put in the place of columns that were read, and the functions that scored; nothing without."""
+    given = {"columns_given": list(log.given)} if log.given else {}
+    return given | ({"reward_functions": log.functions} if log.functions else {})
 
 
 LAWS = {

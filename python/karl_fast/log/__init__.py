@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karl_fast.log.scored import Scorers
     from karl_fast.protocols import ArrowArray, ArrowStream
 
 SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes")
@@ -42,11 +43,14 @@ class Log:
         settings: Settings,
         spool: contextlib.ExitStack,
         given: tuple[dict[str, Any], ...] = (),
+        functions: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         self.core = core
         self.settings = settings
         # What each call of with_columns replaced, for the manifest.
         self.given = given
+        # What scored the components that were not read, for the manifest.
+        self.functions = functions
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -136,7 +140,7 @@ class Log:
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
-        return Log(core, settings, self._spool, (*self.given, record))
+        return Log(core, settings, self._spool, (*self.given, record), self.functions if reward is None else None)
 
     def under(self, settings: Settings) -> Log:
         """The same columns under other settings.
@@ -153,11 +157,15 @@ class Log:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
         if settings.dedup and not self.core.fingerprinted:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
-        return Log(self.core, settings, self._spool, self.given)
+        return Log(self.core, settings, self._spool, self.given, self.functions)
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """The reward: the weighted sum of its components; NaN where one is missing. [B]"""
+        """The reward: the weighted sum of its components; NaN where one is missing, but for those that functions make,
+        as :class:`karl_fast.reward.Composite` says. [B]
+        """
+        if (own := _core.own_reward(self.core)) is not None:
+            return own
         components = [self.core.component(index) for index in range(self.core.components)]
         return _core.composite(components, self.settings.weights)
 
@@ -227,10 +235,12 @@ def read(
     Raises:
         FileError: a file cannot be read.
         LogError: a file holds no records.
+        RewardError: a function of ``reward`` is not there, raises, or gives what is no reward.
         BadRowError: with ``strict``, for the first row that is no record.
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
+    scorers = _scorers(settings)
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
@@ -240,7 +250,7 @@ def read(
             format=settings.format,
             id=settings.id,
             group=settings.group,
-            reward=None if settings.reward is None else list(settings.reward),
+            reward=settings.paths,
             messages=settings.messages,
             domain=settings.domain,
             partition=settings.partition_field,
@@ -252,8 +262,24 @@ def read(
         )
         if settings.strict:
             refuse_bad_rows(core)
+        if scorers is not None:
+            core = _score(core, settings, scorers)
         undo.pop_all()
-    return Log(core, settings, spool)
+    return Log(core, settings, spool, functions=scorers.facts if scorers else None)
+
+
+def _scorers(settings: Settings) -> Scorers | None:
+    if not settings.functions:
+        return None
+    from karl_fast.log.scored import loaded  # most runs have no function
+
+    return loaded(settings)
+
+
+def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> _core.Log:
+    from karl_fast.log.scored import score
+
+    return score(core, settings, scorers)
 
 
 def refuse_bad_rows(core: _core.Log) -> None:

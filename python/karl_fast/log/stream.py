@@ -71,7 +71,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
             format=settings.format,
             id=settings.id,
             group=settings.group,
-            reward=None if settings.reward is None else list(settings.reward),
+            reward=settings.paths,
             messages=settings.messages,
             domain=settings.domain,
             max_line_bytes=settings.max_line_bytes,

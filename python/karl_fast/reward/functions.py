@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +21,10 @@ Scorer: TypeAlias = Callable[..., Sequence[float | None]]
 """``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
 
 
+Namer: TypeAlias = Callable[[int], str]
+"""What an error calls a row, by its place among those that are scored."""
+
+
 @dataclass(frozen=True)
 class Function:
     """A function, and where it comes from.
@@ -31,6 +36,19 @@ class Function:
 
     call: Scorer
     place: str
+
+    def wants(self) -> tuple[set[str], bool]:
+        """The columns that it names among its parameters, and whether it takes any other.
+
+        Raises:
+            UsageError: nobody can tell.
+        """
+        try:
+            parameters = inspect.signature(self.call).parameters.values()
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{self.place} does not say what it takes: {error}") from error
+        named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        return named - {"completions"}, any(one.kind is one.VAR_KEYWORD for one in parameters)
 
     @classmethod
     def of(cls, named: Scorer | str, folder: str | Path = ".") -> Function:
@@ -71,8 +89,16 @@ def _of_file(named: str, folder: Path) -> Function:
     return Function(found, f"{file}:{name}")
 
 
-def scored(function: Function, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
+def scored(
+    function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]], named: Namer = "row {}".format
+) -> NDArray[np.float64]:
     """What a function says of each row; NaN where it does not apply. [B]
+
+    Args:
+        function: whom to ask; called again with ever fewer rows where it raises, to find the one.
+        completions: what was answered. [B]
+        rows: the columns that it is given. [B] each
+        named: what an error calls a row.
 
     Raises:
         RewardError: it raises, or gives something else.
@@ -80,34 +106,55 @@ def scored(function: Function, completions: Sequence[Any], rows: dict[str, Seque
     try:
         found = list(function.call(completions=completions, **rows))
     except Exception as error:
-        raise RewardError(f"{function.place} raised {type(error).__name__}: {error}") from error
-    return checked(function.place, found, len(completions))
+        where = _blamed(function, completions, rows, named)
+        raise RewardError(f"{function.place}{where} raised {type(error).__name__}: {error}") from error
+    return checked(function.place, found, len(completions), named)
 
 
-def checked(place: str, found: Sequence[Any], rows: int) -> NDArray[np.float64]:
+def _blamed(function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]], named: Namer) -> str:
+    """The row over which a function raises, found by halves; nothing where it raises over no row alone."""
+
+    def raises(low: int, high: int) -> bool:
+        try:
+            function.call(completions=completions[low:high], **{name: row[low:high] for name, row in rows.items()})
+        except Exception:
+            return True
+        return False
+
+    low, high = 0, len(completions)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if raises(low, middle) else (middle, high)
+    return f", {named(low)}," if high > low and raises(low, high) else ""
+
+
+def checked(place: str, found: Sequence[Any], rows: int, named: Namer = "row {}".format) -> NDArray[np.float64]:
     """Rewards as numbers, None as NaN. [B]
 
     Raises:
         RewardError: another number of them, or one that is no finite number.
     """
     if len(found) != rows:
-        raise RewardError(f"{place} gave {len(found)} rewards, wanted one for each of {rows} rows")
+        among = f", {named(0)} and those after it" if rows else ""
+        raise RewardError(f"{place} gave {len(found)} rewards, wanted one for each of {rows} rows{among}")
     numbers = np.empty(rows)
     for row, reward in enumerate(found):
-        numbers[row] = _number(place, row, reward)
+        number = _number(reward)
+        if number is None:
+            raise RewardError(f"{place}, {named(row)}: the reward is {reward!r}, wanted a finite number, or None")
+        numbers[row] = number
     return numbers
 
 
-def _number(place: str, row: int, reward: Any) -> float:
+def _number(reward: Any) -> float | None:
+    """A reward, NaN for None; None for what is no finite number."""
     if reward is None:
         return math.nan
     try:
         number = float(reward)
     except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(reward, str) or not math.isfinite(number):
-        raise RewardError(f"{place}, row {row}: the reward is {reward!r}, wanted a finite number, or None")
-    return number
+        return None
+    return number if math.isfinite(number) and not isinstance(reward, str) else None
 
 
 def column_of(name: str, rows: dict[str, Sequence[Any]], count: int) -> NDArray[np.float64]:

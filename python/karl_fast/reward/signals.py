@@ -20,11 +20,15 @@ OF_VERSION: dict[Version, tuple[str, ...]] = {
 }
 
 
-def of_karl(version: Version, key: str, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
-    """A score of KARL's engine, from the columns ``outcome``, ``trajectory`` and ``timing``; one that is not there, or
-    None in a row, is left out of the record.
+LOOKED_AT = ("outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds")
+"""What the engine reads: the first three of KARL's records, the first and the last three of a canonical trajectory."""
+
+
+def of_karl(version: Version, key: str, /, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
+    """A score of KARL's engine, from the columns that it looks at; one that is not there, or None in a row, is left out
+    of the record.
     """
-    names = [name for name in ("outcome", "trajectory", "timing") if name in columns]
+    names = [name for name in LOOKED_AT if name in columns]
     rewards = []
     for row in range(len(completions)):
         record: dict[str, Any] = {name: columns[name][row] for name in names if columns[name][row] is not None}

@@ -5,13 +5,14 @@ use crate::error::Result;
 use crate::log::Log;
 
 impl Log {
-    /// The same records with another reward, made of these components.
+    /// The same records with another reward, made of these components, or beside them.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
-    pub fn with_components(mut self, components: Vec<Vec<f64>>) -> Result<Self> {
-        components.iter().try_for_each(|column| self.check("reward", column.len()))?;
+    pub fn with_components(mut self, components: Vec<Vec<f64>>, reward: Option<Vec<f64>>) -> Result<Self> {
+        components.iter().chain(&reward).try_for_each(|column| self.check("reward", column.len()))?;
         self.components = components;
+        self.reward = reward;
         Ok(self)
     }
 

@@ -54,6 +54,8 @@ pub struct Log {
     pub digests: Vec<u64>,
     /// One column a component of the reward; NaN where it is missing.
     pub components: Vec<Vec<f64>>,
+    /// The reward, where it is not the weighted sum of the components; NaN where it is missing. `[B]`
+    pub reward: Option<Vec<f64>>,
     /// The task or prompt.
     pub group: Category,
     /// The category for reports.
@@ -93,6 +95,7 @@ impl Log {
             keys: Keys::sorted(columns.ids),
             digests: columns.digests,
             components: columns.components,
+            reward: None,
             group: columns.group,
             domain: columns.domain,
             partition: columns.partition,
@@ -119,6 +122,19 @@ impl Log {
     /// Where each record lies, row by row.
     pub fn places(&self) -> impl Iterator<Item = Place> {
         self.spots.iter().zip(&self.lengths).map(|(spot, &length)| spot.place(length))
+    }
+
+    /// Rows from one on, in order, whose records have so many bytes together; one where the first has more.
+    #[must_use]
+    pub fn window(&self, first: u32, bytes: u64) -> Vec<u32> {
+        let later = self.lengths.get(first as usize..).unwrap_or_default();
+        let mut sum = 0;
+        let fits = |&&length: &&u32| {
+            sum += u64::from(length);
+            sum <= bytes
+        };
+        let count = later.iter().take_while(fits).count().max(1).min(later.len());
+        (first..).take(count).collect()
     }
 
     /// Where a row's record keeps things; the row has to be one of the log.

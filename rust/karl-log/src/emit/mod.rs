@@ -8,6 +8,7 @@
 //! A chosen record that fails on the way is counted under its [`Flaw`], and the next key takes its place: the law
 //! of the rest is unchanged. With replacement there is no next key, and the draw is made again without that record.
 
+mod answer;
 mod deal;
 pub mod directory;
 pub mod draft;
@@ -23,6 +24,7 @@ mod transcript;
 mod walk;
 mod work;
 
+pub use answer::answers;
 pub use deal::Ordinals;
 pub use draft::{Draft, Draw, Facts, Judge, Settings, draft};
 pub use example::{Example, Flaw};

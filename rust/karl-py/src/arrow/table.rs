@@ -77,6 +77,9 @@ fn columns(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted)
 fn reward(log: &Arc<Log>, wanted: &Wanted) -> Column {
     let weights = wanted.weights.clone();
     of(log, "reward", DataType::Float64, true, move |log| {
+        if let Some(reward) = &log.reward {
+            return Ok(nullable(reward.clone()));
+        }
         if weights == [1.0] && log.components.len() == 1 {
             return Ok(shared(log, 0));
         }

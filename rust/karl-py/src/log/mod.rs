@@ -1,6 +1,7 @@
 //! Binding of `karl_log`'s reading side.
 
 mod facts;
+pub(crate) mod scored;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -237,13 +238,15 @@ impl Log {
             Some(name) => vec![frame.rewards(name)?],
             None => self.inner.components.iter().map(|column| frame.only_present(column)).collect(),
         };
+        let sum = self.inner.reward.as_ref().filter(|_| reward.is_none());
+        let sum = sum.map(|column| frame.only_present(column));
         let group = group.map(|name| frame.category(name)).transpose()?;
         let domain = domain.map(|name| frame.category(name)).transpose()?;
         let log_weights = match log_weight {
             Some(name) => Some(Arc::new(frame.log_weights(name)?)),
             None => self.log_weights.clone(),
         };
-        let inner = enter(py, None, |_| replaced(&self.inner, components, group, domain))?;
+        let inner = enter(py, None, |_| replaced(&self.inner, (components, sum), group, domain))?;
         Ok((Self { inner: Arc::new(inner), log_weights }, frame.len(), frame.by_row()))
     }
 
@@ -277,11 +280,11 @@ impl Log {
 /// A copy of a log with some of its columns replaced.
 fn replaced(
     log: &karl_log::Log,
-    components: Vec<Vec<f64>>,
+    (components, reward): (Vec<Vec<f64>>, Option<Vec<f64>>),
     group: Option<Category>,
     domain: Option<Category>,
 ) -> karl_log::Result<karl_log::Log> {
-    let mut log = log.clone().with_components(components)?;
+    let mut log = log.clone().with_components(components, reward)?;
     if let Some(group) = group {
         log = log.with_group(group)?;
     }

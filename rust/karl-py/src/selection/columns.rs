@@ -29,7 +29,7 @@ impl Partition {
 /// The composite reward; none where it is the log's own column.
 #[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
 pub(super) fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
-    if log.components.len() == 1 && weights == [1.0] {
+    if log.reward.is_some() || (log.components.len() == 1 && weights == [1.0]) {
         return Ok(None);
     }
     let components: Vec<&[f64]> = log.components.iter().map(Vec::as_slice).collect();
@@ -37,7 +37,8 @@ pub(super) fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Re
 }
 
 pub(super) fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a [f64] {
-    own.unwrap_or_else(|| log.components.first().map_or(&[], Vec::as_slice))
+    let read = log.reward.as_ref().or_else(|| log.components.first());
+    own.unwrap_or_else(|| read.map_or(&[], Vec::as_slice))
 }
 
 pub(super) fn with<T, E: From<karl_core::Error>>(

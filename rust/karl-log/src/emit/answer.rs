@@ -1,0 +1,92 @@
+//! Records as a reward function sees them: what was asked, what was answered, and all of the record.
+
+use serde_json::{Value, json};
+
+use super::example::{Example, example};
+use crate::error::Result;
+use crate::fetch::fetch_each;
+use crate::format::{Field, Fields};
+use crate::log::Log;
+use crate::trusted::{self, lookup};
+use crate::watch::Watch;
+
+/// Reads rows again, each as the text `[prompt, completion, record]`; none for a record that the trusted path refuses.
+///
+/// A conversation is cut before its first assistant turn, and what follows its last one is left out. Prompt and
+/// completion are lists of messages, or texts where the record has texts. Of a record that cannot be a training example
+/// the prompt is empty, and so is the completion: no text, or one message of the assistant without content. Secrets stay
+/// as they are: nothing of this is written.
+///
+/// # Errors
+/// As [`fetch`](crate::fetch::fetch).
+pub fn answers(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Option<String>>> {
+    fetch_each(log, rows, threads, watch, |row, bytes| answer(&bytes, log.fields(row)))
+}
+
+fn answer(bytes: &[u8], fields: &Fields) -> Option<String> {
+    let record = trusted::parse(bytes).ok()?;
+    let (prompt, completion) = example(record.clone(), fields)
+        .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
+    serde_json::to_string(&(prompt, completion, record)).ok()
+}
+
+fn halves(example: Example) -> (Value, Value) {
+    match example {
+        Example::Chat { mut messages, .. } => {
+            let first = messages.iter().position(|message| message["role"] == "assistant");
+            let completion = messages.split_off(first.unwrap_or(messages.len()));
+            (Value::Array(messages), Value::Array(completion))
+        }
+        Example::Completion { prompt, completion } => (prompt.into(), completion.into()),
+        Example::Text(text) => (String::new().into(), text.into()),
+    }
+}
+
+/// An empty prompt and an empty completion, in the form that the record has.
+fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
+    let choices = fields.completion.iter().flat_map(Field::choices);
+    let text = choices.filter_map(|choice| lookup(record, &choice.path)).any(Value::is_string);
+    if text { (json!(""), json!("")) } else { (json!([]), json!([{"role": "assistant", "content": ""}])) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot read its own record fails")]
+mod tests {
+    use super::*;
+    use crate::format::{Overrides, by_name};
+
+    fn halves_of(text: &str) -> (Value, Value) {
+        halves(example(trusted::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
+    }
+
+    fn fields() -> Fields {
+        Fields::new(&by_name("generic").unwrap(), &Overrides::default(), None).unwrap()
+    }
+
+    #[test]
+    fn a_conversation_is_cut_before_its_first_assistant_turn() {
+        let [system, user, assistant] =
+            ["system", "user", "assistant"].map(|role| json!({"role": role, "content": "x"}));
+        let messages = json!([system, user, assistant, user, assistant, user]);
+        let (prompt, completion) = halves_of(&json!({ "messages": messages }).to_string());
+        assert_eq!(prompt, json!([system, user]));
+        assert_eq!(completion, json!([assistant, user, assistant]));
+    }
+
+    #[test]
+    fn texts_stay_texts() {
+        assert_eq!(halves_of(r#"{"prompt": "a", "completion": "b"}"#), (json!("a"), json!("b")));
+        assert_eq!(halves_of(r#"{"text": "b"}"#), (json!(""), json!("b")));
+    }
+
+    #[test]
+    fn what_is_no_example_has_empty_halves_and_damage_is_nothing() {
+        let told = |record: &str| answer(record.as_bytes(), &fields()).unwrap();
+        let empty = r#"[[],[{"role":"assistant","content":""}],"#;
+        let big = r#"{"id":1,"big":12345678901234567890123}"#;
+        assert_eq!(told(big), format!("{empty}{big}]"));
+        let unanswered = r#"{"prompt":"a","completion":""}"#;
+        assert_eq!(told(unanswered), format!(r#"["","",{unanswered}]"#));
+        assert_eq!(answer(br#"{"id": 1, "x": "\ud800"}"#, &fields()), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Binding of what a reward function needs of a log, and of what it gives back.
+
+use std::sync::Arc;
+
+use karl_log::emit::answers;
+use numpy::{IntoPyArray, PyArray1};
+use pyo3::prelude::*;
+
+use super::Log;
+use crate::array::column;
+use crate::enter::enter;
+use crate::error::UsageError;
+
+/// Rows from `first` on whose records have `bytes` together, or one, each as the text `[prompt, completion, record]`;
+/// None for a record that is damaged.
+#[pyfunction]
+pub(crate) fn answered(
+    py: Python<'_>,
+    log: &Log,
+    first: u32,
+    bytes: u64,
+    threads: usize,
+) -> PyResult<Vec<Option<String>>> {
+    let log = &log.inner;
+    enter(py, None, |watch| answers(log, &log.window(first, bytes), threads, watch))
+}
+
+/// The file of a row, and where in it the record begins.
+#[pyfunction]
+pub(crate) fn place(log: &Log, row: u32) -> PyResult<(String, u64)> {
+    let missing = || UsageError::new_err(format!("the log has no row {row}"));
+    let place = log.inner.place(row).ok_or_else(missing)?;
+    Ok((log.inner.inputs[place.input].source.name.clone(), place.offset))
+}
+
+/// The same records with these components and this reward. `[B]` each
+#[pyfunction]
+pub(crate) fn rewarded(
+    py: Python<'_>,
+    log: &Log,
+    components: Vec<Bound<'_, PyAny>>,
+    reward: &Bound<'_, PyAny>,
+) -> PyResult<Log> {
+    let own = |name: &str, object: &Bound<'_, PyAny>| {
+        column::<f64>(name, object).and_then(|column| Ok(column.as_slice()?.to_vec()))
+    };
+    let components = components.iter().map(|one| own("component", one)).collect::<PyResult<Vec<_>>>()?;
+    let reward = own("reward", reward)?;
+    let read = log.inner.as_ref().clone();
+    let inner = enter(py, None, |_| read.with_components(components, Some(reward)))?;
+    Ok(Log { inner: Arc::new(inner), log_weights: log.log_weights.clone() })
+}
+
+/// The reward, where it is not the weighted sum of the components. `[B]`
+#[pyfunction]
+pub(crate) fn own_reward<'py>(py: Python<'py>, log: &Log) -> Option<Bound<'py, PyArray1<f64>>> {
+    log.inner.reward.clone().map(|reward| reward.into_pyarray(py))
+}

@@ -1,0 +1,234 @@
+"""Functions that score a log for the command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import karl_fast
+from karl_fast.errors import RewardError, UsageError
+from karl_fast.settings import Settings
+from tests import rows
+from tests.cli.run import karl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FUNCTIONS = """
+def style(completions, kind):
+    return [len(one[0]["content"]) / 10 if of != "k0" else None for one, of in zip(completions, kind)]
+
+def asked(prompts, completions, **columns):
+    assert set(columns) == {"id", "group", "reward", "messages", "kind"}
+    return [len(prompt) + len(completion) / 2 for prompt, completion in zip(prompts, completions)]
+
+def place(completions, id):
+    return [at / 512 for at in range(len(id))]
+
+def nan(completions, id):
+    return [float("nan") if one == "r7" else 1.0 for one in id]
+
+def text(completions, id):
+    return ["1" if one == "r7" else 1.0 for one in id]
+
+def raises(completions, id):
+    assert "r7" not in id, "no r7"
+    return [1.0] * len(id)
+
+def short(completions):
+    return [1.0]
+"""
+
+TABLE = """
+logs = "../runs/*"
+split = [1, 0, 0]
+
+[reward]
+reward = 0.75
+style = { weight = 0.25, fn = "my.py:NAME" }
+"""
+
+
+def records(count: int = 60) -> list[dict[str, Any]]:
+    return [row | {"kind": f"k{number % 3}"} for number, row in enumerate(rows.records(count))]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """A folder with logs, and a configuration with its functions in another."""
+    for name in ("runs", "conf"):
+        (tmp_path / name).mkdir()
+    rows.write(tmp_path / "runs" / "log.jsonl", records())
+    (tmp_path / "conf" / "my.py").write_text(FUNCTIONS)
+    configure(tmp_path, "style")
+    return tmp_path
+
+
+def configure(folder: Path, function: str) -> None:
+    (folder / "conf" / "karl.toml").write_text(TABLE.replace("NAME", function))
+
+
+def drawn(folder: Path, out: str, *options: Any, config: str = "conf/karl.toml") -> dict[str, Any]:
+    done = karl("sample", "--config", config, "-o", out, "-k", 20, *options, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / out / "manifest.json").read_text("utf-8"))
+
+
+def data(folder: Path, out: str) -> str:
+    return (folder / out / "train.jsonl").read_text("utf-8")
+
+
+def wanted(record: dict[str, Any]) -> float:
+    style = len(record["messages"][1]["content"]) / 10
+    return record["reward"] if record["kind"] == "k0" else 0.75 * record["reward"] + 0.25 * style
+
+
+def test_a_function_has_its_share_where_it_applies(there: Path) -> None:
+    by_id = {record["id"]: wanted(record) for record in records()}
+    manifest = drawn(there, "data")
+    for line in data(there, "data").splitlines():
+        row = json.loads(line)["karl_fast"]
+        assert row["reward"] == pytest.approx(by_id[row["id"]], rel=1e-14)
+    reward = manifest["reward"]
+    assert reward["before"]["mean"] == pytest.approx(np.mean(list(by_id.values())), rel=1e-12)
+    assert reward["components"]["style"]["weight"] == 0.25
+    assert reward["components"]["style"]["before"]["count"] == 40
+
+
+def test_the_manifest_names_the_function_and_makes_the_data_again(there: Path) -> None:
+    manifest = drawn(there, "data")
+    digest = hashlib.sha256((there / "conf" / "my.py").read_bytes()).hexdigest()
+    assert manifest["reward_functions"] == {"style": {"fn": "conf/my.py:style", "sha256": digest}}
+    assert manifest["settings"]["reward"] == {"reward": 0.75, "style": {"fn": "conf/my.py:style", "weight": 0.25}}
+    drawn(there, "again", config="data/manifest.json")
+    assert data(there, "again") == data(there, "data")
+
+
+def test_a_function_that_changed_since_is_told(there: Path) -> None:
+    drawn(there, "data")
+    (there / "conf" / "my.py").write_text(FUNCTIONS.replace("/ 10", "/ 5"))
+    done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=there)
+    assert "warning: conf/my.py:style is not what it was when data/manifest.json was written" in done.stderr
+
+
+@pytest.mark.parametrize("function", ["style", "asked", "place"])
+def test_threads_and_shards_change_nothing(there: Path, function: str) -> None:
+    configure(there, function)
+    drawn(there, "one", "--threads", 1)
+    drawn(there, "many", "--threads", 64)
+    rows.write(there / "runs" / "log.jsonl", records()[40:])
+    rows.write(there / "runs" / "a.jsonl", records()[20:40][::-1])
+    rows.write(there / "runs" / "b.jsonl", records()[:20])
+    shutil.move(there / "runs" / "b.jsonl", there / "runs" / "z.jsonl")
+    drawn(there, "sharded")
+    assert data(there, "one") == data(there, "many") == data(there, "sharded")
+
+
+def test_rows_come_in_order_in_calls_of_512(there: Path) -> None:
+    configure(there, "place")
+    rows.write(there / "runs" / "log.jsonl", records(1200))
+    log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
+    at = np.arange(1200) % 512 / 512
+    assert np.array_equal(log.components["style"], at)
+    assert np.allclose(log.rewards, 0.75 * log.components["reward"] + 0.25 * at, rtol=1e-15)
+    assert np.array_equal(np.asarray(log.core.component(1)), at)
+
+
+def test_columns_of_a_caller_keep_or_replace_the_reward(there: Path) -> None:
+    pl = pytest.importorskip("polars")
+    log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
+    frame = pl.DataFrame(log)
+    assert frame["reward"].to_list() == log.rewards.tolist()
+    half = log.with_columns(frame[:30].with_columns(named=pl.lit("x")), group="named")
+    assert half.rewards[:30].tolist() == log.rewards[:30].tolist()
+    assert np.isnan(half.rewards[30:]).all()
+    replaced = log.with_columns(frame.with_columns(mine=2.0), reward="mine")
+    assert set(replaced.rewards.tolist()) == {2.0}
+    assert replaced.functions is None
+
+
+def test_a_signal_is_named_without_a_file(there: Path) -> None:
+    more = [{"outcome": {"redo_detected": number % 2 == 0}} for number in range(60)]
+    rows.write(there / "runs" / "log.jsonl", [row | one for row, one in zip(records(), more, strict=True)])
+    reward = {"karl": {"fn": "karl-v2"}, "reward": 0.5}
+    found = karl_fast.sample(there / "runs", None, k=20, reward=reward)
+    assert found.manifest["reward_functions"] == {"karl": {"fn": "karl-v2", "sha256": None}}
+    log = karl_fast.read(there / "runs", reward=reward)
+    scores = {karl_fast.reward.compute_reward(one, version="v2")["reward_score"] for one in more}
+    assert set(log.components["karl"].tolist()) == scores
+    assert len(scores) == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("nan", "the reward is nan, wanted a finite number, or None"),
+        ("text", "the reward is '1', wanted a finite number, or None"),
+        ("raises", "raised AssertionError: no r7"),
+    ],
+)
+def test_a_wrong_reward_names_file_function_and_row(there: Path, function: str, says: str) -> None:
+    configure(there, function)
+    offset = len(rows.dumps(records()[:7]))
+    done = karl("sample", "--config", "conf/karl.toml", "-o", "data", "-k", 20, folder=there)
+    assert done.returncode == 1
+    assert f"conf/my.py:{function}, row " in done.stderr
+    assert f"log.jsonl, byte {offset})" in done.stderr
+    assert says in done.stderr
+    assert not (there / "data").exists()
+
+
+@pytest.mark.parametrize("command", ["sample", "inspect"])
+def test_too_few_rewards_or_no_function_end_the_run(there: Path, command: str) -> None:
+    out = ["-o", "data", "-k", 20] if command == "sample" else []
+    for function, says in [("short", "gave 1 rewards"), ("gone", "has no function gone")]:
+        configure(there, function)
+        done = karl(command, "--config", "conf/karl.toml", *out, folder=there)
+        assert (done.returncode, "my.py" in done.stderr, says in done.stderr) == (1, True, True), done.stderr
+        assert not (there / "data").exists()
+
+
+def test_a_record_without_a_conversation_is_an_empty_answer(there: Path) -> None:
+    rows.write(there / "runs" / "log.jsonl", [*records(), {"id": "x", "group": "g", "reward": 1.0, "kind": "k1"}])
+    log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
+    assert np.count_nonzero(log.components["style"] == 0.0) == 1
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        {"style": {"weight": 0.5}},
+        {"style": {"fn": "my.py:style", "name": "x"}},
+        {"style": {"fn": "my.py:style", "weight": "1"}},
+        {"style": {"fn": "my.py:style", "weight": 0.0}},
+        {"style": {"fn": "my.py:style"}, "reward": 0.0},
+    ],
+)
+def test_a_table_that_means_nothing_is_refused(reward: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"reward|weight"):
+        Settings.from_dict({"reward": reward})
+    with pytest.raises(UsageError, match=r"reward|weight"):
+        Settings(reward=reward)
+
+
+def test_settings_with_a_function_are_written_and_read(there: Path) -> None:
+    settings = Settings.load(there / "conf" / "karl.toml")
+    (there / "kept").mkdir()
+    (there / "kept" / "karl.toml").write_text(settings.to_toml(there / "kept"))
+    again = Settings.load(there / "kept" / "karl.toml")
+    reward = again.reward or {}
+    assert reward["style"] == {"fn": f"{there}/kept/../conf/my.py:style", "weight": 0.25}
+    assert Settings.from_dict(settings.to_dict()) == settings
+
+
+def test_another_function_wants_another_reading(there: Path) -> None:
+    log = karl_fast.read(there / "runs", Settings.load(there / "conf" / "karl.toml"))
+    with pytest.raises(UsageError, match="read it again"):
+        karl_fast.sample(log, None, k=2, reward={"style": {"fn": "karl-v2"}})
+    with pytest.raises(RewardError, match="there is no file"):
+        karl_fast.read(there / "runs", reward={"style": {"fn": "gone.py:style"}})
