@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -137,6 +138,17 @@ def test_rows_come_in_order_in_calls_of_512(there: Path) -> None:
     assert np.array_equal(log.components["style"], at)
     assert np.allclose(log.rewards, 0.75 * log.components["reward"] + 0.25 * at, rtol=1e-15)
     assert np.array_equal(np.asarray(log.core.component(1)), at)
+
+
+def test_windows_and_packing_change_nothing(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.load(there / "conf" / "karl.toml")
+    whole = karl_fast.read(there / "runs", settings).rewards
+    monkeypatch.setattr("karl_fast.log.scored.WINDOW", 1000)
+    assert np.array_equal(karl_fast.read(there / "runs", settings).rewards, whole, equal_nan=True)
+    packed = gzip.compress((there / "runs" / "log.jsonl").read_bytes())
+    (there / "runs" / "log.jsonl").unlink()
+    (there / "runs" / "log.jsonl.gz").write_bytes(packed)
+    assert np.array_equal(karl_fast.read(there / "runs", settings).rewards, whole, equal_nan=True)
 
 
 def test_columns_of_a_caller_keep_or_replace_the_reward(there: Path) -> None:

@@ -48,6 +48,18 @@ fn records_come_as_they_were_in_the_order_asked_for_and_as_often() {
 }
 
 #[test]
+fn a_window_has_the_rows_that_fit_and_one_that_does_not() {
+    let (_folder, _, log) = logged(text().as_bytes());
+    let length = |row| u64::from(log.place(row).unwrap().length);
+    let three = (0..3).map(length).sum();
+    assert_eq!(log.window(0, three), [0, 1, 2]);
+    assert_eq!(log.window(0, three - 1), [0, 1]);
+    assert_eq!(log.window(7, 1), [7]);
+    assert_eq!(log.window(48, u64::MAX), [48, 49]);
+    assert!(log.window(50, u64::MAX).is_empty());
+}
+
+#[test]
 fn records_of_every_layout_come_without_what_stands_around_them() {
     let (a, b) = ("{\"id\":1,\n \"reward\":1}", "{\"id\":2,\"reward\":1}");
     for text in [

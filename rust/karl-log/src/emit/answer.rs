@@ -60,7 +60,7 @@ mod tests {
     }
 
     fn fields() -> Fields {
-        Fields::new(&by_name("generic").unwrap(), &Overrides::default(), None).unwrap()
+        Fields::new(by_name("generic").unwrap(), &Overrides::default(), None).unwrap()
     }
 
     #[test]
