@@ -132,23 +132,24 @@ def main() -> None:
                 said.setdefault(arm, []).append(lines)
                 print(arm, seed, found, file=sys.stderr, flush=True)
     trials.show(runs, "GRPO")
-    curves = {arm: np.array([[line["outcome"] for line in one] for one in each]) for arm, each in said.items()}
-    outcomes = {arm: np.round(curve.mean(0), 3).tolist() for arm, curve in curves.items()}
+    outcomes = {arm: rewards(each) for arm, each in said.items()}
     trials.keep("modes", SETTING, runs, "GRPO", outcomes=outcomes)
-    trials.figure("modes", lambda left, right: picture(runs, curves, left, right), 2)
+    trials.figure("modes", lambda left, right: picture(runs, outcomes, left, right), 2)
 
 
-def picture(runs: trials.Runs, curves: dict[str, np.ndarray], left: Any, right: Any) -> None:
+def rewards(seeds: list[list[dict[str, Any]]]) -> list[float]:
+    """The mean reward of the rollouts of each round, over seeds."""
+    return np.round(np.mean([[line["outcome"] for line in lines] for lines in seeds], axis=0), 3).tolist()
+
+
+def picture(runs: trials.Runs, outcomes: dict[str, list[float]], left: Any, right: Any) -> None:
     """The reward of rollouts as it is learned, and each seed's policy at the end."""
-    for colour, (arm, curve) in zip(trials.COLOURS, curves.items(), strict=False):
-        smooth = np.array([trials.smooth(one) for one in curve])
-        left.plot(smooth.mean(0), color=colour, linewidth=1.2, label=arm)
-        left.fill_between(range(smooth.shape[1]), smooth.min(0), smooth.max(0), color=colour, alpha=0.15, linewidth=0)
-        seeds = runs[arm]
-        where = [seed["expected_reward"] for seed in seeds], [seed["right_answers"] for seed in seeds]
-        right.scatter(*where, color=colour, s=18, label=arm)
+    for colour, (arm, curve) in zip(trials.COLOURS, outcomes.items(), strict=False):
+        left.plot(trials.smooth(curve), color=colour, linewidth=1.4, label=arm)
+        where = [[seed[name] for seed in runs[arm]] for name in ("expected_reward", "right_answers")]
+        right.scatter(*where, color=colour, s=18)
     left.set_xlabel("round")
-    left.set_ylabel("mean reward (band: all seeds)")
+    left.set_ylabel("mean reward over seeds")
     left.legend(frameon=False, fontsize=8)
     right.set_xlabel("expected reward at the end")
     right.set_ylabel("effective right answers, of 8")
