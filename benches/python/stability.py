@@ -147,33 +147,27 @@ def main() -> None:
                 said.setdefault(arm, []).append(lines)
                 print(arm, seed, runs[arm][-1], file=sys.stderr, flush=True)
     trials.show(runs, "GRPO")
-    curves = {name: {arm: curve(each, name) for arm, each in said.items()} for name in ("outcome", "entropy", "kl_old")}
-    trials.keep("stability", SETTING, runs, "GRPO", rounds={name: means(found) for name, found in curves.items()})
-    trials.figure("stability", lambda *axes: picture(curves, axes), 3)
+    rounds = {name: means(said, name) for name in ("outcome", "entropy", "kl_old")}
+    trials.keep("stability", SETTING, runs, "GRPO", rounds=rounds)
+    trials.figure("stability", lambda *axes: picture(rounds, axes), 3)
 
 
-def means(found: dict[str, np.ndarray]) -> dict[str, list[float]]:
-    """The mean over seeds of each round, by arm."""
-    return {arm: np.round(seeds.mean(0), 4).tolist() for arm, seeds in found.items()}
+def means(said: dict[str, list[list[dict[str, Any]]]], name: str) -> dict[str, list[float]]:
+    """The mean over seeds of a measure of each round, by arm."""
+    values = {arm: [[line.get(name, 0.0) for line in lines] for lines in each] for arm, each in said.items()}
+    return {arm: np.round(np.mean(seeds, axis=0), 4).tolist() for arm, seeds in values.items()}
 
 
-def curve(each: list[list[dict[str, Any]]], name: str) -> np.ndarray:
-    """A measure of each round. [seeds, rounds]"""
-    return np.array([[line.get(name, 0.0) for line in lines] for lines in each])
-
-
-def picture(curves: dict[str, dict[str, np.ndarray]], axes: tuple[Any, ...]) -> None:
-    """A panel a measure; a line each seed, thick for their mean."""
-    titles = ("reward", "entropy, nats a token", "KL of a step's policies, nats a token")
-    for one, title, found in zip(axes, titles, curves.values(), strict=True):
-        for colour, (arm, seeds) in zip(trials.COLOURS, found.items(), strict=False):
-            smooth = np.array([trials.smooth(seed) for seed in seeds])
-            one.plot(smooth.T, color=colour, linewidth=0.6, alpha=0.5)
-            one.plot(smooth.mean(0), color=colour, linewidth=1.6, label=arm)
+def picture(rounds: dict[str, dict[str, list[float]]], axes: tuple[Any, ...]) -> None:
+    """A panel a measure, the mean over seeds."""
+    titles = ("reward", "entropy, nats a token", "KL, nats a token")
+    for one, title, found in zip(axes, titles, rounds.values(), strict=True):
+        for colour, (arm, values) in zip(trials.COLOURS, found.items(), strict=False):
+            one.plot(trials.smooth(values), color=colour, linewidth=1.4, label=arm)
         one.set_title(title, fontsize=10)
         one.set_xlabel("round")
-    axes[0].legend(frameon=False, fontsize=8)
-    axes[2].set_yscale("log")
+        one.set_ylim(bottom=0)
+    axes[1].legend(frameon=False, fontsize=8)
 
 
 if __name__ == "__main__":
