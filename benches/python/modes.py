@@ -1,18 +1,15 @@
-"""What is left of several good answers: a balance beside a policy gradient, on a task with eight of them a prompt.
+"""A task with eight right answers to each prompt, online: how many of them FlowRL and GRPO keep, and what they earn.
 
-    python benches/python/modes.py [--seeds 5] [--rounds 300] [--recipes balance,dr-grpo,grpo,flowrl-vargrad,flowrl]
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/modes.py [--smoke]
 
-A prompt is a symbol p; an answer is two symbols a, b with (a + b) mod 8 = p, so that eight are right. A line a run: the
-share of right answers among 256 of each prompt, how many different ones there are, and how even they are (1: all alike
-often). Then a line a recipe, with the mean and its 95 % interval over seeds.
-
-``balance`` is ours: FlowRL's residual on raw rewards, of whole rollouts, at the inverse temperature 10, which puts
-0.997 of the target on right answers, evenly.
+A prompt is a number below 8, an answer two of them whose sum it is, modulo 8. The policy is the transformer of
+examples/rl/reversal.py, from scratch; every arm has the same rollouts a round, optimizer and seeds, and differs in its
+recipe alone. At the end the chance of each of the 64 answers is computed exactly. `--smoke` makes three rounds of one
+seed. Needs the extra `train`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -21,108 +18,142 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import trials
 
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
 
-REVERSAL = Path(__file__).parents[2] / "examples" / "rl" / "reversal.py"
-SYMBOLS, END = 8, 9
-MOST, GROUP, DRAWN = 3, 32, 256
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "rl"
+SYMBOLS, ARROW, ANSWER = 8, 8, 2
+SEEDS, ROUNDS = (1, 3) if trials.SMOKE else (5, 150)
+PROMPTS, GROUP, RATE = 8, 16, 2e-3
+SETTING = {
+    "prompts_per_round": PROMPTS,
+    "group_size": GROUP,
+    "rounds": ROUNDS,
+    "learning_rate": RATE,
+    "seeds": SEEDS,
+}
 
 
 def reward(prompts: Any, completions: Any, completion_ids: Any = None, **columns: Any) -> list[float]:
-    """0.2 for two symbols and an end, 1 if their sum is right."""
-    wanted = [int(prompt[-1]["content"]) for prompt in prompts]
-    return [0.2 * formed(ids) + 0.8 * right(ids, one) for ids, one in zip(completion_ids, wanted, strict=True)]
+    """1 for two symbols whose sum is asked for, else 0."""
+    asked = [int(prompt[-1]["content"]) for prompt in prompts]
+    return [float(is_right(wanted, list(ids))) for wanted, ids in zip(asked, completion_ids, strict=True)]
 
 
-def formed(ids: list[int]) -> bool:
-    return len(ids) == MOST and ids[-1] == END and max(ids[:2]) < SYMBOLS
+def is_right(wanted: int, said: list[int]) -> bool:
+    return len(said) == ANSWER and max(said) < SYMBOLS and sum(said) % SYMBOLS == wanted
 
 
-def right(ids: list[int], wanted: int) -> bool:
-    return formed(ids) and sum(ids[:2]) % SYMBOLS == wanted
-
-
-def run(recipe: str, seed: int, rounds: int) -> dict[str, float]:
-    """Train, and look at what the policy says then."""
-    from karl_fast.rl import Alarms, Online, rl
-    from karl_fast.rl.draw import draw
-    from karl_fast.rl.run import prepare
-    from karl_fast.train.settings import Training
-
-    with tempfile.TemporaryDirectory() as folder:
-        lines = [json.dumps({"prompt": str(symbol)}) for symbol in range(SYMBOLS)]
-        Path(folder, "prompts.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        settings = Online(
-            model=f"{REVERSAL}:policy",
-            prompts=f"{folder}/prompts.jsonl",
-            out=f"{folder}/out",
-            rewards={f"{__file__}:reward": 1.0},
-            recipe=_recipe(recipe, folder),
-            rounds=rounds,
-            prompts_per_round=SYMBOLS,
-            group_size=GROUP,
-            max_tokens=MOST,
-            micro_batch=SYMBOLS * GROUP,
-            alarms=Alarms(flat_rounds=0),
-            training=Training(learning_rate=5e-4, save_every=rounds, seed=seed),
-        )
-        rl(settings)
-        trained = prepare(settings, resume=True)
-        contexts = [trained.policy.encode(prompt.messages) for prompt in trained.asked.prompts for _ in range(DRAWN)]
-        turns = draw(trained.policy, contexts, [MOST] * len(contexts), temperature=1.0, rows=2048, seed=1)
-        trained.close()
-    said = [turn.tokens.tolist() for turn in turns]
-    return _judged([said[start : start + DRAWN] for start in range(0, len(said), DRAWN)])
-
-
-def _recipe(name: str, folder: str) -> str:
-    from karl_fast.objective import recipe, to_toml
+def arms() -> dict[str, Any]:
+    """The recipe of each arm."""
+    from karl_fast.objective import recipe
     from karl_fast.objective.advantage import Raw
     from karl_fast.objective.balance import InverseTemperature, TokenSumLength, Unweighted
+    from karl_fast.objective.kl import NoKL
 
-    if name != "balance":
-        return name
-    mine = recipe("flowrl-vargrad").but(
-        "balance",
+    free = recipe("grpo").but("GRPO without its penalty", "ours", kl=(NoKL(), "[ours]"))
+    plain = recipe("flowrl-vargrad").but(
+        "balance of the reward",
         "ours",
-        reward=(Raw(), "[ours]"),
-        length=(TokenSumLength(), "the Boltzmann target of whole rollouts [ours]"),
-        scale=(InverseTemperature(10.0), "8 e^10 over 8 e^10 + 56 e^2 + 936: 0.997 right [ours]"),
+        reward=(Raw(), "0 or 1, as it is [ours]"),
+        length=(TokenSumLength(), "[ours]"),
+        scale=(InverseTemperature(6.0), "97 % right at its target, from 8 % [ours]"),
         weight=(Unweighted(), "[ours]"),
     )
-    place = Path(folder, "balance.toml")
-    place.write_text(to_toml(mine), encoding="utf-8")
-    return str(place)
+    return {
+        "GRPO": recipe("grpo"),
+        "GRPO without its penalty": free,
+        "FlowRL": recipe("flowrl"),
+        "FlowRL VarGrad": recipe("flowrl-vargrad"),
+        "balance of the reward": plain,
+    }
 
 
-def _judged(by_prompt: list[list[list[int]]]) -> dict[str, float]:
-    from karl_fast.diversity import evenness
+def run(folder: Path, recipe: Any, seed: int) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """The measures of the policy at the end, and the metrics of each round."""
+    from karl_fast.rl import Alarms, Online
+    from karl_fast.train.settings import Training
 
-    shares, modes, even = [], [], []
-    for wanted, said in enumerate(by_prompt):
-        counts = np.bincount([ids[0] for ids in said if right(ids, wanted)], minlength=SYMBOLS).astype(np.float64)
-        shares.append(counts.sum() / len(said))
-        modes.append(float((counts > 0).sum()))
-        even.append(evenness(counts) if counts.sum() else 0.0)
-    return {"right": float(np.mean(shares)), "modes": float(np.mean(modes)), "evenness": float(np.mean(even))}
+    folder.mkdir(parents=True)
+    lines = "".join(json.dumps({"prompt": str(number)}) + "\n" for number in range(SYMBOLS))
+    (folder / "prompts.jsonl").write_text(lines, encoding="utf-8")
+    settings = Online(
+        model=f"{EXAMPLES / 'reversal.py'}:policy",
+        prompts=str(folder / "prompts.jsonl"),
+        out=str(folder / "out"),
+        rewards={f"{Path(__file__).resolve()}:reward": 1.0},
+        recipe=str(folder / "recipe.toml"),
+        rounds=ROUNDS,
+        prompts_per_round=PROMPTS,
+        group_size=GROUP,
+        max_tokens=ANSWER,
+        micro_batch=PROMPTS * GROUP,
+        alarms=Alarms(flat_rounds=0),
+        training=Training(learning_rate=RATE, save_every=ROUNDS, seed=seed),
+    )
+    policy, lines_said = trials.online(settings, recipe)
+    return measured(chances(policy)), lines_said
+
+
+def chances(policy: Any) -> np.ndarray:
+    """Of each answer of two symbols to each prompt. [prompts, first, second]"""
+    import mlx.core as mx
+
+    every = np.stack(np.meshgrid(*[np.arange(SYMBOLS)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    tokens = np.insert(every, 1, ARROW, axis=1)
+    logits = policy.head(policy.body(mx.array(tokens[:, :-1])))[:, 1:]
+    logp = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True), dtype=np.float64)
+    said = np.take_along_axis(logp, tokens[:, 2:, None], axis=2).sum((1, 2))
+    return np.exp(said).reshape(SYMBOLS, SYMBOLS, SYMBOLS)
+
+
+def measured(shares: np.ndarray) -> dict[str, float]:
+    """Reward and variety of a policy, on average over prompts; an answer is kept at half of its even share or more."""
+    from karl_fast.diversity import effective_number
+
+    first = np.arange(SYMBOLS)
+    right = np.array([shares[wanted, first, (wanted - first) % SYMBOLS] for wanted in range(SYMBOLS)])
+    return {
+        "expected_reward": float(right.sum(1).mean()),
+        "right_answers": float(np.mean([effective_number(one.copy(), order=1) for one in right])),
+        "kept": float((right >= 0.5 / SYMBOLS).mean()),
+    }
 
 
 def main() -> None:
-    from karl_fast.rl.ablation import interval
+    runs: trials.Runs = {}
+    said: dict[str, list[list[dict[str, Any]]]] = {}
+    with tempfile.TemporaryDirectory() as held:
+        for arm, recipe in arms().items():
+            for seed in range(SEEDS):
+                found, lines = run(Path(held) / arm / str(seed), recipe, seed)
+                runs.setdefault(arm, []).append(found)
+                said.setdefault(arm, []).append(lines)
+                print(arm, seed, found, file=sys.stderr, flush=True)
+    trials.show(runs, "GRPO")
+    outcomes = {arm: rewards(each) for arm, each in said.items()}
+    trials.keep("modes", SETTING, runs, "GRPO", outcomes=outcomes)
+    trials.figure("modes", lambda left, right: picture(runs, outcomes, left, right), 2)
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--recipes", default="balance,dr-grpo,grpo,flowrl-vargrad,flowrl")
-    given = parser.parse_args()
-    for recipe in given.recipes.split(","):
-        found = []
-        for seed in range(given.seeds):
-            found.append(run(recipe, seed, given.rounds))
-            print(json.dumps({"recipe": recipe, "seed": seed} | found[-1]), file=sys.stderr, flush=True)
-        means = {name: [round(one, 3) for one in interval([line[name] for line in found])] for name in found[0]}
-        print(json.dumps({"recipe": recipe, "seeds": given.seeds} | means), flush=True)
+
+def rewards(seeds: list[list[dict[str, Any]]]) -> list[float]:
+    """The mean reward of the rollouts of each round, over seeds."""
+    return np.round(np.mean([[line["outcome"] for line in lines] for lines in seeds], axis=0), 3).tolist()
+
+
+def picture(runs: trials.Runs, outcomes: dict[str, list[float]], left: Any, right: Any) -> None:
+    """The reward of rollouts as it is learned, and each seed's policy at the end."""
+    for colour, (arm, curve) in zip(trials.COLOURS, outcomes.items(), strict=False):
+        left.plot(trials.smooth(curve), color=colour, linewidth=1.4, label=arm)
+        where = [[seed[name] for seed in runs[arm]] for name in ("expected_reward", "right_answers")]
+        right.scatter(*where, color=colour, s=18)
+    left.set_xlabel("round")
+    left.set_ylabel("mean reward over seeds")
+    left.legend(frameon=False, fontsize=8)
+    right.set_xlabel("expected reward at the end")
+    right.set_ylabel("effective right answers, of 8")
+    right.set_ylim(0, SYMBOLS + 0.3)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,107 @@
+"""Arms over several seeds: their intervals, the record that is kept of them, and the look of their figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import record
+from karl_fast.rl.ablation import interval
+
+SMOKE = "--smoke" in sys.argv
+COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#6a994e", "#8d99ae", "#6d597a", "#2f3e46")
+
+Runs = dict[str, list[dict[str, float]]]
+"""The measures of each seed, by arm."""
+
+
+def intervals(runs: Runs) -> dict[str, dict[str, list[float]]]:
+    """Mean, low and high of each measure of each arm: a 95 % interval over seeds, by Student's t."""
+    return {
+        arm: {name: [round(one, 4) for one in interval([seed[name] for seed in seeds])] for name in seeds[0]}
+        for arm, seeds in runs.items()
+    }
+
+
+def differences(runs: Runs, base: str) -> dict[str, dict[str, list[float]]]:
+    """The same of each arm less the base, seed by seed."""
+    apart = {
+        arm: [{name: one[name] - its[name] for name in one} for one, its in zip(seeds, runs[base], strict=True)]
+        for arm, seeds in runs.items()
+        if arm != base
+    }
+    return intervals(apart)
+
+
+def show(runs: Runs, base: str) -> None:
+    """A line an arm, a column a measure; then what lies between each arm and the base."""
+    _table(intervals(runs))
+    print(f"\nless {base}, seed by seed")
+    _table(differences(runs, base))
+
+
+def _table(found: dict[str, dict[str, list[float]]]) -> None:
+    measures = list(next(iter(found.values())))
+    print(f"{'':26}" + "".join(f"{name:>24}" for name in measures))
+    for arm, values in found.items():
+        cells = ("{:.3f} ({:.3f} to {:.3f})".format(*values[name]) for name in measures)
+        print(f"{arm:26}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+def keep(name: str, setting: dict[str, Any], runs: Runs, base: str, **more: Any) -> None:
+    """Write the record of an experiment beside the others; a smoke run leaves it as it is."""
+    if SMOKE:
+        return
+    found = {"intervals": intervals(runs), "base": base, "differences": differences(runs, base)}
+    whole = {"machine": record.facts(), "setting": setting, **found, "runs": runs, **more}
+    (record.RECORD / f"{name}.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+
+
+def figure(name: str, draw: Any, columns: int) -> None:
+    """Let `draw` fill axes side by side, and write them beside the record, where matplotlib is installed."""
+    if SMOKE:
+        return
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        print("no matplotlib: no figure", file=sys.stderr)
+        return
+    mpl.use("agg")
+    from matplotlib import pyplot
+
+    mpl.rcParams["svg.hashsalt"] = name
+    drawn, axes = pyplot.subplots(1, columns, figsize=(9, 3.4), squeeze=False)
+    for one in axes[0]:
+        one.spines[["top", "right"]].set_visible(False)
+    draw(*axes[0])
+    drawn.tight_layout()
+    file: Path = record.RECORD / f"{name}.svg"
+    drawn.savefig(file, metadata={"Date": None})
+    pyplot.close(drawn)
+
+
+def smooth(values: Any, width: int = 10) -> Any:
+    """The mean over each stretch of so many rounds."""
+    values = np.asarray(values, dtype=float)
+    width = min(width, len(values))
+    return np.convolve(values, np.ones(width) / width, mode="valid")
+
+
+def online(settings: Any, recipe: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """Run a recipe by `karl_fast.rl`; the policy at its end, and the metrics of each round."""
+    from karl_fast.objective import to_toml
+    from karl_fast.rl import rl
+    from karl_fast.rl.run import prepare
+    from karl_fast.train.metrics import FILE
+
+    out = Path(settings.out)
+    out.mkdir(parents=True)
+    Path(settings.recipe).write_text(to_toml(recipe), encoding="utf-8")
+    rl(settings)
+    run = prepare(settings, resume=True)
+    run.close()
+    return run.policy, [json.loads(line) for line in (out / FILE).read_text("utf-8").splitlines()]
