@@ -203,8 +203,9 @@ def trained(result: Trained) -> str:
     made, wanted = result.steps
     early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
     best = f"; least held-out loss {result.best[0]:.4f} at step {result.best[1]:,}" if result.best else ""
+    of = _of(result) if early else ""
     return (
-        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{_of(result) if early else ''}\n"
+        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"
         f"written   {clean(str(result.adapter_path))}"
     )
 
