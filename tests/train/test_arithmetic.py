@@ -80,20 +80,42 @@ def test_each_step_has_a_seed_of_its_own() -> None:
 def test_the_interval_of_a_difference_covers_it_as_often_as_it_says() -> None:
     """alpha = 1e-4 that 200 intervals of 95% cover fewer than 175 or all of them, were they exact."""
     random, covered = np.random.default_rng(0), 0
-    for seed in range(200):
+    for _ in range(200):
         of_group = random.normal(0.3, 1.0, 40)
         nats = np.repeat(of_group, 3) + random.normal(0.0, 0.1, 120)
-        found = difference(nats, np.ones(120, dtype=np.int64), [f"g{row // 3}" for row in range(120)], seed)
+        found = difference(nats, np.ones(120, dtype=np.int64), [f"g{row // 3}" for row in range(120)])
         covered += found.low is not None and found.high is not None and found.low <= 0.3 <= found.high
     assert 175 <= covered < 200
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_a_few_groups_say_better_no_more_often_than_the_level(groups: int) -> None:
+    """alpha = 1e-4 that more than 38 of 400 intervals of 95% leave out 0, were they exact; 5 of them at least."""
+    random, sure, counts = np.random.default_rng(groups), 0, np.full(4 * groups, 7, dtype=np.int64)
+    names = [f"g{row // 4}" for row in range(4 * groups)]
+    for _ in range(400):
+        found = difference(np.repeat(random.normal(0.0, 1.0, groups), 4), counts, names)
+        assert found.low is not None
+        assert found.high is not None
+        sure += not found.low <= 0 <= found.high
+    assert 5 <= sure <= 38
+
+
+def test_the_interval_of_groups_of_one_size_is_that_of_their_means() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    random = np.random.default_rng(5)
+    means = random.normal(0.1, 1.0, 6)
+    found = difference(np.repeat(means, 2) * 3, np.full(12, 3, dtype=np.int64), [f"g{row // 2}" for row in range(12)])
+    assert found.value == pytest.approx(means.mean())
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 5, means.mean(), stats.sem(means)), rel=1e-5)
 
 
 def test_rows_of_one_group_are_not_independent() -> None:
     random = np.random.default_rng(1)
     nats = np.repeat(random.normal(0.0, 1.0, 20), 5)
     counts = np.ones(100, dtype=np.int64)
-    grouped = difference(nats, counts, [f"g{row // 5}" for row in range(100)], 0)
-    alone = difference(nats, counts, [f"g{row}" for row in range(100)], 0)
+    grouped = difference(nats, counts, [f"g{row // 5}" for row in range(100)])
+    alone = difference(nats, counts, [f"g{row}" for row in range(100)])
     assert grouped.value == pytest.approx(alone.value)
     assert grouped.high - grouped.low > 1.5 * (alone.high - alone.low)  # type: ignore[operator]
-    assert difference(nats, counts, ["g"] * 100, 0).low is None
+    assert difference(nats, counts, ["g"] * 100).low is None

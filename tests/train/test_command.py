@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -117,6 +118,8 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
     ("words", "code", "said"),
     [
         (["{data}", "--model", "{tmp}/nothing"], 1, "cannot load a model from"),
+        (["{data}", "--model", "./nodir"], 1, "cannot load a model from ./nodir: no such folder"),
+        (["{data}", "--model", "~/nodir"], 1, "cannot load a model from ~/nodir: no such folder"),
         (["{data}", "--model", "{tmp}"], 1, "it has no config.json"),
         (["{tmp}/nothing", "--model", "{model}"], 1, "no such folder"),
         (["{tmp}", "--model", "{model}"], 1, "it has no train.jsonl, valid.jsonl or test.jsonl"),
@@ -164,6 +167,20 @@ def test_an_adapter_is_not_replaced_unasked(data: Path, adapter: Path, tiny_mode
     assert (adapter / "adapters.safetensors").read_bytes() == before
 
 
+def test_a_field_that_no_row_has_is_named(data: Path, tiny_model: Path) -> None:
+    done = karl("eval", data, "--model", tiny_model, "--by", "nothing.there")
+    assert done.returncode == 2
+    assert "--by is nothing.there, a field that no row of" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_missing_adapter_is_no_matter_of_the_model(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    done = karl("eval", data, "--model", tiny_model, "--adapter-path", tmp_path / "none")
+    assert done.returncode == 1
+    assert "it has no adapters.safetensors" in done.stderr
+    assert "hint: --adapter-path takes" in done.stderr
+
+
 def test_an_empty_split_is_named(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     shutil.copytree(data, tmp_path / "data")
     (tmp_path / "data" / "test.jsonl").write_text("")
@@ -194,17 +211,24 @@ def test_a_full_disk_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tm
     assert again.returncode == 0, again.stderr
 
 
-def test_ctrl_c_leaves_the_last_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_last_checkpoint_and_says_so(
+    data: Path, tiny_model: Path, tmp_path: Path, stop: signal.Signals
+) -> None:
     where = tmp_path / "adapter"
     words = ["train", data, "--model", tiny_model, "--adapter-path", where, "--iters", 5000, "--save-every", 2]
     process = subprocess.Popen([*COMMAND, *map(str, words)], env=quiet(), stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
     while not (where / "adapters.safetensors").is_file() and time.monotonic() < until:
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + stop
     assert "Traceback" not in said
+    newest = max(int(place.name) for place in (where / "checkpoints").iterdir())
+    found = re.fullmatch(r"interrupted at step (\d+); --resume goes on from step (\d+)", said.splitlines()[-1])
+    assert found
+    assert int(found[2]) == newest <= int(found[1])
     tensors = parts.tensors(where / "adapters.safetensors")
     assert tensors
     assert all(np.isfinite(tensor).all() for tensor in tensors.values())

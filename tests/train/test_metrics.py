@@ -25,6 +25,15 @@ def test_each_line_is_on_the_disk_before_the_next_step(tmp_path: Path) -> None:
     file.finish()
 
 
+def test_a_number_that_is_not_finite_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "val_loss": NaN}\n', "utf-8")
+    file = JsonLines(path, 1)
+    file.log({"step": 2, "loss": float("inf"), "rate": 1e30})
+    file.finish()
+    assert path.read_text("utf-8") == '{"step": 1, "val_loss": null}\n{"step": 2, "loss": null, "rate": 1e+30}\n'
+
+
 def test_what_a_killed_run_said_of_later_steps_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps({"step": step}) + "\n" for step in range(5)) + '{"step": 5, "lo', "utf-8")

@@ -32,7 +32,6 @@ Length = Annotated[int, typer.Option("--max-seq-length", help="Tokens a row may 
 On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]
 Long = Annotated[Overlong, typer.Option("--overlong", help="What to do with a longer row.")]
 Rewrites = Annotated[Rewritten, typer.Option("--rewritten", help="What to do where a template rewrites history.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the resamples of the interval.")]
 
 
 @app.command(
@@ -53,7 +52,6 @@ def command(
     train_on: On = DEFAULTS["train_on"],
     overlong: Long = DEFAULTS["overlong"],
     rewritten: Rewrites = DEFAULTS["rewritten"],
-    seed: Seed = DEFAULTS["seed"],
     json: options.Json = False,
 ) -> None:
     """The held-out loss of a model or an adapter, by domain, and beside another with an interval."""
@@ -65,7 +63,6 @@ def command(
         train_on=train_on,
         overlong=overlong,
         rewritten=rewritten,
-        seed=seed,
     )
     found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
     print(dumps(asdict(found), plain=True) if json else "\n".join(_lines(found)))

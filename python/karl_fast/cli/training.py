@@ -61,18 +61,44 @@ def _parameter(field: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
 
-class Lines:
-    """A line on stderr every few steps."""
+class Quiet:
+    """Only remembers the run, to say where it was if it is interrupted."""
 
-    def __init__(self, every: int) -> None:
-        self.every, self.steps = every, 0
+    run: Run | None = None
 
     def say(self, line: str) -> None:
         """Print a line."""
         sys.stderr.write(line + "\n")
 
     def started(self, run: Run) -> None:
+        """Remember it."""
+        self.run = run
+
+    def said(self, values: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def saved(self, place: Path) -> None:
+        """Nothing: a checkpoint is no news."""
+
+    def interrupted(self) -> None:
+        """At which step, and what is left of it."""
+        if self.run is None:
+            self.say("interrupted before the first step")
+            return
+        found = self.run.checkpoints.found()
+        left = f"--resume goes on from step {int(found[-1].name)}" if found else "nothing saved yet"
+        self.say(f"interrupted at step {self.run.state.step}; {left}")
+
+
+class Lines(Quiet):
+    """A line on stderr every few steps."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.steps = every, 0
+
+    def started(self, run: Run) -> None:
         """What is trained on, and what it will need."""
+        super().started(run)
         self.steps = run.steps
         for line in opening(run):
             self.say(line)
@@ -81,14 +107,12 @@ class Lines:
         """A validation, or a step whose turn it is."""
         step = values["step"]
         if "val_loss" in values:
-            self.say(f"step {step:>6}  held-out loss {values['val_loss']:.4f}")
+            loss = values["val_loss"]
+            self.say(f"step {step:>6}  held-out loss {'not finite' if loss is None else format(loss, '.4f')}")
         elif values["skipped"]:
             self.say(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:
             self.say(_step(values))
-
-    def saved(self, place: Path) -> None:
-        """Nothing: a checkpoint is no news."""
 
 
 class Bar(Lines):
@@ -116,10 +140,21 @@ class Bar(Lines):
 
 
 @contextlib.contextmanager
-def watching(settings: Training, quiet: bool) -> Iterator[Lines | None]:
-    """Who looks on: nobody, lines, or a bar at a terminal."""
+def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
+    """Who looks on, and says so where a signal ends the run."""
+    with _looking(settings, quiet) as watch:
+        try:
+            yield watch
+        except SystemExit:  # what a signal raises
+            watch.interrupted()
+            raise
+
+
+@contextlib.contextmanager
+def _looking(settings: Training, quiet: bool) -> Iterator[Quiet]:
+    """Nobody, lines, or a bar at a terminal."""
     if quiet or not sys.stderr.isatty():
-        yield None if quiet else Lines(settings.steps_per_report)
+        yield Quiet() if quiet else Lines(settings.steps_per_report)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -168,7 +203,15 @@ def trained(result: Trained) -> str:
     made, wanted = result.steps
     early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
     best = f"; least held-out loss {result.best[0]:.4f} at step {result.best[1]:,}" if result.best else ""
+    of = _of(result) if early else ""
     return (
-        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}\n"
+        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"
         f"written   {clean(str(result.adapter_path))}"
     )
+
+
+def _of(result: Trained) -> str:
+    """Which step's weights a run that ended early left."""
+    left, best = result.adapter_step, result.best
+    why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
+    return f"; the adapter is that of step {left:,}{why}"

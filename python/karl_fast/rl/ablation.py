@@ -25,6 +25,7 @@ from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.aggregate import TokenMean
 from karl_fast.objective.clip import Clip
 from karl_fast.objective.kl import K3, NoKL
+from karl_fast.train.interval import student
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +37,6 @@ DRAWS = 4
 
 LAST = 10
 """Rounds at the end of a run whose mean outcome it is judged by."""
-
-
-STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139)
-"""The 97.5 % quantile of Student's t for 1 to 10 degrees of freedom."""
 
 
 def arms() -> dict[str, Recipe]:
@@ -169,16 +166,3 @@ def interval(values: Any) -> tuple[float, float, float]:
         return mean, mean, mean
     half = student(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
     return mean, mean - half, mean + half
-
-
-def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t: a table up to 10 degrees of freedom, then Cornish and Fisher's expansion.
-
-    Reference: Abramowitz & Stegun 1964, table 26.10 and formula 26.7.5.
-    """
-    if freedom <= len(STUDENT):
-        return STUDENT[freedom - 1]
-    z = 1.959964
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    return z + (z**3 + z) / (4 * freedom) + second + third

@@ -47,6 +47,8 @@ class Trained:
         steps: how many were made, and of how many: fewer where nothing got better.
         learned_tokens: tokens that were learned from, each as often as it was.
         best: the least held-out loss and the step of it; None without held-out rows.
+        adapter_step: the step whose weights the adapter has: that of `best` where the run ended early and a checkpoint
+            of it is there, else the last.
         rows: what became of the rows of each split.
         peak_bytes: the most memory that MLX held.
     """
@@ -55,6 +57,7 @@ class Trained:
     steps: tuple[int, int]
     learned_tokens: int
     best: tuple[float, int] | None
+    adapter_step: int
     rows: dict[str, dict[str, Any]]
     peak_bytes: int
 
@@ -93,9 +96,10 @@ def train(
         model: a folder, or a name on the Hugging Face hub.
         adapter_path: the folder to write; it appears with the first checkpoint.
         settings: every choice; ``Training()`` by default.
-        resume: go on from the last checkpoint there; from the start where there is none.
+        resume: go on from the last checkpoint there; from the start where nothing is there.
         resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same.
-        force: train anew where an adapter is there already.
+        force: train anew where an adapter is there already. It and its checkpoints are removed just before the first
+            step, when all else is known to be in order; other files stay.
         watch: told how it goes.
 
     Returns:
@@ -107,8 +111,8 @@ def train(
         TemplateError: a chat template that rewrites history, where that is an error.
         NothingToTrainError: no row is left to learn from.
         OutputExistsError: an adapter is there already.
-        CheckpointError: a checkpoint to resume that is damaged, or of another run.
-        DivergedError: gradients that are no longer finite.
+        CheckpointError: a checkpoint to resume that is damaged, or of another run, or an adapter without one.
+        DivergedError: gradients or a held-out loss that are no longer finite.
         FileError: a file that cannot be read or written; the last checkpoint stays whole.
 
     Reference: Hu et al. 2021, LoRA (arXiv:2106.09685).
@@ -131,10 +135,10 @@ def train(
     mx.reset_peak_memory()
     try:
         with checkpointed(run.learner.model, settings.grad_checkpoint):
-            loop.train(run, watch or _Nobody())
+            adapter_step = loop.train(run, watch or _Nobody())
     finally:
         for tracker in run.trackers:
             tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}
-    state = run.state
-    return Trained(Path(adapter_path), (state.step, run.steps), state.tokens, state.best, rows, mx.get_peak_memory())
+    steps, state = (run.state.step, run.steps), run.state
+    return Trained(Path(adapter_path), steps, state.tokens, state.best, adapter_step, rows, mx.get_peak_memory())

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 ADAPTERS, CONFIG = "adapters.safetensors", "adapter_config.json"
 
-FOLDER = "checkpoints"
+FOLDER, STATE = "checkpoints", "state.json"
+
+ROWS = "examples"
+"""Under which name the settings of a run have a hash of what it learns from."""
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Checkpoints:
             whole.write(draft / ADAPTERS, _tensors(weights))
             whole.write(draft / "optimizer.safetensors", _tensors(flat(optimizer.state)))
             whole.write(draft / CONFIG, _json(self.config))
-            whole.write(draft / "state.json", _json(asdict(state)))
+            whole.write(draft / STATE, _json(asdict(state)))
         whole.write(self.path / CONFIG, _json(self.config))
         whole.write(self.path / ADAPTERS, _tensors(weights))
         self._forget(state.best)
@@ -85,7 +88,21 @@ class Checkpoints:
     def found(self) -> list[Path]:
         """The checkpoints that are whole, the oldest first."""
         folder = self.path / FOLDER
-        return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+        return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file()) if folder.is_dir() else []
+
+    def clear(self) -> None:
+        """Remove the adapter of another run and its checkpoints; what else is there stays."""
+        with whole.refused(self.path):
+            (self.path / ADAPTERS).unlink(missing_ok=True)
+            for old in self.found():
+                shutil.rmtree(old)
+
+    def put(self, step: int) -> bool:
+        """Make the weights of a checkpoint those of the adapter; whether there is such a checkpoint."""
+        kept = self.path / FOLDER / f"{step:07d}" / ADAPTERS
+        if kept.is_file():
+            whole.write(self.path / ADAPTERS, lambda file: file.write(kept.read_bytes()))
+        return kept.is_file()
 
     def resume(self, model: Any, optimizer: Any, settings: dict[str, Any]) -> State:
         """Put the newest checkpoint into a model and an optimizer.
@@ -96,7 +113,7 @@ class Checkpoints:
         if not self.found():
             raise CheckpointError(f"{self.path} has no checkpoint to go on from")
         newest = self.found()[-1]
-        state = _state(newest / "state.json")
+        state = _state(newest / STATE)
         _same(newest, state.settings, settings)
         _filled(newest, model, optimizer)
         return state
@@ -123,12 +140,12 @@ def _state(file: Path) -> State:
 
 def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise where a run is not the one that the checkpoint is of."""
-    other = [
-        name for name in sorted(before.keys() | now.keys()) if before.get(name) != json.loads(json.dumps(now)).get(name)
-    ]
+    now = json.loads(json.dumps(now))
+    other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     if other:
-        name = other[0]
-        error = CheckpointError(f"{place} is of another run: its {name} was {before.get(name)}, and is {now.get(name)}")
+        said = [f"its {name} was {before.get(name)}, and is {now.get(name)}" for name in other if name != ROWS]
+        said += ["the rows differ"] if ROWS in other else []
+        error = CheckpointError(f"{place} is of another run: {'; '.join(said)}")
         error.hint = "without --resume, in another --adapter-path, a run begins anew"
         raise error
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import NothingToTrainError
+from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train import validation
 from karl_fast.train.examples import Example, prepared
 from karl_fast.train.interval import Difference, difference
@@ -83,14 +83,15 @@ def evaluate(
         against: another adapter, or ``base`` for the model alone.
         split: train, valid or test.
         by: the dotted path of a field in each row by whose value losses are told apart, such as ``karl_fast.group``.
-        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong``, ``rewritten`` and ``seed`` count.
+        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong`` and ``rewritten`` count.
 
     Returns:
         The losses; below 0, a difference speaks for the adapter.
 
     Raises:
+        UsageError: a field to tell losses apart by that no row has.
         NothingToTrainError: the split has no rows, or none with something to learn.
-        ModelError: the model or an adapter is not there.
+        ModelError: the model or an adapter is not there, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
 
     Reference: none.
@@ -103,6 +104,8 @@ def evaluate(
         error = NothingToTrainError(f"{file} has no rows to judge by")
         error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 deals some to it; --split names another"
         raise error
+    if by is not None and all(_value(row, by) is None for row in rows):
+        raise UsageError(f"by is {by}, a field that no row of {file} has", "by")
     examples, nats, counts, account = _scored(rows, str(model), adapter_path, settings, str(file))
     other = None
     if against is not None:
@@ -113,7 +116,7 @@ def evaluate(
     return Evaluation(
         _loss(examples, nats, counts, other, np.ones(len(examples), dtype=np.bool_)),
         {name: _loss(examples, nats, counts, other, names == name) for name in domains},
-        None if other is None else difference(nats - other, counts, _clusters(examples), settings.seed),
+        None if other is None else difference(nats - other, counts, _clusters(examples)),
         account,
     )
 
@@ -144,10 +147,15 @@ def _loss(
     return Loss(rows, tokens, mean, None if other is None else float(other[which].sum() / tokens))
 
 
-def _named(row: dict[str, Any], path: str) -> str:
+def _value(row: dict[str, Any], path: str) -> Any:
     value: Any = row
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _named(row: dict[str, Any], path: str) -> str:
+    value = _value(row, path)
     return "none" if value is None else str(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,12 @@ MOST_SKIPPED = 10
 """Steps in a row whose gradient is not finite, after which a run gives up."""
 
 
-def train(run: Run, watch: Watch) -> None:
-    """Make the steps of a run that are left; every one can be the last, and a resumed run the same."""
+def train(run: Run, watch: Watch) -> int:
+    """Make the steps of a run that are left; every one can be the last, and a resumed run the same.
+
+    Returns:
+        The step whose weights the adapter has: the best one where the run ended early and kept it.
+    """
     import mlx.core as mx
 
     settings, state = run.settings, run.state
@@ -34,13 +39,18 @@ def train(run: Run, watch: Watch) -> None:
         gradient = run.learner.gradient(batches)
         rate = _update(run, gradient)
         state.epoch, state.batch = run.order.epoch, run.order.batch
-        state.tokens += gradient.learned
+        state.tokens += gradient.learned if gradient.finite else 0
         _say(run, watch, _values(run, gradient, rate, time.perf_counter() - begun))
         last = state.step == run.steps
         if last or state.step % settings.steps_per_eval == 0:
             _judge(run, watch)
+        if last and not gradient.finite:
+            raise _diverged(run, "the gradient of the last step is not finite")
         if last or run.stopped or state.step % settings.save_every == 0:
             watch.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
+    if state.best and state.step < run.steps and run.checkpoints.put(state.best[1]):
+        return state.best[1]
+    return state.step
 
 
 def _update(run: Run, gradient: Gradient) -> float:
@@ -54,11 +64,14 @@ def _update(run: Run, gradient: Gradient) -> float:
         run.optimizer.update(run.learner.model, clipped(gradient, run.settings.max_grad_norm))
         mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
     elif run.state.skipped >= MOST_SKIPPED:
-        raise DivergedError(
-            f"step {run.state.step}: the gradients of {MOST_SKIPPED} steps in a row are not finite; the adapter is that"
-            " of the last checkpoint"
-        )
+        raise _diverged(run, f"the gradients of {MOST_SKIPPED} steps in a row are not finite")
     return rate
+
+
+def _diverged(run: Run, said: str) -> DivergedError:
+    found = run.checkpoints.found()
+    left = f"the adapter is that of step {int(found[-1].name)}" if found else "nothing was saved"
+    return DivergedError(f"step {run.state.step}: {said}; {left}")
 
 
 def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
@@ -84,6 +97,9 @@ def _judge(run: Run, watch: Watch) -> None:
     if loss is None:
         return
     state = run.state
+    if not math.isfinite(loss):
+        _say(run, watch, {"step": state.step, "val_loss": None})
+        raise _diverged(run, "the held-out loss is not finite")
     better = state.best is None or loss < state.best[0]
     state.best, state.stale = ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
     _say(run, watch, {"step": state.step, "val_loss": loss})

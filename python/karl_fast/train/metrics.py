@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import CheckpointError, MissingExtraError
@@ -37,7 +38,7 @@ class JsonLines:
         self.path = path
         if path.is_file():
             kept = [line for line in _lines(path) if line["step"] <= upto]
-            text = "".join(json.dumps(line) + "\n" for line in kept)
+            text = "".join(map(_line, kept))
             whole.write(path, lambda file: file.write(text.encode()))
         with whole.refused(path):
             self._file = path.open("a", encoding="utf-8")
@@ -45,12 +46,18 @@ class JsonLines:
     def log(self, values: dict[str, Any]) -> None:
         """Append and flush."""
         with whole.refused(self.path):
-            self._file.write(json.dumps(values) + "\n")
+            self._file.write(_line(values))
             self._file.flush()
 
     def finish(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _line(values: dict[str, Any]) -> str:
+    """A line of JSON, which has no word for a number that is not finite: null stands for it."""
+    plain = {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
+    return json.dumps(plain) + "\n"
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:

@@ -59,6 +59,8 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
     require()
     import mlx_lm
 
+    if path.startswith((".", "/", "~")) and not Path(path).is_dir():
+        raise ModelError(f"cannot load a model from {path}: no such folder")
     try:
         model, tokenizer, config = _loaded(mlx_lm, path)
         if adapter_path is not None:
@@ -78,7 +80,9 @@ def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
 def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelError:
     said = " ".join(str(error).split())[:200]
     if adapter_path is not None and not Path(adapter_path, "adapters.safetensors").is_file():
-        return ModelError(f"cannot load an adapter from {adapter_path}: it has no adapters.safetensors")
+        missing = ModelError(f"cannot load an adapter from {adapter_path}: it has no adapters.safetensors")
+        missing.hint = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
+        return missing
     if Path(path).is_dir() and not Path(path, "config.json").is_file():
         return ModelError(f"cannot load a model from {path}: it has no config.json")
     return ModelError(f"cannot load a model from {path}: {said}")
@@ -197,7 +201,7 @@ def split(model: nn.Module) -> tuple[Any, Any]:
     does to its logits (a scale, a soft cap) is in it.
 
     Raises:
-        ModelError: the model is not built of two such halves.
+        ModelError: the model is not built of two such halves, or its weights are not finite.
     """
     import mlx.core as mx
 
@@ -208,7 +212,12 @@ def split(model: nn.Module) -> tuple[Any, Any]:
     head = copy.copy(language)
     head.model = _handing_on(body)
     probe = mx.array([[1, 2, 3]])
-    if not mx.array_equal(head(body(probe)), model(probe)):
+    logits = model(probe)
+    if mx.isnan(logits).any():
+        error = ModelError("the weights of the model, or of an adapter in it, are not finite: its logits are NaN")
+        error.hint = "a run that diverged leaves such an adapter; an earlier checkpoint of it may be whole"
+        raise error
+    if not mx.array_equal(head(body(probe)), logits):
         raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
     return body, head
 

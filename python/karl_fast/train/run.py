@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import ModelError, NothingToTrainError, OutputExistsError, UsageError
+from karl_fast.errors import CheckpointError, ModelError, NothingToTrainError, OutputExistsError, UsageError
 from karl_fast.train import optimizer as optimizers
 from karl_fast.train import validation, whole
-from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
+from karl_fast.train.checkpoint import ADAPTERS, FOLDER, ROWS, Checkpoints, State
 from karl_fast.train.examples import Account, Example, groups_of, prepared
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
 from karl_fast.train.metrics import Tracker, trackers
@@ -94,11 +93,12 @@ def prepare(
     """Load and check all that a run needs.
 
     Raises:
-        KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
+        KarlError: whatever of it is not there or does not fit; nothing is written or removed before all is known to.
     """
     source = open_source(data)
     check_source(settings.recipe, source)
-    _free(adapter_path, resume=resume, force=force)
+    checkpoints = Checkpoints(adapter_path, {"model": model}, settings.keep)
+    _free(checkpoints, resume=resume, force=force)
     if not (rows := source.rows("train")):
         raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
     loaded = load(model)
@@ -107,8 +107,8 @@ def prepare(
     judged, held_out = prepared(source.rows("valid"), renderer, settings, f"{source.folder / 'valid.jsonl'}")
     examples, objective = _counted(settings, examples, account)
     order = _order(settings, examples, objective)
-    config = _adapted(loaded, settings, resume_adapter_file)
-    need = _memory(loaded, settings, config).check(*_largest(order))
+    checkpoints.config |= _adapted(loaded, settings, resume_adapter_file)
+    need = _memory(loaded, settings, checkpoints.config).check(*_largest(order))
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
     run = Run(
         settings=settings,
@@ -117,7 +117,7 @@ def prepare(
         order=order,
         batches=max(1, batches),
         state=State(settings=_identity(settings, model, examples)),
-        checkpoints=Checkpoints(adapter_path, config | {"model": model}, settings.keep),
+        checkpoints=checkpoints,
         trackers=[],
         judged=judged,
         accounts={"train": account, "valid": held_out},
@@ -140,6 +140,8 @@ def _placed(run: Run, resume: bool) -> None:
     with whole.refused(path):
         path.mkdir(parents=True, exist_ok=True)
     run.trackers = trackers(run.settings, path, upto)
+    if upto < 0:
+        run.checkpoints.clear()
 
 
 def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
@@ -148,17 +150,19 @@ def _order(settings: Training, examples: list[Example], objective: Objective) ->
     return Order([len(one) for one in examples], units, settings.batch_size, settings.seed)
 
 
-def _free(adapter_path: Path, *, resume: bool, force: bool) -> None:
-    """Raise where something is there already that nobody said to go on from, or to replace."""
-    if resume or (not (adapter_path / ADAPTERS).exists() and not (adapter_path / "checkpoints").exists()):
-        return
-    if not force:
-        error = OutputExistsError(f"{adapter_path} has an adapter already")
+def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
+    """Raise where something is there already that nobody said to replace, and nothing to go on from."""
+    path = checkpoints.path
+    there = (path / ADAPTERS).exists()
+    error: CheckpointError | OutputExistsError
+    if resume and there and not checkpoints.found():
+        error = CheckpointError(f"{path} has an adapter and no checkpoint in {path / FOLDER}")
+        error.hint = "--force without --resume trains anew in its place"
+        raise error
+    if not resume and not force and (there or (path / FOLDER).exists()):
+        error = OutputExistsError(f"{path} has an adapter already")
         error.hint = "--resume goes on from its last checkpoint, --force trains anew in its place"
         raise error
-    shutil.rmtree(adapter_path / "checkpoints", ignore_errors=True)
-    for name in (ADAPTERS, "metrics.jsonl"):
-        (adapter_path / name).unlink(missing_ok=True)
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
@@ -221,4 +225,4 @@ def _identity(settings: Training, model: str, examples: list[Example]) -> dict[s
     chosen = settings.to_dict()
     if settings.lr_schedule == "constant":  # more steps are then a longer run, and no other one
         chosen = {name: value for name, value in chosen.items() if name not in ("iters", "epochs")}
-    return json.loads(json.dumps(chosen | {"model": model, "examples": digest.hexdigest()}))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(chosen | {"model": model, ROWS: digest.hexdigest()}))  # type: ignore[no-any-return]

@@ -1,0 +1,142 @@
+"""How a run begins in another's place, goes on, and ends: what is removed, what is kept, what is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.train import parts
+from tests.train.test_defects import chat, lines, write
+
+import mlx.core as mx  # isort: skip
+
+from karl_fast.cli.training import Quiet, trained
+from karl_fast.errors import CheckpointError, DivergedError, ModelError
+from karl_fast.train import Training, train
+from karl_fast.train.model import split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK: dict[str, Any] = {"max_seq_length": 64, "learning_rate": 1e-3, "batch_size": 4, "iters": 2, "save_every": 1}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    some = [chat(f"question {n}", f"answer {n}") for n in range(12)]
+    return write(tmp_path_factory.mktemp("data"), some, some[:4])
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "adapters.safetensors").read_bytes()
+
+
+def test_force_removes_nothing_before_the_new_run_is_known_to_start(
+    data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = tmp_path / "adapter"
+    train(data, tiny_model, adapter, Training(**QUICK))
+    before = files(adapter)
+    with pytest.raises(ModelError):
+        train(data, tmp_path / "no-model", adapter, Training(**QUICK), force=True)
+    assert files(adapter) == before
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    with pytest.raises(ImportError):
+        train(data, tiny_model, adapter, Training(report_to=("wandb",), **QUICK), force=True)
+    assert files(adapter) == before
+
+
+def test_force_removes_only_what_a_run_wrote(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    train(data, tiny_model, adapter, Training(**QUICK))
+    strange = [adapter / "checkpoints" / "0000009" / "notes", adapter / "checkpoints" / "best" / "x", adapter / "mine"]
+    for one in strange:
+        one.parent.mkdir(exist_ok=True)
+        one.write_text("mine", "utf-8")
+    train(data, tiny_model, adapter, Training(**QUICK | {"iters": 1}), force=True)
+    assert all(one.read_text("utf-8") == "mine" for one in strange)
+    assert [path.parent.name for path in sorted(adapter.glob("checkpoints/*/state.json"))] == ["0000001"]
+    assert {line["step"] for line in lines(adapter)} == {0, 1}
+
+
+def test_an_adapter_without_a_checkpoint_is_not_gone_on_with(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "adapters.safetensors").write_bytes(b"of another tool")
+    with pytest.raises(CheckpointError, match=r"has an adapter and no checkpoint in .*checkpoints") as error:
+        train(data, tiny_model, tmp_path, Training(**QUICK), resume=True)
+    assert "--force" in (error.value.hint or "")
+    assert weights(tmp_path) == b"of another tool"
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_a_run_that_diverged_is_an_error(data: Path, tiny_model: Path, tmp_path: Path, held_out: bool) -> None:
+    if not held_out:
+        data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(12)])
+    settings = Training(**QUICK | {"learning_rate": 1e30, "iters": 4, "save_every": 100})
+    said = "the held-out loss is not finite" if held_out else "the gradient of the last step is not finite"
+    with pytest.raises(DivergedError, match=f"step 4: {said}; nothing was saved"):
+        train(data, tiny_model, tmp_path / "adapter", settings)
+    assert "NaN" not in (tmp_path / "adapter" / "metrics.jsonl").read_text("utf-8")
+    steps = [line for line in lines(tmp_path / "adapter") if "skipped" in line]
+    assert [line["skipped"] for line in steps] == [False, True, True, True]
+    assert len({line["learned_tokens"] for line in steps}) == 1  # a step that is skipped learns nothing
+    assert not (tmp_path / "adapter" / "adapters.safetensors").exists()
+
+
+SPOILING: dict[str, Any] = QUICK | {"learning_rate": 0.02, "iters": 30, "steps_per_eval": 1, "patience": 2, "keep": 1}
+
+
+def test_an_early_end_leaves_the_best_weights(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    found = train(data, tiny_model, tmp_path, Training(**SPOILING))
+    assert found.best is not None
+    assert 0 < found.best[1] == found.adapter_step < found.steps[0] < 30
+    assert weights(tmp_path) == weights(tmp_path / "checkpoints" / f"{found.adapter_step:07d}")
+    assert weights(tmp_path) != weights(tmp_path / "checkpoints" / f"{found.steps[0]:07d}")
+    assert f"the adapter is that of step {found.adapter_step}\n" in trained(found)
+
+
+def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    found = train(data, tiny_model, tmp_path, Training(**SPOILING | {"save_every": 100}))
+    assert found.best is not None
+    assert found.best[1] < found.adapter_step == found.steps[0] < 30
+    assert weights(tmp_path) == weights(tmp_path / "checkpoints" / f"{found.steps[0]:07d}")
+    said = f"the adapter is that of step {found.steps[0]}, for step {found.best[1]} has no checkpoint\n"
+    assert said in trained(found)
+
+
+def test_another_run_is_told_by_its_settings_first(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    train(data, tiny_model, tmp_path / "a", Training(**QUICK))
+    for changed, said in (({"max_seq_length": 8}, "its max_seq_length was 64, and is 8; the rows differ"), ({}, None)):
+        other = write(tmp_path / "other", [chat("q", f"answer {n}") for n in range(9)]) if said is None else data
+        with pytest.raises(CheckpointError) as error:
+            train(other, tiny_model, tmp_path / "a", Training(**QUICK | changed), resume=True)
+        assert str(error.value).endswith(f"is of another run: {said or 'the rows differ'}")
+
+
+def test_weights_that_are_not_finite_are_no_matter_of_the_model_type() -> None:
+    model = parts.adapted(parts.built())
+    split(model)
+    model.layers[0].self_attn.q_proj.lora_b = mx.full(model.layers[0].self_attn.q_proj.lora_b.shape, float("nan"))
+    with pytest.raises(ModelError, match="are not finite"):
+        split(model)
+
+
+def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
+    data: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stopped(Quiet):
+        def said(self, values: dict[str, Any]) -> None:
+            if values["step"] == 1:
+                raise SystemExit(130)
+
+    watch = Stopped()
+    watch.interrupted()
+    with pytest.raises(SystemExit):
+        train(data, tiny_model, tmp_path, Training(**QUICK), watch=watch)
+    watch.interrupted()
+    said = ["interrupted before the first step", "interrupted at step 1; nothing saved yet"]
+    assert capsys.readouterr().err.splitlines()[-2:] == said
