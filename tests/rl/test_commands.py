@@ -107,7 +107,10 @@ def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
 
 def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
     assert "error: --config" in run(place, "rl", code=2).stderr
-    assert "--recipe is 'no', wanted a .toml file or one of" in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
+    assert (
+        "--recipe is 'no', wanted a .toml file or one of"
+        in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
+    )
     assert "no such file" in run(place, "rl", "--config", "nothing.toml", code=1).stderr.lower()
     wrong = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "x", "--arms", "best", code=2)
     assert "there is no arm 'best'" in wrong.stderr

@@ -66,9 +66,14 @@ def test_who_interrupts_is_told_where_the_run_is(
         settings=SimpleNamespace(rounds=9),
         checkpoints=SimpleNamespace(found=lambda: [Path(name) for name in saved]),
     )
-    with pytest.raises(SystemExit), watching(1, quiet) as viewer:
-        viewer.run = run
-        raise SystemExit(143)
+
+    def stopped() -> None:
+        with watching(1, quiet) as viewer:
+            viewer.run = run
+            raise SystemExit(143)
+
+    with pytest.raises(SystemExit):
+        stopped()
     assert capsys.readouterr().err.splitlines() == [wanted]
 
 
