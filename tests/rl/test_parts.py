@@ -266,10 +266,31 @@ def test_students_t_is_that_of_scipy() -> None:
     mean, low, high = interval(values)
     assert (low, high) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)), rel=1e-5)
     assert math.isclose(mean, float(np.mean(values)))
-    assert interval([0.5]) == (0.5, 0.5, 0.5)
+    assert interval([0.5]) == (0.5, None, None)
 
 
 def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
     one = Online(rounds=3, out="a")
     assert one.to_dict() == replace(one, rounds=9, out="b", show=4).to_dict()
     assert one.to_dict() != replace(one, epochs=2).to_dict()
+
+
+def test_alarms_count_rounds_as_the_terminal_does() -> None:
+    with pytest.raises(AlarmError, match=r"^round 1: "):
+        Watch(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
+
+
+def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:
+    journal = record.Journal(tmp_path / "rollouts.jsonl", 0)
+    journal._file.close()
+    journal._file = open("/dev/full", "ab")  # noqa: SIM115, PTH123
+    for act in (lambda: journal.write(["x"]), journal.finish):
+        with pytest.raises(FileError, match=r"rollouts\.jsonl: No space left"):
+            act()
+
+
+def test_a_seed_stands_once(tmp_path: Path) -> None:
+    from karl_fast.rl import ablate
+
+    with pytest.raises(UsageError, match="seeds has 1 twice"):
+        ablate(Online(), tmp_path, seeds=[0, 1, 1])

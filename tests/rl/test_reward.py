@@ -59,12 +59,12 @@ def test_a_function_is_called_once_a_group_and_with_token_ids() -> None:
     assert calls == [(2, [[6, 7], [6, 7]])] * 2
 
 
-def test_none_is_not_applicable_and_leaves_the_others() -> None:
+def test_none_is_not_applicable_and_the_others_share_its_weight() -> None:
     def some(completions: list[str], **columns: Any) -> list[float | None]:
         return [None if text < "b" else 1.0 for text in completions]
 
     found, _ = rewarded(size, some)
-    assert [one.reward for one in found] == [1.0, 2.0, 3.0, 3.0]
+    assert [one.reward for one in found] == [2.0, 2.0, 3.0, 3.0]
     alone, _ = rewarded(some)
     assert [one.missing for one in alone] == ["none: not applicable", None, None, None]
     assert np.isnan(alone[0].reward)
@@ -132,3 +132,26 @@ def test_a_function_that_hangs_is_given_up_and_not_called_beside_itself() -> Non
     assert counted(found) == {"slow: busy": 2, "slow: timeout": 2}
     assert said == ["slow took more than 0.05 s", "slow still runs from a call that was given up"]
     assert len(calls) == 1
+
+
+def test_a_reward_is_that_of_a_composite() -> None:
+    from karl_fast.reward import Composite, Part
+
+    def half(completions: list[str], **columns: Any) -> list[float | None]:
+        return [None if text in ("a", "cc") else 0.25 for text in completions]
+
+    def none(completions: list[str], **columns: Any) -> list[None]:
+        return [None] * len(completions)
+
+    found, _ = rewarded(size, half, none, size=2.0, half=-0.5, none=3.0)
+    parts = (Part("size", 2.0, size), Part("half", -0.5, half), Part("none", 3.0, none))
+    wanted = Composite(parts)([one.messages[0]["content"] for one in found], prompts=[""] * 4)
+    assert [one.reward for one in found] == pytest.approx(wanted.rewards.tolist(), rel=1e-12)
+
+
+def test_a_component_without_weight_is_no_reward() -> None:
+    def none(completions: list[str], **columns: Any) -> list[None]:
+        return [None] * len(completions)
+
+    found, _ = rewarded(none, size, size=0.0)
+    assert counted(found) == {"none: not applicable": 4}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.errors import AlarmError, CheckpointError, DivergedError, OutputExistsError, UsageError
+from karl_fast.errors import AlarmError, CheckpointError, DivergedError, FileError, OutputExistsError, UsageError
 from karl_fast.rl import rl
 from karl_fast.rl.draw import draw
 from karl_fast.rl.settings import Alarms, Replay
@@ -208,3 +208,75 @@ def test_its_log_is_read_by_inspect_and_sample(online: Callable[..., Online], tm
     drawn = karl_fast.sample([str(Path(settings.out) / "rollouts.jsonl")], out=str(tmp_path / "data"), k=8)
     assert drawn is not None
     assert len(lines(tmp_path / "data" / "train.jsonl")) > 0
+
+
+def test_force_removes_nothing_before_the_new_run_is_loaded(online: Callable[..., Online], tmp_path: Path) -> None:
+    settings = online(rounds=2)
+    rl(settings)
+    out = Path(settings.out)
+    (out / "checkpoints" / "notes").mkdir()
+    (out / "rounds" / "notes.txt").write_text("mine")
+    before = left(out)
+    (tmp_path / "none.py").write_text("def policy(seed):\n    raise OSError\n")
+    for wrong in ({"model": str(tmp_path / "none")}, {"model": f"{tmp_path / 'none.py'}:policy"}, {"max_context": 1}):
+        with pytest.raises(Exception, match=r".*"):
+            rl(online(rounds=2, **wrong), force=True)
+        assert left(out) == before
+    rl(online(rounds=1), force=True)
+    assert len(lines(out / "rollouts.jsonl")) == 16
+    assert sorted(place.name for place in (out / "checkpoints").iterdir()) == ["0000001", "notes"]
+    assert sorted(place.name for place in (out / "rounds").iterdir()) == ["0000001.json", "notes.txt"]
+
+
+def test_a_log_without_a_checkpoint_is_not_gone_on_with(online: Callable[..., Online]) -> None:
+    settings = online(rounds=2)
+    log = Path(settings.out) / "rollouts.jsonl"
+    log.parent.mkdir()
+    log.write_text("{}\n")
+    with pytest.raises(CheckpointError, match="no checkpoint in") as raised:
+        rl(settings, resume=True)
+    assert "--force" in str(raised.value.hint)
+    assert log.read_text() == "{}\n"
+    rl(settings, resume=True, force=True)
+    assert len(lines(log)) == 32
+
+
+def test_a_file_that_has_changed_makes_another_run(online: Callable[..., Online], tmp_path: Path) -> None:
+    code = (EXAMPLES / "reversal.py").read_text()
+    (tmp_path / "mine.py").write_text(code)
+    given = {"rounds": 2, "rewards": {f"{tmp_path / 'mine.py'}:reward": 1.0}}
+    rl(online(**given))
+    rl(online(**given), resume=True)
+    (tmp_path / "mine.py").write_text(code + "# changed\n")
+    with pytest.raises(CheckpointError, match=r"mine\.py"):
+        rl(online(**given), resume=True)
+    (tmp_path / "mine.py").write_text(code)
+    settings = online(**given)
+    with (tmp_path / "prompts.jsonl").open("a") as file:
+        file.write('{"prompt": "1 1"}\n')
+    with pytest.raises(CheckpointError, match=r"prompts\.jsonl"):
+        rl(settings, resume=True)
+
+
+def test_a_place_that_is_a_file_is_refused(online: Callable[..., Online]) -> None:
+    settings = online()
+    Path(settings.out).write_text("mine")
+    with pytest.raises(UsageError, match="which is a file: wanted a folder"):
+        rl(settings, force=True)
+
+
+def test_closing_names_the_file_that_is_refused_and_closes_the_rest(online: Callable[..., Online]) -> None:
+    from karl_fast.rl.run import prepare
+
+    run = prepare(online())
+
+    class Full:
+        def log(self, values: Any) -> None: ...
+
+        def finish(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    run.trackers.append(Full())
+    with pytest.raises(FileError, match=r"metrics\.jsonl: No space left"):
+        run.close()
+    assert run.journal._file.closed

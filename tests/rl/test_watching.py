@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from karl_fast.cli.watching import Lines, Table
+import pytest
+
+from karl_fast.cli.watching import Lines, Table, watching
 from tests.rl.test_parts import asked, metrics, rollout
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def said() -> dict[str, Any]:
@@ -47,3 +48,41 @@ def test_a_table_shows_numbers_and_rollouts() -> None:
     assert r"p0 [0.5] assistant: [bold]a\x1b]0;b" in text
     assert "\x1b]0;" not in text
     assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize(
+    ("saved", "wanted"),
+    [
+        ([], "interrupted in round 8; nothing saved yet"),
+        (["0000003", "0000006"], "interrupted in round 8; --resume goes on from round 7"),
+    ],
+)
+def test_who_interrupts_is_told_where_the_run_is(
+    quiet: bool, saved: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: Any = SimpleNamespace(
+        progress=SimpleNamespace(round=7),
+        settings=SimpleNamespace(rounds=9),
+        checkpoints=SimpleNamespace(found=lambda: [Path(name) for name in saved]),
+    )
+
+    def stopped() -> None:
+        with watching(1, quiet) as viewer:
+            viewer.run = run
+            raise SystemExit(143)
+
+    with pytest.raises(SystemExit):
+        stopped()
+    assert capsys.readouterr().err.splitlines() == [wanted]
+
+
+def test_one_seed_has_no_interval() -> None:
+    from karl_fast.cli.ablate import table
+    from karl_fast.rl.ablation import Arm
+
+    arms = [Arm(name, (0.5,), {}, 0.5, None, None, 0.25, None, None) for name in ("baseline", "no_kl")]
+    assert [line.split() for line in table(arms).splitlines()[1:]] == [
+        ["baseline", "0.5000"],
+        ["no_kl", "0.5000", "+0.2500"],
+    ]

@@ -10,6 +10,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.usage import flags
 from karl_fast.cli.words import clean
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -44,14 +45,18 @@ def command(
     """Compare a baseline with arms that differ from it in one choice each, by outcomes before any shaping."""
     from karl_fast.rl import ablate, load
 
-    try:
-        chosen = [int(seed) for seed in seeds.split(",")]
-    except ValueError as error:
-        raise UsageError(f"seeds is {seeds!r}, wanted whole numbers with commas", "seeds") from error
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
-    settings = load(config) if rounds is None else load(config, rounds=rounds)
-    found = ablate(settings, out, seeds=chosen, only=only, told=None if quiet else _told)
+    with flags("config", "out", "seeds", "rounds"):
+        settings = load(config) if rounds is None else load(config, rounds=rounds)
+        found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
     print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"seeds is {text!r}, wanted whole numbers with commas", "seeds") from error
 
 
 def _told(arm: str, seed: int, outcome: float) -> None:
@@ -59,12 +64,16 @@ def _told(arm: str, seed: int, outcome: float) -> None:
 
 
 def table(arms: list[Arm]) -> str:
-    """The arms, one a line; intervals are of 95 % over seeds."""
+    """The arms, one a line; intervals are of 95 % over seeds, and blank with one seed."""
     lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
     for arm in arms:
-        own, apart = f"{arm.low:.4f} .. {arm.high:.4f}", f"{arm.difference_low:.4f} .. {arm.difference_high:.4f}"
+        own, apart = _between(arm.low, arm.high), _between(arm.difference_low, arm.difference_high)
         plain = arm.name == "baseline"
         difference = f"{'':>14} {'':>20}" if plain else f"{arm.difference:>+14.4f} {apart:>20}"
         lines.append(f"{arm.name:<12} {arm.mean:>8.4f} {own:>20} {difference}".rstrip())
         lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
     return "\n".join(lines)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.4f} .. {high:.4f}"

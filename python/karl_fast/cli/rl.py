@@ -10,6 +10,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.usage import flags
 from karl_fast.cli.words import clean, counted
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -51,12 +52,13 @@ def command(
     """Train a policy online: rollouts, rewards, scores, steps; its log is one that inspect and sample read."""
     given = {"recipe": recipe, "out": out, "model": model, "rounds": rounds, "seed": seed}
     over: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if print_:
-        _print(recipe, config, toml)
-        return
-    if config is None:
-        raise UsageError("config names no file, wanted one with the settings of the run", "config")
-    _run(config, over, resume=resume, force=force, json=json, quiet=quiet)
+    with flags("config", *given):
+        if print_:
+            _print(recipe, config, toml)
+            return
+        if config is None:
+            raise UsageError("config names no file, wanted one with the settings of the run", "config")
+        _run(config, over, resume=resume, force=force, json=json, quiet=quiet)
 
 
 def _print(name: str | None, config: str | None, toml: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import typer
 
 from karl_fast.cli.layers import SOURCES, flag, variable
 from karl_fast.cli.words import clean
+from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
-    from karl_fast.errors import UsageError
+    from collections.abc import Iterator
 
 # The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
 TyperUsageError: Any = typer.BadParameter.__base__
@@ -27,6 +29,16 @@ def typed(error: UsageError) -> str:
     for name in error.settings:
         sentence = re.sub(rf"(?<![\w-]){name}(?![\w-])", flag(name), sentence, count=1)
     return sentence
+
+
+@contextlib.contextmanager
+def flags(*settings: str) -> Iterator[None]:
+    """Options for the names of these settings alone: a command has no others, and the rest stand in its file."""
+    try:
+        yield
+    except UsageError as error:
+        error.settings = tuple(name for name in error.settings if name in settings)
+        raise
 
 
 def said(error: Any) -> int:

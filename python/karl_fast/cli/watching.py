@@ -25,7 +25,20 @@ SHOWN = (
 """The numbers of the table."""
 
 
-class Lines:
+class Silent:
+    """Says nothing, and knows what runs."""
+
+    run: Run | None = None
+
+    def started(self, run: Run) -> None:
+        """Remember it."""
+        self.run = run
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """Nothing."""
+
+
+class Lines(Silent):
     """A line on stderr a round."""
 
     def __init__(self) -> None:
@@ -37,6 +50,7 @@ class Lines:
 
     def started(self, run: Run) -> None:
         """What is trained on what."""
+        super().started(run)
         self.rounds = run.settings.rounds
         for line in opening(run):
             self.say(line)
@@ -79,16 +93,38 @@ class Table(Lines):
 
 
 @contextlib.contextmanager
-def watching(show: int, quiet: bool) -> Iterator[Lines | None]:
-    """Who looks on: nobody, lines, or a table at a terminal."""
+def watching(show: int, quiet: bool) -> Iterator[Silent]:
+    """Who looks on: nobody, lines, or a table at a terminal; one who interrupts is told where the run is."""
+    viewer = Silent()
+    try:
+        with _viewer(show, quiet) as viewer:
+            yield viewer
+    except (KeyboardInterrupt, SystemExit):
+        sys.stderr.write(interrupted(viewer.run) + "\n")
+        raise
+
+
+@contextlib.contextmanager
+def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
     if quiet or not sys.stderr.isatty():
-        yield None if quiet else Lines()
+        yield Silent() if quiet else Lines()
         return
     from rich.console import Console
     from rich.live import Live
 
     with Live(console=Console(stderr=True), refresh_per_second=4) as live:
         yield Table(live, show)
+
+
+def interrupted(run: Run | None) -> str:
+    """Where a run was left, and where it goes on."""
+    if run is None:
+        return "interrupted before the first round"
+    at = min(run.progress.round + 1, run.settings.rounds)
+    saved = run.checkpoints.found()
+    if not saved:
+        return f"interrupted in round {at}; nothing saved yet"
+    return f"interrupted in round {at}; --resume goes on from round {int(saved[-1].name) + 1}"
 
 
 def opening(run: Run) -> Iterator[str]:
@@ -99,7 +135,7 @@ def opening(run: Run) -> Iterator[str]:
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
-    going_on = f", from round {run.progress.round}" if run.progress.round else ""
+    going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
     yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
 
 

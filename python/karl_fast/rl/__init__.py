@@ -75,8 +75,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
 
     Args:
         settings: every choice.
-        resume: go on from the last checkpoint there; from the start where there is none.
-        force: begin anew where a run is there already.
+        resume: go on from the last checkpoint there; from the start where there is no run.
+        force: begin anew where a run is there already; with ``resume``, where it has no checkpoint.
         viewer: told how it goes.
 
     Returns:
@@ -86,7 +86,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
         UsageError: settings that do not go together, or a recipe that this loop has no use for.
         ModelError: no model there, or one whose cache cannot be repeated.
         OutputExistsError: a run is there already.
-        CheckpointError: a checkpoint to resume that is damaged, or of another run.
+        CheckpointError: a run to resume without a checkpoint, or whose checkpoint is damaged or of another run: of
+            other settings, prompts, or files of functions.
         AlarmError: a run that was stopped because going on is no use; its last checkpoint is there.
         DivergedError: weights that are spoiled; an earlier checkpoint may be whole.
         FileError: a file that cannot be read or written; the last checkpoint stays whole.

@@ -60,20 +60,20 @@ class Arm:
         outcomes: the mean outcome of the last rounds of each seed. [S]
         stopped: what alarms said, by seed.
         mean: of the outcomes.
-        low, high: a 95 % interval of the mean over seeds (Student's t); the mean itself with one seed.
+        low, high: a 95 % interval of the mean over seeds (Student's t); None with one seed.
         difference: the mean over seeds of outcome less the baseline's of the same seed.
-        difference_low, difference_high: its 95 % interval.
+        difference_low, difference_high: its 95 % interval; None with one seed.
     """
 
     name: str
     outcomes: tuple[float, ...]
     stopped: Mapping[int, str]
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     difference: float
-    difference_low: float
-    difference_high: float
+    difference_low: float | None
+    difference_high: float | None
 
 
 def ablate(
@@ -88,7 +88,7 @@ def ablate(
 
     Args:
         settings: of every run; its recipe and seed do not count, and its draws only outside the arm ``dynamic``.
-        out: a folder of a folder a run. Runs that are there are gone on with.
+        out: a folder of a folder a run. Runs that are there are gone on with; one without a checkpoint begins anew.
         seeds: one run each an arm. The same seed has the same first rollouts in every arm.
         only: some arms; the baseline is always there.
         told: called with arm, seed and outcome after each run.
@@ -97,7 +97,7 @@ def ablate(
         The arms, the baseline first.
 
     Raises:
-        UsageError: an arm that there is not, or no seed.
+        UsageError: an arm that there is not, no seed, or one twice.
         KarlError: as `karl_fast.rl.rl` does; a run that an alarm stops counts with the rounds it made.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
@@ -108,6 +108,8 @@ def ablate(
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")
+    if twice := [seed for seed in seeds if list(seeds).count(seed) > 1]:
+        raise UsageError(f"seeds has {twice[0]} twice, wanted each once: the same run again says nothing new", "seeds")
     outcomes: dict[str, list[float]] = {}
     stopped: dict[str, dict[int, str]] = {}
     for name in chosen:
@@ -138,7 +140,7 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
     )
     alarm = None
     try:
-        rl(one, resume=True)
+        rl(one, resume=True, force=True)
     except AlarmError as error:
         alarm = str(error)
     return outcome(folder), alarm
@@ -159,10 +161,10 @@ def _arm(name: str, outcomes: Mapping[str, Sequence[float]], stopped: Mapping[in
     return Arm(name, tuple(outcomes[name]), stopped, *interval(own), *interval(own - base))
 
 
-def interval(values: Any) -> tuple[float, float, float]:
-    """The mean of some numbers, and its 95 % interval by Student's t; the mean alone where there is one number."""
+def interval(values: Any) -> tuple[float, float | None, float | None]:
+    """The mean of some numbers, and its 95 % interval by Student's t; None where there is one number."""
     mean = float(np.mean(values))
     if len(values) < 2:
-        return mean, mean, mean
+        return mean, None, None
     half = student(len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
     return mean, mean - half, mean + half

@@ -46,7 +46,7 @@ class Watch:
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
         for kind, rings, sentence in self._all(metrics):
             if rings:
-                error = AlarmError(f"round {metrics['round']}: {sentence}")
+                error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
                 error.hint = HINTS[kind]
                 raise error
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
+from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
-from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
+from karl_fast.rl.settings import OWN, SAVE_EVERY, SHARED, Alarms, Online, Replay
 from karl_fast.train.settings import Training
 
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
 """Settings that may name a file; relative to the folder of the file that they stand in."""
+
+ANNOTATIONS = {one.name: str(one.type) for one in fields(Training)}
+
+TYPES: dict[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+    "str": (str, "a text"),
+    "tuple": (list | tuple, "a list"),
+}
+"""What a value of an annotation is in TOML, and what it is called; names of a choice are checked by `Training`."""
 
 
 def load(path: str | Path, **over: Any) -> Online:
@@ -51,7 +63,9 @@ def load(path: str | Path, **over: Any) -> Online:
     except TypeError as error:
         raise UsageError(f"{file}: {error}") from error
     except UsageError as error:
-        raise UsageError(f"{file}: {error}", *error.settings) from error
+        placed = UsageError(f"{file}: {error}", *(name for name in error.settings if name in over))
+        placed.hint = error.hint
+        raise placed from error
 
 
 def _built(held: dict[str, Any]) -> Online:
@@ -65,16 +79,24 @@ def _built(held: dict[str, Any]) -> Online:
     tables: dict[str, Any] = {
         name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
     }
-    training: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in held.items() if name in SHARED
-    }
+    training = {name: _shared(name, value) for name, value in held.items() if name in SHARED}
     own = {name: value for name, value in held.items() if name in OWN}
-    return Online(**own, **tables, training=Training(**training))
+    return Online(**own, **tables, training=Training(**{"save_every": SAVE_EVERY} | training))
+
+
+def _shared(name: str, value: Any) -> Any:
+    """A setting of `Training`, of the type that it has there."""
+    kind, wanted = TYPES.get(ANNOTATIONS[name].removesuffix(" | None").partition("[")[0], (object, ""))
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
+        raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _table(name: str, kind: Any, held: Any) -> Any:
-    if not isinstance(held, dict):
+    if isinstance(held, kind):
         return held
+    if not isinstance(held, dict):
+        raise UsageError(f"{name} is {held!r}, wanted a table", name)
     there = {one.name for one in fields(kind)}
     if alien := held.keys() - there:
         raise UsageError(f"{name}.{min(alien)} is unknown, wanted one of {', '.join(sorted(there))}")
@@ -82,20 +104,23 @@ def _table(name: str, kind: Any, held: Any) -> Any:
 
 
 def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths as they are seen from here: only those of what is there, for a model may be a name, and so may a recipe."""
+    """Paths as they are seen from here: of a model and of a recipe only where that is no name."""
     found = {
-        name: _seen(value, folder, new=name == "out") if name in PATHS and isinstance(value, str) else value
+        name: _seen(value, folder, name) if name in PATHS and isinstance(value, str) else value
         for name, value in held.items()
     }
     if isinstance(held.get("rewards"), dict):
-        found["rewards"] = {_seen(name, folder): weight for name, weight in held["rewards"].items()}
+        found["rewards"] = {_seen(name, folder, "rewards"): weight for name, weight in held["rewards"].items()}
     return found
 
 
-def _seen(value: str, folder: Path, *, new: bool = False) -> str:
+def _seen(value: str, folder: Path, setting: str) -> str:
     file, colon, name = value.partition(".py:")
-    path = folder / (file + ".py" if colon else value)
-    return f"{path}:{name}" if colon else str(path) if new or path.exists() else value
+    if colon:
+        return f"{folder / (file + '.py')}:{name}"
+    path = folder / value
+    file_named = value.endswith(".toml") if setting == "recipe" else setting in ("out", "prompts") or path.exists()
+    return str(path) if file_named and value else value
 
 
 def _text(file: Path) -> str:
@@ -108,8 +133,22 @@ def _text(file: Path) -> str:
 
 
 def chosen(name: str) -> Recipe:
-    """A recipe by its name, or from a TOML file."""
-    return from_toml(_text(Path(name))) if name.endswith(".toml") else recipe(name)
+    """A recipe by its name, or from a TOML file.
+
+    Raises:
+        FileError: the file cannot be read.
+        UsageError: there is no recipe of that name, or the file holds none.
+    """
+    if name.endswith(".toml"):
+        return from_toml(_text(Path(name)))
+    try:
+        return recipe(name)
+    except UsageError as error:
+        there = [one.lower().replace("_", "-") for one in names()]
+        unknown = UsageError(f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}", "recipe")
+        near = get_close_matches(name.lower().replace("_", "-"), there, n=1)
+        unknown.hint = f"did you mean {near[0]}?" if near else None
+        raise unknown from error
 
 
 def function(place: str) -> Callable[..., Any]:

@@ -119,7 +119,8 @@ class Journal:
 
     def finish(self) -> None:
         """Close the file."""
-        self._file.close()
+        with whole.refused(self.path):
+            self._file.close()
 
 
 def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:

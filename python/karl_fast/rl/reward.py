@@ -41,9 +41,14 @@ class Weighted:
 
 
 class Rewards:
-    """Several reward functions: their weighted sum, without those that have nothing to say.
+    """Several reward functions: their weighted sum; what one with nothing to say would have weighed, the others share.
 
-    A rollout's reward is missing where one of them failed, and where none had anything to say.
+    ::
+
+        r = (sum_c |w_c| / sum_{c in A} |w_c|) sum_{c in A} w_c x_c,   A = the components that say something
+
+    None is never taken for 0. A rollout's reward is missing where a function failed, and where none of a weight other
+    than 0 had anything to say. The rule is that of `karl_fast.reward.Composite`.
     """
 
     def __init__(
@@ -51,13 +56,14 @@ class Rewards:
         functions: Sequence[Weighted],
         *,
         timeout_seconds: float = 60.0,
-        environment: float = 1.0,
+        environment: float | None = None,
         outcome: str | None = None,
     ) -> None:
-        """`environment` is the weight of what an environment gives, `outcome` the component that is the outcome."""
+        """`environment` weighs what an environment gives, where there is one; `outcome` is a component's name."""
         self.functions, self.outcome = tuple(functions), outcome
         self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}
-        self._weights = {ENVIRONMENT: environment} | {one.name: one.weight for one in functions}
+        own = {one.name: one.weight for one in functions}
+        self._weights = own if environment is None else {ENVIRONMENT: environment} | own
         self._taken = {one.name: _columns(one.function) for one in functions}
 
     def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
@@ -82,12 +88,19 @@ class Rewards:
         return rewarded, said
 
     def _with(self, rollout: Rollout, found: dict[str, float], missing: str | None) -> Rollout:
-        total = sum(self._weights[name] * value for name, value in found.items())
-        if not missing and not found:
+        reward = math.nan if missing else self._sum(found)
+        if not missing and math.isnan(reward):
             missing = "none: not applicable"
-        reward = math.nan if missing else total
         outcome = reward if self.outcome is None or missing else found.get(self.outcome, math.nan)
         return replace(rollout, reward=reward, outcome=outcome, components=found, missing=missing)
+
+    def _sum(self, found: Mapping[str, float]) -> float:
+        """The weighted sum of what there is, as if it were all; NaN where nothing that weighs is there."""
+        total = sum(self._weights[name] * value for name, value in found.items())
+        if len(found) == len(self._weights):
+            return total
+        applied = sum(abs(self._weights[name]) for name in found)
+        return total * (sum(map(abs, self._weights.values())) / applied) if applied else math.nan
 
     def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[Any]:
         """For each group a failure, or for each of its rollouts a number, None, or a kind of failure."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import OutputExistsError, UsageError
-from karl_fast.rl import curriculum, progress, read, record
+from karl_fast.errors import UsageError
+from karl_fast.rl import curriculum, place, progress, read, record
 from karl_fast.rl.alarm import Watch
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.collect import Collector, Sampling
@@ -19,9 +19,9 @@ from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.reward import ENVIRONMENT, Rewards, Weighted
 from karl_fast.rl.talk import Budget
-from karl_fast.train import model, optimizer
-from karl_fast.train.checkpoint import ADAPTERS, Checkpoints, State
-from karl_fast.train.metrics import FILE, Tracker, trackers
+from karl_fast.train import model, optimizer, whole
+from karl_fast.train.checkpoint import Checkpoints, State
+from karl_fast.train.metrics import FILE, Elsewhere, JsonLines, Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,9 +97,14 @@ class Run:
         optimizer.aim(self.optimizer, self.settings.training, self.rate(number))
 
     def close(self) -> None:
-        """Close what is written to."""
-        self.journal.finish()
-        for tracker in self.trackers:
+        """Close what is written to, all of it where one refuses."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.journal.finish)
+            for tracker in self.trackers:
+                stack.callback(self._finish, tracker)
+
+    def _finish(self, tracker: Tracker) -> None:
+        with whole.refused(Path(self.settings.out) / FILE):
             tracker.finish()
 
     def save(self) -> None:
@@ -128,13 +133,14 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> R
     _learnable(recipe)
     lines, make = read.prompts(settings.prompts), _environment(settings)
     rewards = _rewards(settings)
-    _free(Path(settings.out), resume=resume, force=force)
+    place.free(Path(settings.out), resume=resume, force=force)
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
     policy, config = _policy(settings)
     kept = [one for one in lines if len(policy.encode(one.messages)) < settings.max_context]
     if not kept:
         raise UsageError(f"every prompt is longer than max_context, {settings.max_context} tokens", "max_context")
-    return _assembled(settings, recipe, policy, config, Asked(kept, len(lines) - len(kept), rewards, make), resume)
+    asked = Asked(kept, len(lines) - len(kept), rewards, make)
+    return _assembled(settings, recipe, policy, config, asked, resume=resume, force=force)
 
 
 def _environment(settings: Online) -> Callable[[], Environment] | None:
@@ -154,7 +160,7 @@ def _rewards(settings: Online) -> Rewards:
     return Rewards(
         functions,
         timeout_seconds=settings.timeout_seconds,
-        environment=settings.environment_weight,
+        environment=None if settings.environment is None else settings.environment_weight,
         outcome=settings.outcome,
     )
 
@@ -165,22 +171,28 @@ def _assembled(
     policy: Policy,
     config: dict[str, Any],
     asked: Asked,
+    *,
     resume: bool,
+    force: bool,
 ) -> Run:
     out, forward = Path(settings.out), Forward(policy, settings.temperature)
     adam = optimizer.build(settings.training)
     adam.init(policy.model.trainable_parameters())
     partition = _partition(settings, recipe, forward)
     checkpoints = Checkpoints(out, config | {"model": settings.model}, settings.training.keep)
-    identity = json.loads(json.dumps(settings.to_dict() | {"axes": str(recipe)}, default=str))
+    identity = _identity(settings, recipe)
     now = progress.Progress()
     if resume and checkpoints.found():
         now = progress.load(out, checkpoints.resume(policy.model, adam, identity).step, partition)
-    out.mkdir(parents=True, exist_ok=True)
     order, buffer = curriculum.of(settings, asked.prompts), Buffer(settings.replay)
     if now.round:
         order.restore(now.curriculum)
         buffer.groups = record.groups(out / record.FILE, now.replay, {one.id: one for one in asked.prompts})
+    elsewhere = [Elsewhere(library, settings.training, out) for library in settings.training.report_to or ()]
+    if force and not now.round:
+        place.clear(out)  # the last thing: what can be wrong with the new run has been found
+    with whole.refused(out):
+        out.mkdir(parents=True, exist_ok=True)
     return Run(
         settings=settings,
         recipe=recipe,
@@ -196,9 +208,15 @@ def _assembled(
         progress=now,
         identity=identity,
         checkpoints=checkpoints,
-        trackers=_trackers(settings, now),
+        trackers=[_metrics(settings, now), *elsewhere],
         journal=record.Journal(out / record.FILE, now.rollouts_bytes),
     )
+
+
+def _identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
+    """What a run that goes on has to have in common with the one before."""
+    same = settings.to_dict() | {"axes": str(recipe)} | place.contents(settings)
+    return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]
 
 
 def _passes(settings: Online) -> Passes:
@@ -253,24 +271,10 @@ def _sampling(settings: Online) -> Sampling:
     return Sampling(settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds)
 
 
-def _trackers(settings: Online, now: Progress) -> list[Tracker]:
-    """The file of metrics, cut back to where the checkpoint left it, and the trackers that were asked for."""
+def _metrics(settings: Online, now: Progress) -> JsonLines:
+    """The file of metrics, cut back to where the checkpoint left it."""
     out = Path(settings.out)
     if (out / FILE).is_file():
         with (out / FILE).open("ab") as file:
             file.truncate(now.metrics_bytes)
-    return trackers(settings.training, out, settings.rounds * settings.epochs * settings.minibatches)
-
-
-def _free(out: Path, *, resume: bool, force: bool) -> None:
-    """Raise where a run is there already that nobody said to go on from, or to replace."""
-    if resume or not any((out / name).exists() for name in (ADAPTERS, "checkpoints", record.FILE)):
-        return
-    if not force:
-        error = OutputExistsError(f"{out} has a run already")
-        error.hint = "--resume goes on from its last checkpoint, --force begins anew in its place"
-        raise error
-    for name in ("checkpoints", progress.FOLDER):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in (ADAPTERS, FILE, record.FILE):
-        (out / name).unlink(missing_ok=True)
+    return JsonLines(out / FILE, settings.rounds * settings.epochs * settings.minibatches)

@@ -22,6 +22,10 @@ UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", 
 """Settings that a run which goes on may have changed: what it learns from does not depend on them."""
 
 
+SAVE_EVERY = 10
+"""Rounds from one checkpoint to the next, where nobody says: a round takes as long as many steps of `Training` do."""
+
+
 @dataclass(frozen=True)
 class Alarms:
     """When a run stops of itself; 0 or None is never.
@@ -105,7 +109,7 @@ class Online:
         alarms: when it stops of itself.
         replay: what comes back.
         show: how many rollouts of a round are shown at a terminal.
-        training: the optimizer, adapters and checkpoints.
+        training: the optimizer, adapters and checkpoints; ``save_every`` is in rounds, and 10 where none is given.
 
     Raises:
         UsageError: a choice outside its range, or two that do not go together.
@@ -140,7 +144,7 @@ class Online:
     alarms: Alarms = field(default_factory=Alarms)
     replay: Replay = field(default_factory=Replay)
     show: int = 1
-    training: Training = field(default_factory=Training)
+    training: Training = field(default_factory=lambda: Training(save_every=SAVE_EVERY))
 
     def __post_init__(self) -> None:
         for name in COUNTS:
