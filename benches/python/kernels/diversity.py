@@ -113,11 +113,11 @@ def main() -> None:
     rewards, groups = np.random.default_rng(4).random(SEQUENCES * 50), np.repeat(np.arange(SEQUENCES * 50 // 16), 16)
     rewards = rewards[: len(groups)]
     weights = np.array([math.comb(i - 1, 3) for i in range(1, 17)]) / math.comb(16, 4)
-    assert np.allclose(diversity.best_at_k(rewards, groups, 4), np.sort(rewards.reshape(-1, 16)) @ weights)
+    assert np.allclose(diversity.best_at_k(rewards, groups, k=4), np.sort(rewards.reshape(-1, 16)) @ weights)
     table(
         f"best@4 of {len(rewards):,} rewards in groups of 16",
         {
-            "karl_fast, any groups": lambda: diversity.best_at_k(rewards, groups, 4),
+            "karl_fast, any groups": lambda: diversity.best_at_k(rewards, groups, k=4),
             "NumPy, equal groups": lambda: np.sort(rewards.reshape(-1, 16)) @ weights,
         },
     )
