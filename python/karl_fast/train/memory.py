@@ -9,7 +9,7 @@ head         12 chunks of logits, and B * T * E * 8 of slopes
 
 A token of a layer leaves behind its four norms and residuals, queries, keys, values and what attention makes of them,
 four times the width of the feed-forward part, and a row of attention of each head, twice. With gradient checkpoints it
-leaves its input, and one layer at a time the rest.
+leaves its input, and two layers at a time the rest: the next may be computed before the last is let go.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Memory:
         shape = self.shape
         per_layer = 6 * shape.hidden + 4 * shape.heads * shape.head_size + 4 * shape.feed_forward
         per_layer += 2 * shape.heads * tokens
-        kept = shape.hidden * self.layers + per_layer if self.settings.grad_checkpoint else per_layer * self.layers
+        kept = shape.hidden * self.layers + 2 * per_layer if self.settings.grad_checkpoint else per_layer * self.layers
         chunk = IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), rows * tokens) * shape.vocabulary
         return Need(
             self.weights,
