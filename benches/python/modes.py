@@ -24,7 +24,7 @@ os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "rl"
 SYMBOLS, ARROW, ANSWER = 8, 8, 2
-SEEDS, ROUNDS = (1, 3) if trials.SMOKE else (5, 150)
+SEEDS, ROUNDS = (2, 3) if trials.SMOKE else (5, 150)
 PROMPTS, GROUP, RATE = 8, 16, 2e-3
 SETTING = {
     "prompts_per_round": PROMPTS,

@@ -27,7 +27,7 @@ os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPTS, ROLLOUTS = 8, 60
-SEEDS, EPOCHS, PASSES = (1, 1, 1) if trials.SMOKE else (5, 4, 16)
+SEEDS, EPOCHS, PASSES = (2, 1, 1) if trials.SMOKE else (5, 4, 16)
 RIGHT = 4
 BEHAVIOUR = np.array([0.16, 0.10, 0.06, 0.04, 0.28, 0.18, 0.12, 0.06])
 GRADED = "--graded" in sys.argv

@@ -26,7 +26,7 @@ os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
 HERE = Path(__file__).resolve()
 EXAMPLES = HERE.parents[2] / "examples" / "rl"
 NUMBERS, TURNS = 8, 3
-SEEDS, ROUNDS = (1, 2) if trials.SMOKE else (4, 80)
+SEEDS, ROUNDS = (2, 2) if trials.SMOKE else (4, 80)
 PROMPTS, GROUP, RATE, EPOCHS, MINIBATCHES = 8, 8, 3e-3, 4, 2
 LAST, FLOOR, LOST = 10, 0.05, 0.1
 SETTING = {
