@@ -134,7 +134,7 @@ def threads(result: Result) -> Iterator[Verdict]:
 
 
 def scale(result: Result) -> Iterator[Verdict]:
-    """Without what a process costs to start, which is in both."""
-    if result.tenth_seconds and result.start_seconds and result.tenth_seconds > result.start_seconds:
-        grown = (result.seconds[result.ours] - result.start_seconds) / (result.tenth_seconds - result.start_seconds)
+    """What a process costs to start is in both: it may be as long as the tenth, and its noise as the difference."""
+    if result.tenth_seconds:
+        grown = result.seconds[result.ours] / result.tenth_seconds
         yield Verdict("whole log / its first tenth", grown, TEN_TIMES, False)
