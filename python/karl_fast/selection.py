@@ -32,7 +32,7 @@ def select(log: Log) -> _core.Selection:
     return _core.Selection(
         log.core,
         weights=settings.weights,
-        shaping=settings.shaping and settings.shaping.numbers,
+        shaping=settings.shaping.numbers if settings.shaping else None,
         score=settings.score,
         ddof=settings.ddof,
         eps=settings.eps,

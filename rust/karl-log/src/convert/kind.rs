@@ -95,11 +95,12 @@ const LINES: [(&[&str], Told); 7] = [
 ];
 
 /// What a document with these keys is.
-const DOCUMENTS: [(&[&str], Told); 7] = [
+const DOCUMENTS: [(&[&str], Told); 8] = [
     (&["sessionId", "projectHash", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
     (&["sessionId", "startTime", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
     (&["checkpoint_id"], Told::Beside),
     (&["task_name", "verifier_result"], Told::Beside),
+    (&["resolved_ids"], Told::Beside),
     (&["schema_version", "steps"], Told::Transcript(Kind::Alone(Alone::Atif))),
     (&["history", "trajectory"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
     (&["history"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
