@@ -111,6 +111,7 @@ __all__ = [
     "rwr_weights",
     "self_bleu",
     "sequence_log_ratio",
+    "shaped",
     "shrunk",
     "soft_overlong_penalty",
     "soft_value",
@@ -290,6 +291,7 @@ class Selection:
         log: Log,
         *,
         weights: list[float],
+        shaping: tuple[float, float, float] | None = None,
         score: str,
         ddof: int,
         eps: float,
@@ -369,6 +371,7 @@ def stream(
     kept: str,
     weights: list[float],
     min_reward: float | None,
+    shaping: tuple[float, float, float] | None = None,
     inverse_temperature: float,
     seed: int,
     room: int,
@@ -728,6 +731,7 @@ def largest(priorities: Reals, k: int) -> NDArray[np.int64]: ...
 
 # reward
 def composite(components: Sequence[Floats], weights: list[float]) -> NDArray[np.float64]: ...
+def shaped(rewards: Floats, *, up: float, down: float, centre: float) -> NDArray[np.float64]: ...
 def karl_reward(record: object, version: Literal["v1", "v2"], weights: list[float]) -> dict[str, Any]: ...
 def karl_rewards(text: bytes, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
 def karl_rewards_in(path: str | Path, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, get_args
 
 from karl_fast.errors import UsageError
+from karl_fast.shaping import AsymmetricScale
 
 if TYPE_CHECKING:
     from karl_fast.settings import Settings
@@ -56,7 +57,7 @@ RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
 
 USELESS = {
     ("sampler", "all"): ("k", "fraction", "per"),
-    ("sampler", "reservoir"): ("score", "ess", "inverse_temperature", "partition_by"),
+    ("sampler", "reservoir"): ("shaping", "score", "ess", "inverse_temperature", "partition_by"),
     ("sampler", "weighted-reservoir"): ("partition_by",),
     **{("sampler", name): ("max_per_group", "per") for name in REPLACING},
     ("shape", "raw"): ("max_tokens", "tokenizer"),
@@ -82,6 +83,8 @@ def _texts(settings: Settings) -> None:
 
 
 def _score(settings: Settings) -> None:
+    if not isinstance(settings.shaping, AsymmetricScale | None):
+        raise UsageError(f"shaping is {settings.shaping!r}, wanted an AsymmetricScale", "shaping")
     if settings.ddof not in (0, 1):
         raise UsageError(f"ddof is {settings.ddof}, wanted 0 (population) or 1 (sample)", "ddof")
     if not 0 <= settings.eps < float("inf"):
@@ -133,7 +136,7 @@ def _budget(settings: Settings) -> None:
 
 def _sampler(settings: Settings) -> None:
     if settings.sampler == "reservoir":
-        given = [name for name in ("ess", "inverse_temperature") if getattr(settings, name) is not None]
+        given = [name for name in ("shaping", "ess", "inverse_temperature") if getattr(settings, name) is not None]
         given += ["score"] * (settings.score != "raw") + ["partition_by"] * (settings.partition_by != "global")
         if given:
             raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.errors import LogChangedError, LogError
+from karl_fast.errors import AlreadyConvertedError, LogChangedError, LogError
 from karl_fast.log.inputs import files
 from karl_fast.settings import Settings
 
@@ -105,6 +105,7 @@ def convert(
     Raises:
         FileError: a file cannot be read, or the output not be written.
         LogError: a file that was named is no transcript, or there is no conversation at all.
+        AlreadyConvertedError: a file that was named holds trajectories already.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
         UsageError: a format that nobody knows, no file, or a limit below 1.
@@ -127,7 +128,7 @@ def convert(
                 force=force,
                 progress=progress,
             )
-        except LogChangedError:
+        except (AlreadyConvertedError, LogChangedError):
             raise
         except LogError as error:
             error.hint = HINT

@@ -50,6 +50,12 @@ class LogError(KarlError, ValueError):
     hint = "name what its records hold (--reward, --messages, ...), or give a glob that leaves the file out"
 
 
+class AlreadyConvertedError(LogError):
+    """A file that was to be converted, and is what a conversion writes."""
+
+    hint = "karl-fast sample reads it as it is"
+
+
 class LogChangedError(LogError):
     """A file that is no longer what it was when it was scanned."""
 

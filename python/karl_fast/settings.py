@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.choices import Sampler, Score, Shape, Signal, check, weight_of
 from karl_fast.errors import UsageError
+from karl_fast.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +28,9 @@ class Settings:
 
     Field paths are dotted (``meta.group``; a dot inside a key is written ``\.``); ``None`` leaves the choice to the
     format. ``reward`` maps the path of each component to its weight, or the name of one to ``{"weight": 0.3, "fn":
-    "my.py:score"}``: a function, or one of :data:`karl_fast.reward.SIGNALS`, that scores it. The full story of each is
-    in ``karl-fast sample --help``.
+    "my.py:score"}``: a function, or one of :data:`karl_fast.reward.SIGNALS`, that scores it. With
+    ``shaping`` the score is that of the shaped reward; rules and reports keep the reward as it is. The full story of
+    each is in ``karl-fast sample --help``.
 
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
@@ -40,6 +42,7 @@ class Settings:
     reward: dict[str, float | Signal] | None = None
     messages: str | None = None
     domain: str | None = None
+    shaping: AsymmetricScale | None = None
     score: Score = "raw"
     ddof: int = 0
     eps: float = 1e-6

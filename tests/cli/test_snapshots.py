@@ -23,6 +23,8 @@ CASES = {
     "sample": "sample tiny.jsonl -o data -k 12",
     "sample-dry": "sample tiny.jsonl -k 8 --dry-run --score zscore --inverse-temperature 1.5 --partition-by group",
     "sample-all": "sample tiny.jsonl -o data --sampler all --as text --split 1,0,0",
+    "sample-shaped": "sample tiny.jsonl -o data -k 12 --shaping up=1.4,down=1,centre=0.5",
+    "inspect-shaped": "inspect tiny.jsonl --score zscore --shaping up=2",
     "sample-too-many": "sample tiny.jsonl -o data -k 1000 --max-per-group 3",
     "sample-rows": "sample tiny.jsonl -o - -k 3 --seed 7",
     "sample-nothing": "sample tiny.jsonl -o data -k 3 --min-reward 100",
@@ -40,6 +42,8 @@ CASES = {
     "convert-help": "convert --help",
     "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
     "convert-no-output": "convert claude-code",
+    "convert-refused": "convert claude-code -o no/such/out.jsonl && convert claude-code -o out.jsonl -q && "
+    "convert out.jsonl -o b.jsonl",
     "rl-help": "rl --help",
     "ablate-help": "ablate --help",
     "rl-print": "rl --recipe Dr_GRPO --print",

@@ -78,6 +78,26 @@ class Session:
     def progress(self) -> Line:
         return self.line("progress", data={"type": "bash_progress", "output": "..."}, toolUseID="t")
 
+    def relay(self, agent: Session, call: str) -> list[Line]:
+        """A line of progress for each line of a sub-agent: the line itself is in it, without what all lines have."""
+        base = {"parentUuid", "isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "agentId"}
+        told = [{key: value for key, value in line.items() if key not in base} for line in agent.lines]
+        return [
+            self.line(
+                "progress",
+                data={
+                    "message": message,
+                    "normalizedMessages": [],
+                    "type": "agent_progress",
+                    "prompt": "look there",
+                    "agentId": agent.agent,
+                },
+                toolUseID=f"agent_msg_{at}",
+                parentToolUseID=call,
+            )
+            for at, message in enumerate(told)
+        ]
+
     def write(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), "utf-8")

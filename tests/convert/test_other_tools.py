@@ -193,6 +193,32 @@ def test_a_run_of_swe_agent_is_a_trajectory_of_its_task(convert: Convert, tmp_pa
     assert account.types == {"document": 2}
 
 
+@pytest.mark.parametrize(
+    ("name", "reward"), [("till-1", 1), ("till-2", 0), ("till-3", 0), ("till-4", None), ("x", None)]
+)
+@pytest.mark.parametrize("place", [".", ".."])
+def test_the_report_of_swe_bench_says_whether_a_run_solved_its_task(
+    convert: Convert, tmp_path: Path, name: str, reward: float | None, place: str
+) -> None:
+    """Keys of the report as the harness of SWE-bench names them; a run that failed by error is not judged."""
+    report = {
+        "total_instances": 4,
+        "submitted_ids": ["till-1", "till-2", "till-3", "till-4"],
+        "resolved_ids": ["till-1"],
+        "unresolved_ids": ["till-2"],
+        "empty_patch_ids": ["till-3"],
+        "error_ids": ["till-4"],
+        "schema_version": 2,
+    }
+    path = tmp_path / "batch" / name / f"{name}.traj"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(run()), "utf-8")
+    (path.parent / place / "results.json").write_text(json.dumps(report), "utf-8")
+    account, [found] = convert(tmp_path / "batch")
+    assert found["reward"] == reward
+    assert account.skipped == []
+
+
 def test_published_runs_of_swe_agent_keep_every_message(shared_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "trajectories.jsonl"
     account = karl_fast.convert(shared_data / "swe-agent-demos", out)

@@ -104,7 +104,7 @@ def test_a_table_that_means_nothing_is_refused(table: Any, says: str) -> None:
 def test_a_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0\n")
     for fn, says in (
-        ("broken.py:score", "cannot be run: ZeroDivisionError"),
+        ("broken.py:score", "does not run: ZeroDivisionError"),
         ("fine.py:score", "has no function score"),
     ):
         (tmp_path / "fine.py").write_text("")

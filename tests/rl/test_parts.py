@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
+from karl_fast.functions import function
 from karl_fast.rl import load, record
 from karl_fast.rl.ablation import arms, interval, student
 from karl_fast.rl.alarm import Watch
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.curriculum import Curriculum
-from karl_fast.rl.read import chosen, function, prompts
+from karl_fast.rl.read import chosen, prompts
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Alarms, Online, Replay
 
@@ -219,7 +220,7 @@ def test_a_function_that_is_not_there_is_named(tmp_path: Path) -> None:
     for place, said in (("a.py:two", "no function two"), ("a.py:here", "no function"), ("bad.py:x", "does not run")):
         with pytest.raises(UsageError, match=said):
             function(str(tmp_path / place))
-    with pytest.raises(FileError):
+    with pytest.raises(UsageError, match="there is no file"):
         function(str(tmp_path / "c.py:x"))
 
 

@@ -12,16 +12,17 @@ import typer
 from karl_fast._core import formats
 from karl_fast.choices import Sampler, Score, Shape
 from karl_fast.cli.layers import FLAGS, Layer, flag, settled, typed, variable
-from karl_fast.config import Config, deal, load, shares, weights
+from karl_fast.config import Config, deal, load, scale, shares, weights
 from karl_fast.errors import UsageError
 from karl_fast.settings import Settings
+from karl_fast.shaping import AsymmetricScale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 READ = ("format", "id", "group", "reward", "messages", "domain")
-TARGET = ("score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
+TARGET = ("shaping", "score", "ddof", "eps", "ess", "inverse_temperature", "partition_by")
 RULES = ("min_reward", "drop_constant_groups", "max_per_group", "dedup")
 DRAW = ("k", "fraction", "sampler", "per")
 EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_inputs")
@@ -90,6 +91,13 @@ OPTIONS = {
     ),
     "messages": _option(str | None, "Path of the conversation."),
     "domain": _option(str | None, "Path of a category to report by."),
+    "shaping": _option(
+        AsymmetricScale | None,
+        "Score a shaped reward: what is above a centre scaled by one number, what is below by another. Rules and "
+        "reports keep the reward as it is.",
+        parser=_parser(scale),
+        metavar="up=A[,down=B][,centre=C]",
+    ),
     "score": _option(Score, "What is tempered: the reward, or its advantage within the group."),
     "ddof": _option(int, "zscore: the variance is divided by n - ddof."),
     "eps": _option(float, "zscore: added to the standard deviation."),

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from karl_fast.cli.layers import Layer, flag, settled, variable
-from karl_fast.config import Config, deal, kinds, shares, weights
+from karl_fast.config import Config, deal, kinds, scale, shares, weights
 
 OWN = {
     "--out": "out",
@@ -24,7 +24,7 @@ OWN = {
 }
 """Options of the command that are no settings."""
 
-PARSERS = {"reward": weights, "split": shares, "per": deal}
+PARSERS = {"reward": weights, "split": shares, "per": deal, "shaping": scale}
 
 
 def plain(arguments: list[str]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli import caution
-from karl_fast.cli.words import clean, counted
+from karl_fast.cli.words import clean, counted, scores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,7 +132,7 @@ def _groups(groups: dict[str, Any]) -> str:
 
 def _target(target: dict[str, Any]) -> str:
     wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
-    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {target['score']} scores"
+    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {scores(target)}"
     ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
     return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
 
@@ -224,7 +224,7 @@ def _bar(share: float) -> str:
 
 def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
     if ladder:
-        yield f"target    on {target['score']} scores; the marked line is what sample takes"
+        yield f"target    on {scores(target)}; the marked line is what sample takes"
         yield f"  {'inverse temperature':>20} {'ESS rows':>12} {'ESS':>7} {'top row':>8} {'expected reward':>16}"
     for rung in ladder:
         mark = " <-" if rung["inverse_temperature"] == target["inverse_temperature"] else ""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from karl_fast.export.manifest import Manifest
+
 
 def clean(text: str) -> str:
     """Text that cannot steer a terminal: what does not print (controls, escapes, bidi marks) is spelled out."""
@@ -11,3 +16,12 @@ def clean(text: str) -> str:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2 rows`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def scores(target: Manifest) -> str:
+    """`raw scores`, and of what, where it is not the reward as it is."""
+    shaping = target.get("shaping")
+    if shaping is None:
+        return f"{target['score']} scores"
+    numbers = ", ".join(f"{name} {shaping[name]:g}" for name in ("up", "down", "centre"))
+    return f"{target['score']} scores of shaped rewards ({numbers})"

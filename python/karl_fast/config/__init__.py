@@ -11,6 +11,9 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     "cost.usd" = -0.2
     style = { weight = 0.3, fn = "my.py:score" }     # a function, or a signal by name
 
+    [shaping]                    # scores see the shaped reward, rules and reports the reward
+    up = 1.4
+
     [sample]                     # for this command alone, over what stands above
     k = 512
 
@@ -31,11 +34,11 @@ from typing import Any
 
 from karl_fast.choices import Signal
 from karl_fast.config.text import dumps
-from karl_fast.config.values import checked, deal, kinds, named, shares, shown, weights
+from karl_fast.config.values import checked, deal, kinds, named, scale, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings import Settings
 
-__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "shares", "weights"]
+__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "weights"]
 
 COMMANDS = ("sample", "inspect")
 

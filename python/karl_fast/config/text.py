@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.choices import Signal
@@ -25,6 +26,8 @@ def dumps(
     """What differs from the defaults, as TOML; paths as they are from ``folder``, or absolute."""
     changed = {name: getattr(settings, name) for name in settings.chosen()}
     reward = changed.pop("reward", None) or {}
+    if shaping := changed.get("shaping"):
+        changed["shaping"] = asdict(shaping)
     if per := changed.get("per"):
         changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
     reward = {name: _placed(folder, component) for name, component in reward.items()}

@@ -13,6 +13,7 @@ from karl_fast._core import formats
 from karl_fast.choices import Signal
 from karl_fast.errors import UsageError
 from karl_fast.settings import PLACES, Settings
+from karl_fast.shaping import AsymmetricScale
 
 SETTING = {"as": "shape"}
 """Options whose setting has another name, because theirs is a word of Python."""
@@ -69,6 +70,8 @@ def _value(key: str, name: str, value: Any) -> Any:
                 return weights(value) if isinstance(value, str) else _weights(value)
             case "split":
                 return shares(value) if isinstance(value, str) else _shares(value)
+            case "shaping":
+                return scale(value) if isinstance(value, str) else _scale(value)
             case "per":
                 return deal(value) if isinstance(value, str) else _deal(value)
             case "logs":
@@ -157,6 +160,35 @@ def weights(text: str) -> dict[str, float]:
     if len(found) < len(parts) or not all(found):
         raise ValueError("each component once, like outcome=0.5,cost=-0.1")
     return found
+
+
+def scale(text: str) -> AsymmetricScale:
+    """`up=1.4,down=1,centre=0` to how a reward is shaped.
+
+    Raises:
+        ValueError: it is something else; the message says what was wanted.
+    """
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    try:
+        found = {name: float(number) for name, _, number in parts}
+    except ValueError as error:
+        raise ValueError(SCALE) from error
+    if len(found) < len(parts):
+        raise ValueError(SCALE)
+    return _scale(found)
+
+
+SCALE = "up=SCALE, with down=SCALE and centre=REWARD where they are not 1 and 0"
+
+
+def _scale(value: Any) -> AsymmetricScale:
+    if not (isinstance(value, dict) and {"up"} <= value.keys() <= {"up", "down", "centre"}):
+        raise ValueError(SCALE)
+    numbers = {name: _plain(float, number) for name, number in value.items()}
+    try:
+        return AsymmetricScale(**numbers)
+    except UsageError as error:
+        raise ValueError("scales above 0 and a finite centre") from error
 
 
 def shares(text: str) -> tuple[float, float, float]:

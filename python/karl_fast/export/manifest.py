@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast.export.drawn import drawn, law, threshold
 from karl_fast.export.names import domains, domains_not_named, named, strata
 from karl_fast.export.origin import inputs, run
 
@@ -57,8 +59,8 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
     written = draft.facts()
     rows = written["rows"]
     manifest = of_selection(log, selection, rows)
-    manifest["draw"] = _law(log) | _drawn(log, written, wanted)
-    manifest["draw"]["threshold"] = _threshold(log, written)
+    manifest["draw"] = law(log) | drawn(log, written, wanted)
+    manifest["draw"]["threshold"] = threshold(log, written)
     if log.settings.per is not None:
         manifest["draw"]["strata"] = strata(log.settings.per, written)
     # log Z and the ESS are those of all rows that may be drawn; these were among them.
@@ -78,7 +80,7 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "settings": {name: value for name, value in log.settings.to_dict().items() if name in READ_AND_WRITTEN},
         "accounting": accounting(log, [("kept", len(log))]),
         **_columns(log),
-        "draw": {"sampler": "given", "law": "chosen by the caller"} | _drawn(log, written, None),
+        "draw": {"sampler": "given", "law": "chosen by the caller"} | drawn(log, written, None),
         "domains": domains(log, written["rows"]),
         "export": _export(written),
         "secrets": dict(written["secrets"]),
@@ -87,28 +89,10 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
     }
 
 
-def _law(log: Log) -> dict[str, Any]:
-    law = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
-    if not log.core.streamed:
-        return law
-    held, _ = log.core.streamed
-    return law | {"law": f"{law['law']}; streamed, in one pass", "rows_held": held}
-
-
 def _columns(log: Log) -> Manifest:
     """What a caller put in the place of columns that were read, and the functions that scored; nothing without."""
     given = {"columns_given": list(log.given)} if log.given else {}
     return given | ({"reward_functions": log.functions} if log.functions else {})
-
-
-LAWS = {
-    "gumbel": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
-    "weighted-reservoir": "without replacement, Plackett-Luce: each next row in proportion to weight among those left",
-    "reservoir": "without replacement, every set of rows alike; weights are not looked at",
-    "systematic": "with replacement: a row of probability p is drawn k p times, rounded up or down",
-    "multinomial": "with replacement: k independent draws in proportion to weight",
-    "all": "every kept row once, weights in log_weight",
-}
 
 
 def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
@@ -181,6 +165,7 @@ def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
 def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[str, Any]:
     return {
         "score": "given" if log.core.weighted else settings.score,
+        **_shaping(settings),
         "inverse_temperature": facts["inverse_temperature"],
         "ess_wanted_share": facts["wanted_ess"],
         "ess_reached_share": facts["reached_share"],
@@ -192,6 +177,17 @@ def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[s
     }
 
 
+def _shaping(settings: Settings) -> Manifest:
+    """How the reward was shaped before it was scored; nothing without."""
+    if settings.shaping is None:
+        return {}
+    law = {"transform": "asymmetric scale", **asdict(settings.shaping), "formula": SHAPED}
+    return {"shaping": law | {"tempered": f"the {settings.score} score of the shaped reward"}}
+
+
+SHAPED = "s(r) = up (r - centre) + centre for r > centre, down (r - centre) + centre below; reward is r everywhere else"
+
+
 def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
     values = facts["values"]
     if settings.partition_by == "global":
@@ -201,32 +197,6 @@ def _log_z(settings: Settings, log: Log, facts: _core.LogZ) -> dict[str, Any]:
         return spread
     names = log.core.names("group" if settings.partition_by == "group" else "partition")
     return spread | {"by_name": named((name, finite(log_z)) for name, log_z in zip(names, values, strict=True))}
-
-
-def _drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
-    rows = written["rows"]
-    groups, without = log.core.count_of("group", rows)
-    return {
-        "rows_wanted": wanted if wanted is not None else len(rows) + sum(dict(written["dropped"]).values()),
-        "rows": len(rows),
-        "distinct_rows": len(set(rows)),
-        "distinct_groups": len(groups),
-        "rows_without_group": without,
-        "failed": dict(written["dropped"]),
-        "over_group_cap": written["over_group_cap"],
-    }
-
-
-def _threshold(log: Log, written: _core.DraftFacts) -> float | None:
-    """The key of the first row not drawn.
-
-    Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An
-    estimate over drawn rows that divides by it is unbiased. A cap per group breaks it: there is none then.
-    """
-    settings = log.settings
-    plain = settings.sampler in ("gumbel", "weighted-reservoir") and settings.per is None
-    capped = settings.max_per_group is not None or not plain
-    return None if capped else written["threshold"]
 
 
 def _export(written: _core.DraftFacts) -> dict[str, Any]:

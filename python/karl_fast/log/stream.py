@@ -65,6 +65,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
             kept=kept.enter_context(temporary(path)),
             weights=settings.weights,
             min_reward=settings.min_reward,
+            shaping=settings.shaping.numbers if settings.shaping else None,
             inverse_temperature=inverse_temperature,
             seed=settings.seed,
             room=k + max(SPARE, k // 4),

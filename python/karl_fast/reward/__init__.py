@@ -43,11 +43,12 @@ from karl_fast.reward.engine import (
 from karl_fast.reward.groups import GroupScorer, score_groups, shorter_is_better
 from karl_fast.reward.kept import load, save
 from karl_fast.reward.merged import MeanBaseline, PartitionBaseline, ShrunkBaseline
-from karl_fast.reward.shaped import AsymmetricScale, Shaped
+from karl_fast.reward.shaped import Shaped
 from karl_fast.reward.signals import SIGNALS
 from karl_fast.reward.skills import SkillWeights
 from karl_fast.reward.statistics import get_reward_stats
 from karl_fast.reward.store import store_path
+from karl_fast.shaping import AsymmetricScale
 
 __all__ = [
     "SIGNALS",

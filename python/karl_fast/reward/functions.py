@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from karl_fast.errors import ArgumentError, RewardError, UsageError
+from karl_fast.functions import function
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,31 +62,14 @@ class Function:
         if isinstance(named, str):
             if named in BY_NAME:
                 return cls(BY_NAME[named], named)
-            return _of_file(named, Path(folder))
+            if ".py:" not in named:
+                raise UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
+            return cls(function(named, folder), str(Path(folder, named)))
         if not callable(named):
             raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")
         code = getattr(named, "__code__", None)
         name = getattr(named, "__qualname__", type(named).__name__)
         return cls(named, f"{code.co_filename}:{name}" if code else name)
-
-
-def _of_file(named: str, folder: Path) -> Function:
-    path, colon, name = named.rpartition(":")
-    if not (colon and path.endswith(".py") and name):
-        raise UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
-    file = folder / path
-    spec = importlib.util.spec_from_file_location(f"karl_fast_reward_{file.stem}", file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"fn is {named!r}, and there is no file {file}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise UsageError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise UsageError(f"fn is {named!r}, and {file} has no function {name}")
-    return Function(found, f"{file}:{name}")
 
 
 def scored(

@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.errors import ArgumentError, UsageError
+from karl_fast.errors import ArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class AsymmetricScale:
-    """Good rewards and bad ones, scaled apart.
-
-    ::
-
-        s(r) = up * (r - centre) + centre for r > centre, down * (r - centre) + centre below
-
-    Both scales are above 0, so that no two rewards change places.
-
-    Attributes:
-        up: the scale above the centre.
-        down: the scale below it.
-        centre: what stays.
-
-    Raises:
-        UsageError: a scale that is not a finite number above 0, or a centre that is not finite.
-
-    Reference: Archer222arc/LLM-for-OR, ``scripts/training/train_grpo_ablation.py``, whose run ``asym_clip`` has up 1.4.
-    """
-
-    up: float = 1.4
-    down: float = 1.0
-    centre: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (0 < self.up < math.inf and 0 < self.down < math.inf and math.isfinite(self.centre)):
-            raise UsageError(f"up, down and centre are {self.up}, {self.down} and {self.centre}, wanted scales above 0")
-
-    def __call__(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The shaped rewards; missing stays missing. [B]"""
-        apart = rewards - self.centre
-        return np.where(apart > 0, self.up, self.down) * apart + self.centre
+    from karl_fast.shaping import AsymmetricScale
 
 
 @dataclass(frozen=True, eq=False)

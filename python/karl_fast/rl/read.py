@@ -1,15 +1,13 @@
-"""An `rl.toml`, a file of prompts, and functions by ``file.py:name``."""
+"""An `rl.toml`, and a file of prompts."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tomllib
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
@@ -17,9 +15,6 @@ from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.settings import OWN, SAVE_EVERY, SHARED, Alarms, Online, Replay
 from karl_fast.train.settings import Training
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
 """Settings that may name a file; relative to the folder of the file that they stand in."""
@@ -149,44 +144,6 @@ def chosen(name: str) -> Recipe:
         near = get_close_matches(name.lower().replace("_", "-"), there, n=1)
         unknown.hint = f"did you mean {near[0]}?" if near else None
         raise unknown from error
-
-
-def function(place: str) -> Callable[..., Any]:
-    """What ``file.py:name`` names.
-
-    Raises:
-        UsageError: it is no such place, the file does not run, or has no such name.
-    """
-    file, colon, name = place.rpartition(":")
-    if not (colon and file.endswith(".py") and name.isidentifier()):
-        raise UsageError(f"{place!r} names no function, wanted file.py:name")
-    _text(Path(file))
-    label = f"_karl_fast_{abs(hash(str(Path(file).resolve()))):x}"
-    module = sys.modules.get(label)
-    if module is None:
-        module = _run(label, file)
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise UsageError(f"{file} has no function {name}")
-    return found  # type: ignore[no-any-return]
-
-
-def _run(label: str, file: str) -> Any:
-    from karl_fast.rl.guard import told
-
-    spec = importlib.util.spec_from_file_location(label, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[label] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[label]
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise UsageError(f"{file} does not run: {told(error)}") from error
-    return module
 
 
 def prompts(path: str | Path) -> list[Prompt]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import UsageError
+from karl_fast.functions import function
 from karl_fast.rl import curriculum, place, progress, read, record
 from karl_fast.rl.alarm import Watch
 from karl_fast.rl.buffer import Buffer
@@ -144,11 +145,11 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> R
 
 
 def _environment(settings: Online) -> Callable[[], Environment] | None:
-    return None if settings.environment is None else read.function(settings.environment)
+    return None if settings.environment is None else function(settings.environment)
 
 
 def _rewards(settings: Online) -> Rewards:
-    functions = [Weighted(_short(name), read.function(name), weight) for name, weight in settings.rewards.items()]
+    functions = [Weighted(_short(name), function(name), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
     names = [one.name for one in functions]
@@ -245,7 +246,7 @@ def _policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 
     mx.random.seed(settings.training.seed)
     if ".py:" in settings.model:
-        policy = read.function(settings.model)(seed=settings.training.seed)
+        policy = function(settings.model)(seed=settings.training.seed)
         policy.model.eval()
         mx.eval(policy.model.parameters())
         return policy, {"fine_tune_type": "full"}

@@ -35,6 +35,7 @@ fn main() {
     ids.sort_unstable();
     let keys = Keys::sorted(ids);
     let settings = Settings {
+        shaping: None,
         score: Score::ZScore { ddof: 0, eps: 1e-6 },
         rules: Rules::default(),
         temperature: Temperature::Inverse(2.0),

@@ -1,7 +1,7 @@
 //! From columns to a draw, in one call.
 //!
 //! ```text
-//!  rewards, groups ──► score ─────────────┐
+//!  rewards, groups ──► shaping ──► score ─┐
 //!      │                                  ▼
 //!      └──► rules ──► verdicts ──► scores of kept rows ──► target ──► log weights
 //!                                                                         │
@@ -10,7 +10,8 @@
 //!
 //! Scores are taken over every record that has a reward, before any rule: whether a rollout was above the mean
 //! of its group does not depend on which rows are wanted afterwards. The rules then decide which rows may be
-//! drawn, and the target is a distribution over those.
+//! drawn, and the target is a distribution over those. A shaped reward is for scores alone: rules and counts see the
+//! reward as it is.
 
 use std::borrow::Cow;
 
@@ -22,6 +23,7 @@ use crate::filter::{
 };
 use crate::group::{Groups, Scopes};
 use crate::keys::Keys;
+use crate::reward::AsymmetricScale;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
 use crate::target::{Boltzmann, Rows, Temperature};
 
@@ -46,6 +48,8 @@ pub struct Population<'a> {
 /// The choices of a draw: one point on each axis, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
+    /// What becomes of a reward before it is scored; none where it is scored as it is.
+    pub shaping: Option<AsymmetricScale>,
     /// What is tempered.
     pub score: Score,
     /// Which rows may be drawn.
@@ -63,7 +67,8 @@ pub struct Settings {
 /// A draw before its rows are asked for: why each row is in or out, and with which weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// The score of each row, dropped rows included, NaN where there is none; none where the score is the reward. `[B]`
+    /// The score of each row, dropped rows included, NaN where there is none; none where the score is the reward as it
+    /// is. `[B]`
     pub scores: Option<Vec<f64>>,
     /// What became of each row. `[B]`
     pub verdicts: Vec<Verdict>,
@@ -97,6 +102,7 @@ pub struct Selection {
 ///     digests: None,
 /// };
 /// let settings = Settings {
+///     shaping: None,
 ///     score: Score::Centre,
 ///     rules: Rules { drop_constant_groups: true, ..Rules::default() },
 ///     temperature: Temperature::Inverse(2.0),
@@ -117,10 +123,8 @@ pub struct Selection {
 /// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
-    let Population { rewards, groups, .. } = *population;
-    let spreads = spreads(rewards, groups, settings.threads);
-    let grouped = Grouped { rewards, groups, spreads: &spreads, threads: settings.threads };
-    let scores = settings.score.within(grouped)?;
+    let spreads = spreads(population.rewards, population.groups, settings.threads);
+    let scores = score(population, settings, &spreads)?;
     let verdicts = judge(population, settings, &spreads, None)?;
     weigh(population, settings, spreads, scores, verdicts)
 }
@@ -128,7 +132,7 @@ pub fn select(population: &Population, settings: &Settings) -> Result<Selection>
 /// As [`select`], with log-weights that somebody else made: `log w_i = given_i - log sum exp(given)`.
 ///
 /// That is the Boltzmann target of the given numbers at inverse temperature 1, and they stand as the scores of the
-/// selection; the score and temperature of the settings say nothing. A row whose number is NaN or minus infinity is
+/// selection; the shaping, score and temperature of the settings say nothing. A row whose number is NaN or minus infinity is
 /// dropped.
 ///
 /// # Errors
@@ -144,6 +148,21 @@ pub fn select_weighted(
     let verdicts = judge(population, &settings, &spreads, Some(log_weights))?;
     let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
     weigh(population, &settings, spreads, log_weights.iter().map(score).collect(), verdicts)
+}
+
+/// The score of every row, from its shaped reward where there is a shaping; `spreads` are those of the rewards.
+fn score<'a>(population: &Population<'a>, settings: &Settings, spreads: &[Spread]) -> Result<Cow<'a, [f64]>> {
+    let (groups, threads) = (population.groups, settings.threads);
+    let Some(shaping) = settings.shaping else {
+        return settings.score.within(Grouped { rewards: population.rewards, groups, spreads, threads });
+    };
+    let shaped = shaping.apply(population.rewards)?;
+    if settings.score == Score::Raw {
+        return Ok(Cow::Owned(shaped));
+    }
+    let spreads = crate::advantage::spreads(&shaped, groups, threads);
+    let scores = settings.score.within(Grouped { rewards: &shaped, groups, spreads: &spreads, threads })?;
+    Ok(Cow::Owned(scores.into_owned()))
 }
 
 /// The target over the rows that passed.

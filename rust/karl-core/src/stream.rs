@@ -11,7 +11,7 @@ use crate::check::check_finite;
 use crate::error::{Error, Result};
 use crate::exact::LogSum;
 use crate::filter::Verdict;
-use crate::reward::composite_of;
+use crate::reward::{AsymmetricScale, composite_of};
 use crate::rng::Key;
 use crate::sample::gumbel;
 use crate::state::Moments;
@@ -24,6 +24,8 @@ pub struct Settings {
     pub weights: Vec<f64>,
     /// Rows with a smaller reward are dropped.
     pub min_reward: Option<f64>,
+    /// What becomes of a reward before it is tempered; none where it is tempered as it is.
+    pub shaping: Option<AsymmetricScale>,
     /// b of `exp(b * reward)`.
     pub inverse_temperature: f64,
     /// Which of all draws.
@@ -129,7 +131,11 @@ impl<T> Stream<T> {
     }
 
     fn weigh(&mut self, index: usize, key: Key, reward: f64, item: impl FnOnce() -> T) -> Result<()> {
-        let log = self.settings.inverse_temperature * reward;
+        let shaped = self.settings.shaping.map_or(reward, |shaping| shaping.of(reward));
+        if shaped.is_infinite() {
+            return Err(Error::NotFinite { what: "shaped reward", index, value: shaped });
+        }
+        let log = self.settings.inverse_temperature * shaped;
         if log == f64::INFINITY {
             return Err(Error::NotFinite { what: "log_z", index, value: log });
         }

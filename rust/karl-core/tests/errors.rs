@@ -223,6 +223,7 @@ fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
         digests: None,
     };
     let mut settings = Settings {
+        shaping: None,
         score: Score::Raw,
         rules: Rules::default(),
         temperature: Temperature::Ess(0.5),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 use karl_core::filter::tally;
+use karl_core::reward::AsymmetricScale;
 use karl_core::sample::gumbel;
 use karl_core::target::boltzmann;
 use karl_core::{
@@ -9,7 +10,7 @@ use karl_core::{
     Temperature, Verdict, select,
 };
 
-use Verdict::{Kept, MissingGroup, MissingReward};
+use Verdict::{ConstantGroup, Kept, MissingGroup, MissingReward};
 
 const REWARDS: [f64; 8] = [1.0, 0.0, 0.5, 0.5, f64::NAN, 0.9, 0.2, 0.7];
 const IDS: [i64; 8] = [1, 1, 2, 2, 1, 3, 3, 3];
@@ -20,6 +21,7 @@ fn keys(rows: usize) -> Keys {
 
 fn settings() -> Settings {
     Settings {
+        shaping: None,
         score: Score::Raw,
         rules: Rules::default(),
         temperature: Temperature::Ess(0.5),
@@ -88,6 +90,54 @@ fn the_pipeline_is_its_stages_in_a_row() {
     let by_hand = gumbel::keys(&target.log_weights, &keys(8), 7).unwrap();
     assert_eq!((drawn.selection.target.log_z().collect(), drawn.logs), (target.log_z, target.log_weights));
     assert_eq!(drawn.rows, Ranking::new(by_hand).unwrap().take(8));
+}
+
+#[test]
+fn scores_see_the_shaped_reward_and_rules_the_reward_as_it_is() {
+    let scale = AsymmetricScale::new(2.0, 0.5, 0.5).unwrap();
+    let shaped = scale.apply(&REWARDS).unwrap();
+    let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
+    for score in [Score::Raw, Score::Centre, Score::LeaveOneOut, Score::ZScore { ddof: 0, eps: 1e-6 }] {
+        let plain = Settings { rules, score, ..settings() };
+        let Drawn { selection, logs, .. } = drawn_from_eight(&Settings { shaping: Some(scale), ..plain });
+        let of_shaped = score.apply(&shaped, &Groups::from_ids(&IDS).unwrap(), 1).unwrap();
+        let bits = |scores: &[f64]| scores.iter().map(|score| score.to_bits()).collect::<Vec<u64>>();
+        assert_eq!(bits(selection.scores(&REWARDS)), bits(&of_shaped), "{score:?}");
+        let unshaped = drawn_from_eight(&plain);
+        assert_eq!(selection.verdicts, unshaped.selection.verdicts);
+        assert_eq!(selection.constant, unshaped.selection.constant);
+        assert_ne!(logs, unshaped.logs, "{score:?}");
+    }
+}
+
+#[test]
+fn a_group_is_constant_by_its_rewards_whatever_shaping_makes_of_them() {
+    // A scale this small makes one number of two; one this large keeps what is equal equal.
+    let flat = AsymmetricScale::new(1e-300, 1e-300, 0.0).unwrap();
+    let steep = AsymmetricScale::new(1e300, 1e300, 0.0).unwrap();
+    let rewards = [1e-100, 2e-100, 0.1, 0.1];
+    let groups = Groups::from_ids(&[1, 1, 2, 2]).unwrap();
+    let rules = Rules { drop_constant_groups: true, ..Rules::default() };
+    assert_eq!(flat.apply(&rewards[..2]).unwrap(), [0.0, 0.0]);
+    for shaping in [Some(flat), Some(steep), None] {
+        let temperature = Temperature::Inverse(0.0);
+        let settings = Settings { rules, shaping, temperature, score: Score::Centre, ..settings() };
+        let Drawn { selection, .. } = drawn(&rewards, &groups, &settings);
+        assert_eq!(selection.verdicts, [Kept, Kept, ConstantGroup, ConstantGroup]);
+        assert_eq!((selection.constant.groups, selection.constant.all_max), (2, 1));
+    }
+}
+
+#[test]
+fn a_shaped_reward_beyond_f64_is_an_error_of_its_row() {
+    let shaping = AsymmetricScale::new(1e308, 1.0, 0.0).ok();
+    let (keys, groups) = (keys(2), whole(2));
+    let (rewards, scopes) = (&[0.5, 1e10], Scopes::Whole);
+    let population =
+        Population { keys: &keys, rewards, groups: &groups, scopes, fingerprints: None, digests: None };
+    let refused = select(&population, &Settings { shaping, ..settings() });
+    let value = f64::INFINITY;
+    assert_eq!(refused.unwrap_err(), Error::NotFinite { what: "shaped reward", index: 1, value });
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn drawn(score: Score, temperature: Temperature) -> (Vec<u32>, f64, Vec<f64>) {
         digests: None,
     };
     let settings = Settings {
+        shaping: None,
         score,
         rules: Rules::default(),
         temperature,

@@ -13,7 +13,15 @@ const GIVEN: [f64; 6] = [2.0, f64::NEG_INFINITY, -1.0, 0.0, f64::NAN, 700.0];
 
 fn settings(rules: Rules) -> Settings {
     let temperature = Temperature::Inverse(3.0);
-    Settings { score: Score::Raw, rules, temperature, sampler: Sampler::Gumbel, seed: 7, threads: 2 }
+    Settings {
+        shaping: None,
+        score: Score::Raw,
+        rules,
+        temperature,
+        sampler: Sampler::Gumbel,
+        seed: 7,
+        threads: 2,
+    }
 }
 
 /// A selection with the log-weight of each row, and all rows in the order of the draw.

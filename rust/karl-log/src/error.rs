@@ -27,6 +27,11 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file that was to be converted, and is what a conversion writes.
+    Converted {
+        /// The file.
+        path: PathBuf,
+    },
     /// A dotted field path that means nothing.
     Field {
         /// As it came.
@@ -73,6 +78,7 @@ impl fmt::Display for Error {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {
                 write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 use pyo3::prelude::*;
 
+import_exception!(karl_fast.errors, AlreadyConvertedError);
 import_exception!(karl_fast.errors, ArgumentError);
 import_exception!(karl_fast.errors, DTypeError);
 import_exception!(karl_fast.errors, FileError);
@@ -22,6 +23,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Io { source, path, .. } => {
             FileError::new_err((message, source.raw_os_error(), path.display().to_string()))
         }
+        Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Layout { .. } => LogError::new_err(message),
         Error::Changed { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),

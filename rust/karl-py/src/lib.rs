@@ -90,12 +90,12 @@ mod _core {
         surprisal,
     };
     #[pymodule_export]
-    use super::reward::composite;
-    #[pymodule_export]
     use super::reward::karl::{
         karl_column_rewards, karl_efficiency, karl_longest_failure, karl_outcome, karl_process, karl_reward,
         karl_rewards, karl_rewards_in, karl_stored,
     };
+    #[pymodule_export]
+    use super::reward::{composite, shaped};
     #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]

@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 
 use crate::enter::enter;
 use crate::log::{Log, wishes};
+use crate::reward::asymmetric;
 
 /// Reads a pipe once, holding the records that a draw of a weighted reservoir could need: `room` of them, which are
 /// written to the empty file `kept`.
 #[pyfunction]
 #[pyo3(signature = (
-    path, *, kept, weights, min_reward, inverse_temperature, seed, room, format=None, id=None, group=None, reward=None,
+    path, *, kept, weights, min_reward, shaping=None, inverse_temperature, seed, room, format=None, id=None, group=None, reward=None,
     messages=None, domain=None, max_line_bytes, strict, threads, progress=None
 ))]
 #[allow(
@@ -29,6 +30,7 @@ pub(crate) fn stream(
     kept: PathBuf,
     weights: Vec<f64>,
     min_reward: Option<f64>,
+    shaping: Option<(f64, f64, f64)>,
     inverse_temperature: f64,
     seed: u64,
     room: usize,
@@ -46,7 +48,8 @@ pub(crate) fn stream(
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
     let settings =
         Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint: false, strict, threads };
-    let draw = Draw { weights, min_reward, inverse_temperature, seed, room };
+    let shaping = asymmetric(shaping)?;
+    let draw = Draw { weights, min_reward, shaping, inverse_temperature, seed, room };
     let (path, name) = path;
     let inner = enter(py, progress.as_ref(), |watch| {
         karl_log::stream::read(Pipe::named(&name, &path), &name, &kept, &settings, draw, watch)

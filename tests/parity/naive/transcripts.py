@@ -56,8 +56,13 @@ def moment(line: Line) -> float:
 def threads(found: list[Line]) -> dict[str | None, list[Line]]:
     """The lines of the session itself under None, those of each sub-agent under its name."""
     by: dict[str | None, list[Line]] = defaultdict(list)
+    own = {line["uuid"] for line in found}
     for line in found:
         by[line["agentId"] if line.get("isSidechain") else None].append(line)
+        data = line.get("data") or {}
+        if data.get("type") == "agent_progress" and data["message"]["uuid"] not in own:
+            # Nothing names its parent: it is the line before.
+            by[data["agentId"]].append(data["message"] | {"parentUuid": "not told"})
     return by
 
 

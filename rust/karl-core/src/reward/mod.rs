@@ -1,6 +1,10 @@
-//! One reward from several; and the rewards of KARL, from what a record tells of its trajectory ([`karl`]).
+//! One reward from several, and one that is shaped; and the rewards of KARL, from what a record tells of its trajectory
+//! ([`karl`]).
 
 pub mod karl;
+mod shaping;
+
+pub use shaping::AsymmetricScale;
 
 use crate::check::{check_finite, check_length, check_not_infinite};
 use crate::error::{Error, Result};

@@ -1,6 +1,7 @@
 //! One pass: the rows that are held, and what is told of the others.
 
 use karl_core::filter::Verdict;
+use karl_core::reward::AsymmetricScale;
 use karl_core::rng::{gumbel, uniform};
 use karl_core::state::Moments;
 use karl_core::stream::{Settings, Stream};
@@ -10,7 +11,8 @@ use proptest::prelude::*;
 use super::{assert_follows, assert_rejected, ordered};
 
 fn settings(room: usize, seed: u64) -> Settings {
-    Settings { weights: vec![1.0], min_reward: Some(-0.5), inverse_temperature: 3.0, seed, room }
+    let (weights, min_reward, inverse_temperature) = (vec![1.0], Some(-0.5), 3.0);
+    Settings { weights, min_reward, shaping: None, inverse_temperature, seed, room }
 }
 
 /// The records of so many rows by (id, digest), each id three times at most.
@@ -28,7 +30,10 @@ fn rewards(rows: usize) -> Vec<f64> {
 
 proptest! {
     #[test]
-    fn a_stream_in_any_order_is_the_log(rows in 0..300_usize, room in 1..80_usize, seed: u64, turn in 0..300_usize) {
+    fn a_stream_in_any_order_is_the_log(
+        rows in 0..300_usize, room in 1..80_usize, seed: u64, turn in 0..300_usize, shaped: bool,
+    ) {
+        let shaping = shaped.then(|| AsymmetricScale::new(1.5, 0.25, 0.0).unwrap());
         let (records, rewards) = (records(rows), rewards(rows));
         let (ids, digests) = records.iter().map(|key| (key.id, key.ordinal)).unzip::<_, _, Vec<_>, Vec<_>>();
         let (keys, groups) = (Keys::sorted(ids), Groups::from_codes(vec![Groups::NONE; rows], 0).unwrap());
@@ -41,6 +46,7 @@ proptest! {
             digests: Some(&digests),
         };
         let whole = karl_core::Settings {
+            shaping,
             score: Score::Raw,
             rules: Rules { min_reward: Some(-0.5), ..Rules::default() },
             temperature: Temperature::Inverse(3.0),
@@ -52,7 +58,7 @@ proptest! {
         let mut ranking = selection.ranking(&population, &whole).unwrap();
         let wanted = ranking.take(room);
 
-        let mut stream = Stream::new(settings(room, seed)).unwrap();
+        let mut stream = Stream::new(Settings { shaping, ..settings(room, seed) }).unwrap();
         for at in 0..rows {
             let row = (at + turn) % rows;
             stream.push(records[row], &[rewards[row]], || row).unwrap();
@@ -109,6 +115,7 @@ fn digests_are_the_ordinals_of_a_weighted_reservoir_and_of_no_other() {
     };
     for sampler in Sampler::ALL.into_iter().filter(|sampler| !sampler.replaces()) {
         let settings = karl_core::Settings {
+            shaping: None,
             score: Score::Raw,
             rules: Rules::default(),
             temperature: Temperature::Inverse(1.0),
@@ -140,6 +147,7 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
         let mut stream = Stream::new(Settings {
             weights: vec![1.0],
             min_reward: None,
+            shaping: None,
             inverse_temperature: 1.0,
             seed,
             room: 2,
@@ -160,16 +168,16 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
 
 #[test]
 fn a_stream_refuses_what_cannot_be_weighed() {
-    let push = |weights: Vec<f64>, inverse_temperature: f64, components: &[f64]| {
-        Stream::new(Settings { weights, min_reward: None, inverse_temperature, seed: 0, room: 1 })?.push(
-            Key::of_index(0),
-            components,
-            || (),
-        )
-    };
+    let push =
+        |weights: Vec<f64>, inverse_temperature: f64, components: &[f64]| {
+            let (min_reward, shaping) = (None, AsymmetricScale::new(2.0, 2.0, 0.0).ok());
+            Stream::new(Settings { weights, min_reward, shaping, inverse_temperature, seed: 0, room: 1 })?
+                .push(Key::of_index(0), components, || ())
+        };
     assert!(push(vec![1.0, 2.0], 1e3, &[1e100, 0.5]).is_ok());
     assert!(push(vec![1e300], 1.0, &[1e100]).is_err(), "a reward beyond f64");
     assert!(push(vec![1.0], 1e300, &[1e100]).is_err(), "a weight beyond f64");
+    assert!(push(vec![1.0], 1e-300, &[1e308]).is_err(), "a shaped reward beyond f64");
     assert!(push(vec![f64::NAN], 1.0, &[0.0]).is_err());
     assert!(push(vec![1.0], -1.0, &[0.0]).is_err());
 }

@@ -72,6 +72,8 @@ pub(super) enum Told {
     Transcript(Kind),
     /// Of a tool whose transcripts are not.
     Refused(&'static str),
+    /// What a conversion writes.
+    Converted,
     /// What stands beside transcripts.
     Beside,
     /// None.
@@ -82,7 +84,8 @@ pub(super) enum Told {
 const LINES_PROBED: usize = 100;
 
 /// What lines with these top-level keys, all of a list, are lines of.
-const LINES: [(&[&str], Told); 6] = [
+const LINES: [(&[&str], Told); 7] = [
+    (&["karl_fast_trajectory"], Told::Converted),
     (&["type", "sessionId"], Told::Transcript(Kind::ClaudeCode)),
     (&["type", "session_id"], Told::Transcript(Kind::ClaudeCode)),
     (&["type", "messageId", "snapshot"], Told::Transcript(Kind::ClaudeCode)),
@@ -92,11 +95,12 @@ const LINES: [(&[&str], Told); 6] = [
 ];
 
 /// What a document with these keys is.
-const DOCUMENTS: [(&[&str], Told); 7] = [
+const DOCUMENTS: [(&[&str], Told); 8] = [
     (&["sessionId", "projectHash", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
     (&["sessionId", "startTime", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
     (&["checkpoint_id"], Told::Beside),
     (&["task_name", "verifier_result"], Told::Beside),
+    (&["resolved_ids"], Told::Beside),
     (&["schema_version", "steps"], Told::Transcript(Kind::Alone(Alone::Atif))),
     (&["history", "trajectory"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
     (&["history"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
@@ -155,14 +159,15 @@ fn by_keys(known: &[(&[&str], Told)], keys: &[String]) -> Told {
 /// Files whose sessions may lie in several, and those of which each is one.
 pub(super) type Sorted = (Vec<Source>, Vec<(Alone, Source)>);
 
-/// Why a file is passed over.
+/// Why files are passed over.
+const CONVERTED: &str = "it holds trajectories already";
 const NOTHING: &str = "it is no transcript of a known tool";
 
 /// The transcripts among the files, by name: those whose sessions may lie in several, and the others. What is none is
 /// reported, or refused where somebody named it.
 ///
 /// # Errors
-/// [`Error::Layout`], [`Error::Io`], [`Error::Interrupted`].
+/// [`Error::Layout`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
 pub(super) fn sorted(
     sources: Vec<Source>,
     settings: &Settings,
@@ -182,6 +187,8 @@ pub(super) fn sorted(
             Told::Transcript(Kind::Alone(kind)) => alone.push((kind, source)),
             Told::Beside => {}
             Told::Refused(why) if source.optional => report.refused.push((source.path, why.to_owned())),
+            Told::Converted if source.optional => report.skipped.push((source.path, CONVERTED.to_owned())),
+            Told::Converted => return Err(Error::Converted { path: source.path }),
             Told::Nothing if source.optional => report.skipped.push((source.path, NOTHING.to_owned())),
             Told::Refused(why) => return refused(why),
             Told::Nothing => return refused(NOTHING),

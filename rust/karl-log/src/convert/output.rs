@@ -25,7 +25,7 @@ const NAME_KEPT: usize = 50;
 ///
 /// # Errors
 /// [`Error::Exists`] if something is there and `force` is off, or if it holds no trajectories; [`Error::Target`] for a
-/// path that ends in no name.
+/// path that ends in no name; [`Error::Io`] where there is no folder for it.
 pub(super) fn check(target: &Path, force: bool) -> Result<()> {
     if target.file_name().is_none() {
         return Err(Error::Target { path: target.to_path_buf() });
@@ -33,7 +33,8 @@ pub(super) fn check(target: &Path, force: bool) -> Result<()> {
     let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
     match fs::symlink_metadata(target) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(())
+            let folder = folder(target);
+            fs::read_dir(folder).map(drop).map_err(|error| Error::io("write into the folder", folder, error))
         }
         Err(error) => Err(Error::io("look at", target, error)),
         Ok(_) if !force => refuse("it exists"),
@@ -84,7 +85,7 @@ impl Output {
             .prefix(&format!(".{name}.karl-fast-"))
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(folder(target))
-            .map_err(|error| Error::io("create a file beside", target, error))?;
+            .map_err(|error| Error::io("write into the folder", folder(target), of_system(error)))?;
         let file = BufWriter::with_capacity(BLOCK, hidden);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
         Ok(Self { target: target.to_path_buf(), force, state: Mutex::new(state), moved: Condvar::new() })
@@ -140,6 +141,11 @@ impl Output {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error of the system alone, without the name of a file that nobody asked for.
+fn of_system(error: io::Error) -> io::Error {
+    error.raw_os_error().map_or(error, io::Error::from_raw_os_error)
 }
 
 fn folder(target: &Path) -> &Path {

@@ -1,7 +1,7 @@
 //! SWE-agent: one `.traj` document a run. Its `history` is the conversation; `trajectory` tells the same by step.
 //!
-//! The task is the name of the file, for no field of older files names it. Whether it was solved is in the report of
-//! SWE-bench, not in the document: there is no reward.
+//! The task is the name of the file, for no field of older files names it. Whether it was solved is not in the document
+//! but in SWE-bench's report, which SWE-agent puts as `results.json` into the folder of a batch.
 
 use std::path::Path;
 
@@ -11,6 +11,8 @@ use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
 use super::values::{kept, list, quoted, source, text, words};
+use crate::layout::sidecar;
+use crate::trusted;
 
 /// The trajectory of a document; `digest` is the hash of its bytes.
 pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
@@ -34,12 +36,26 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
     let head = Head {
         id: format!("{instance}/{:016x}", digest >> 64),
+        reward: resolved(Path::new(file), &instance),
         group: Some(instance),
         tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
         source: source("swe-agent", file, more),
         ..Head::default()
     };
     (head, talk)
+}
+
+/// Whether the report beside a run, or in the folder above its own, says that its task was solved: 1 or 0. None without a
+/// report, and where it was not judged.
+fn resolved(file: &Path, instance: &str) -> Option<f64> {
+    // Standard input has nothing beside it.
+    let own = file.parent().filter(|_| file != Path::new("-"));
+    let folders = [own, own.and_then(Path::parent)];
+    let read = |path: &Path| trusted::parse(&sidecar::read(path).ok()?).ok();
+    let report = folders.into_iter().flatten().find_map(|folder| read(&folder.join("results.json")))?;
+    let says = |key: &str| list(&report, key).iter().any(|id| id.as_str() == Some(instance));
+    let judged = |reward, keys: &[&str]| keys.iter().any(|key| says(key)).then_some(reward);
+    judged(1.0, &["resolved_ids"]).or_else(|| judged(0.0, &["unresolved_ids", "empty_patch_ids"]))
 }
 
 fn say(message: &Value, talk: &mut Conversation, made: &mut Made) {

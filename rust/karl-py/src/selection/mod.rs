@@ -15,6 +15,7 @@ use self::facts::{Facts, GroupFacts, LogZ, SCOPES_TOLD, SummaryFacts, TemperFact
 use crate::enter::{compute, enter};
 use crate::error::UsageError;
 use crate::log::Log;
+use crate::reward::asymmetric;
 use crate::sample::sampler_by_name;
 use crate::target::temperature;
 
@@ -38,7 +39,7 @@ impl Selection {
     /// temperature and partition.
     #[new]
     #[pyo3(signature = (
-        log, *, weights, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
+        log, *, weights, shaping=None, score, ddof, eps, min_reward=None, drop_constant_groups, dedup,
         partition_by, ess=None, inverse_temperature=None, sampler, seed, threads
     ))]
     #[allow(
@@ -49,6 +50,7 @@ impl Selection {
         py: Python<'_>,
         log: Py<Log>,
         weights: Vec<f64>,
+        shaping: Option<(f64, f64, f64)>,
         score: &str,
         ddof: u8,
         eps: f64,
@@ -63,6 +65,7 @@ impl Selection {
         threads: usize,
     ) -> PyResult<Self> {
         let settings = Settings {
+            shaping: asymmetric(shaping)?,
             score: score_by_name(score, ddof, eps)?,
             rules: Rules { min_reward, drop_constant_groups, dedup },
             temperature: temperature(ess, inverse_temperature)?,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{Kind, Reader, Row, hash};
+use super::row::{Found, Kind, Reader, Row, hash};
 use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
@@ -86,22 +86,24 @@ impl Part {
         let length = each(piece, &mut tally, |bytes, offset| {
             let spot = Spot::new(self.input, offset).ok_or(Fault::Malformed(0))?;
             let line = reader.read(bytes, spot, session)?;
-            self.add(line.row, line.kind);
+            self.add(&line);
             Ok(line.end)
         });
         self.tally = tally;
         length
     }
 
-    fn add(&mut self, row: Row, kind: &[u8]) {
+    fn add(&mut self, found: &Found<'_>) {
+        let kind = found.kind;
         match std::str::from_utf8(kind).ok().and_then(|kind| self.types.get_mut(kind)) {
             Some(count) => *count += 1,
             None => count_type(&mut self.types, &String::from_utf8_lossy(kind), 1),
         }
-        if row.kind == Kind::Loose {
+        if found.row.kind == Kind::Loose {
             self.loose += 1;
         } else {
-            self.rows.push(row);
+            self.rows.push(found.row);
+            self.rows.extend(found.relayed);
         }
     }
 }

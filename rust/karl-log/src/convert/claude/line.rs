@@ -64,6 +64,8 @@ pub(super) struct Line<'r> {
     pub(super) result_agent: &'r [u8],
     pub(super) message: Option<Cow<'r, [u8]>>,
     pub(super) mended: bool,
+    /// Whether it names itself.
+    pub(super) named: bool,
     pub(super) facts: Facts<'r>,
 }
 
@@ -80,35 +82,61 @@ pub(super) struct Facts<'r> {
     pub(super) version: &'r [u8],
 }
 
+/// Where a line has its fields.
+const OWN: [&str; 14] = [
+    "uuid",
+    "timestamp",
+    "sessionId",
+    "session_id",
+    "agentId",
+    "parent_tool_use_id",
+    "cwd",
+    "gitBranch",
+    "version",
+    "toolUseResult",
+    "tool_use_result",
+    "toolUseResult.agentId",
+    "tool_use_result.agentId",
+    "message",
+];
+
+/// Where a line has those of a message that it tells.
+const RELAYED: [&str; 14] = [
+    "data.message.uuid",
+    "data.message.timestamp",
+    "sessionId",
+    "session_id",
+    "data.agentId",
+    "parentToolUseID",
+    "cwd",
+    "gitBranch",
+    "version",
+    "data.message.toolUseResult",
+    "data.message.tool_use_result",
+    "data.message.toolUseResult.agentId",
+    "data.message.tool_use_result.agentId",
+    "data.message.message",
+];
+
 /// Reads lines.
-pub(super) struct Reader(Keys);
+pub(super) struct Reader {
+    own: Keys,
+    relayed: Keys,
+}
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self(Keys::new(&[
-            "uuid",
-            "timestamp",
-            "sessionId",
-            "session_id",
-            "agentId",
-            "parent_tool_use_id",
-            "cwd",
-            "gitBranch",
-            "version",
-            "toolUseResult",
-            "tool_use_result",
-            "toolUseResult.agentId",
-            "tool_use_result.agentId",
-            "message",
-        ]))
+        Self { own: Keys::new(&OWN), relayed: Keys::new(&RELAYED) }
     }
 
     /// The fields of a row's line; None where it is not what it was.
     pub(super) fn read<'r>(&mut self, row: &Row, line: &'r [u8]) -> Option<Line<'r>> {
-        let found: [Option<&[u8]>; 14] = self.0.of(line)?;
+        let keys = if row.relayed { &mut self.relayed } else { &mut self.own };
+        let found: [Option<&[u8]>; 14] = keys.of(line)?;
         let text = |slot: usize| found[slot].filter(|raw| unescape(raw).is_some()).map_or(&b""[..], inside);
         let named = found[0].map(inside).filter(|id| !id.is_empty());
-        if named.map_or_else(|| hash(line), hash) != row.id {
+        let whole = if row.relayed { found[13]? } else { line };
+        if hash(named.unwrap_or(whole)) != row.id {
             return None;
         }
         let either = |one: usize, two: usize| if text(one).is_empty() { text(two) } else { text(one) };
@@ -119,6 +147,7 @@ impl Reader {
             result_agent: either(11, 12),
             mended: matches!(message, Some(Cow::Owned(_))),
             message,
+            named: named.is_some(),
             facts: Facts {
                 session: either(2, 3),
                 streamed: found[3].is_some(),

@@ -6,7 +6,8 @@ use super::row::{Kind, Parent, Row};
 use crate::convert::report::Made;
 
 /// The rows of a session with each line once, those of the file that begins first in front. A session that is taken up
-/// again, or copied while it grew, stands in several files, whose beginnings are the same.
+/// again, or copied while it grew, stands in several files, whose beginnings are the same. A message of a sub-agent that
+/// its session tells gives way to the sub-agent's own line.
 pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     let mut begun: HashMap<usize, (i64, usize)> = HashMap::new();
     for row in rows {
@@ -17,10 +18,17 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
     let mut ordered: Vec<Row> = rows.to_vec();
     // Rows of one file stay in its order.
     ordered.sort_by_key(|row| (begun.get(&row.spot.input()).copied(), row.spot.input()));
+    let told = rows.iter().any(|row| row.relayed);
+    let own: HashSet<u64> = rows.iter().filter(|row| told && !row.relayed).map(|row| row.id).collect();
     let mut seen = HashSet::with_capacity(rows.len());
-    ordered.retain(|row| seen.insert(row.id));
-    made.duplicates += (rows.len() - ordered.len()) as u64;
+    ordered.retain(|row| !(row.relayed && own.contains(&row.id)) && seen.insert(row.id));
+    made.duplicates += (counted(rows) - counted(&ordered)) as u64;
     ordered
+}
+
+/// How many lines rows stand for: a line that tells a message is that message's row.
+fn counted(rows: &[Row]) -> usize {
+    rows.iter().filter(|row| row.kind != Kind::Carrier).count()
 }
 
 /// The lines of the session's own thread and of each of its sub-agents, in the order in which they begin.

@@ -7,9 +7,11 @@
 //!           a line           once         sub-agent   message        results to their calls
 //! ```
 //!
-//! Nothing of `progress` lines and of `toolUseResult` is built: together they are more than half of a transcript, and
-//! what they say is in the messages too. Memory: a row of 72 bytes a line, twice while lines are sorted into
-//! sessions, and the trajectories at work.
+//! Nothing of `toolUseResult` is built, and of `progress` lines only what sub-agents do: together they are more than half
+//! of a transcript, and what they say is in the messages too. What a sub-agent does stands in a file of its own, in
+//! `agent_progress` lines of its session, or in both; such a line is two rows, one that holds the session's lines together
+//! and one that is the sub-agent's. Memory: a row of 72 bytes a line, twice while lines are sorted into sessions, and the
+//! trajectories at work.
 
 mod beside;
 mod blocks;
@@ -106,6 +108,9 @@ impl<'a> Transcripts<'a> {
         let (mut talk, mut told, mut reader) = (Talk::new(), Told::default(), Reader::new());
         for (row, live) in rows.iter().zip(live(rows)) {
             watch.advance(0)?;
+            if row.kind == Kind::Carrier {
+                continue;
+            }
             if let Some(reason) = unread(row, live) {
                 made.drop_line(reason);
                 continue;
@@ -113,6 +118,7 @@ impl<'a> Transcripts<'a> {
             let text = files.line(row)?;
             let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
             told.hear(&line.facts, row.spot.input());
+            told.relayed |= row.relayed;
             match take(&mut talk, row, &line, live, made) {
                 Ok(()) => made.used += 1,
                 Err(reason) => made.drop_line(reason),
@@ -163,6 +169,9 @@ fn take(
 ) -> std::result::Result<(), &'static str> {
     if line.mended {
         made.note("mended");
+    }
+    if row.relayed && !line.named {
+        made.note("without_uuid");
     }
     match row.kind {
         Kind::Assistant => talk.assistant(row, line, made),

@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Result,
     /// What holds lines together and says nothing: progress, hooks, boundaries.
     Link,
+    /// A link that tells a message of a sub-agent, and is counted as that.
+    Carrier,
     /// Nothing of a session.
     Loose,
 }
@@ -51,6 +53,8 @@ pub(super) struct Row {
     pub(super) kind: Kind,
     /// Whether it is of a sub-agent.
     pub(super) side: bool,
+    /// Whether it is a message inside a line of its session's, which tells what a sub-agent does.
+    pub(super) relayed: bool,
     /// Why it is left out, where the line itself says so.
     pub(super) left_out: Option<LeftOut>,
 }
@@ -64,6 +68,8 @@ pub(super) enum LeftOut {
     CompactSummary,
     /// Words that the tool puts into the model's mouth.
     Synthetic,
+    /// A message of a sub-agent of which the line tells neither the name nor the call.
+    UnnamedAgent,
 }
 
 impl LeftOut {
@@ -72,11 +78,12 @@ impl LeftOut {
             Self::Meta => "meta",
             Self::CompactSummary => "compact_summary",
             Self::Synthetic => "synthetic",
+            Self::UnnamedAgent => "unnamed_agent",
         }
     }
 }
 
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 15] = [
     "type",
     "uuid",
     "parentUuid",
@@ -91,33 +98,50 @@ const PATHS: [&str; 14] = [
     "timestamp",
     "message.id",
     "message.model",
+    "data.type",
+];
+
+/// What stands in [`PATHS`], of the message that a line of progress tells.
+const RELAYED: [&str; 8] = [
+    "data.message.type",
+    "data.message.uuid",
+    "data.message.message",
+    "data.agentId",
+    "parentToolUseID",
+    "data.message.timestamp",
+    "data.message.message.id",
+    "data.message.message.model",
 ];
 
 /// Reads rows of lines.
-pub(super) struct Reader(Keys);
+pub(super) struct Reader {
+    own: Keys,
+    relayed: Keys,
+}
 
-/// A line's row and the name of its type.
+/// A line's row, that of a message which it tells, and the name of its type.
 pub(super) struct Found<'r> {
     pub(super) row: Row,
+    pub(super) relayed: Option<Row>,
     pub(super) kind: &'r [u8],
     pub(super) end: usize,
 }
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self(Keys::new(&PATHS))
+        Self { own: Keys::new(&PATHS), relayed: Keys::new(&RELAYED) }
     }
 
     /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
     pub(super) fn read<'r>(&mut self, bytes: &'r [u8], spot: Spot, session: u64) -> Result<Found<'r>, Fault> {
-        let (found, end) = self.0.first::<14>(bytes)?;
+        let (found, end) = self.own.first::<15>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
         let hash = |slot: usize| name(slot).map(hash);
         let is = |slot: usize| found[slot] == Some(b"true");
         let kind = name(0).unwrap_or_default();
         let agent = hash(6).or_else(|| hash(7)).unwrap_or_default();
-        let row = Row {
+        let mut row = Row {
             session: hash(4).or_else(|| hash(5)).unwrap_or(session),
             id: hash(1).unwrap_or_else(|| self::hash(line)),
             parent: parent(found[2], found[3], kind),
@@ -128,9 +152,40 @@ impl Reader {
             length: u32::try_from(end).unwrap_or(u32::MAX),
             kind: kind_of(kind, found[1].is_some()),
             side: is(8) || name(7).is_some(),
+            relayed: false,
             left_out: left_out(is(9), is(10), name(13)),
         };
-        Ok(Found { row, kind, end })
+        let tells = found[14] == Some(b"\"agent_progress\"") && matches!(row.kind, Kind::Link | Kind::Loose);
+        let relayed = if tells { self.relayed(line, &row) } else { None };
+        if relayed.is_some() {
+            row.kind = Kind::Carrier;
+        }
+        Ok(Found { row, relayed, kind, end })
+    }
+
+    /// The message of a sub-agent that a line tells; none where it holds none.
+    fn relayed(&mut self, line: &[u8], carrier: &Row) -> Option<Row> {
+        let found: [Option<&[u8]>; 8] = self.relayed.of(line)?;
+        let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
+        let kind = kind_of(name(0)?, false);
+        let agent = name(3).or_else(|| name(4)).map(hash);
+        let row = Row {
+            id: name(1).or(found[2]).map(hash)?,
+            parent: Parent::Unknown,
+            message: name(6).map(hash).unwrap_or_default(),
+            agent: agent.unwrap_or_default(),
+            time: name(5).and_then(milliseconds).unwrap_or(carrier.time),
+            kind,
+            side: true,
+            relayed: true,
+            left_out: if agent.is_none() {
+                Some(LeftOut::UnnamedAgent)
+            } else {
+                left_out(false, false, name(7))
+            },
+            ..*carrier
+        };
+        (matches!(kind, Kind::User | Kind::Assistant) && found[2].is_some()).then_some(row)
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Told {
     pub(super) agent: String,
     pub(super) called_by: String,
     pub(super) streamed: bool,
+    /// Whether its session tells it, in part or whole.
+    pub(super) relayed: bool,
     pub(super) source: Map<String, Value>,
     pub(super) files: Vec<usize>,
     pub(super) reward: Option<f64>,
@@ -56,6 +58,9 @@ impl Told {
         source.insert("format".to_owned(), format.into());
         source.insert("session_id".to_owned(), name(&self.session));
         source.insert("agent_id".to_owned(), name(&self.agent));
+        if self.relayed {
+            source.insert("relayed".to_owned(), true.into());
+        }
         source.insert("files".to_owned(), Value::Array(files));
         source.extend(self.source.clone());
         source

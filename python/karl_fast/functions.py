@@ -1,0 +1,59 @@
+"""Functions of people's own files, by ``file.py:name``."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
+    """What ``file.py:name`` names, the file being one of a folder.
+
+    A file is run once for all its functions, and again where it has changed since.
+
+    Raises:
+        UsageError: it is no such place, the file cannot be read or does not run, or has no such function.
+    """
+    path, colon, name = place.rpartition(":")
+    if not (colon and path.endswith(".py") and name.isidentifier()):
+        raise UsageError(f"{place!r} names no function, wanted file.py:name")
+    file = Path(folder, path)
+    found: Callable[..., Any] | None = getattr(_module(file), name, None)
+    if not callable(found):
+        raise UsageError(f"{file} has no function {name}")
+    return found
+
+
+def _module(file: Path) -> ModuleType:
+    try:
+        source = file.read_bytes()
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {file}") from error
+    except OSError as error:
+        raise UsageError(f"cannot open {file}: {error.strerror}") from error
+    digest = hashlib.sha256(bytes(file.resolve()) + b"\0" + source).hexdigest()
+    label = f"_karl_fast_{digest[:32]}"
+    return sys.modules.get(label) or _run(label, file, source)
+
+
+def _run(label: str, file: Path, source: bytes) -> ModuleType:
+    module = ModuleType(label)
+    module.__file__ = str(file)
+    sys.modules[label] = module  # dataclasses and pickle look there
+    try:
+        # Not by the import system: its cache tells files apart by their second and size.
+        exec(compile(source, file, "exec"), module.__dict__)
+    except BaseException as error:
+        del sys.modules[label]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise UsageError(f"{file} does not run: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,66 @@
+"""From the columns of a log to what may be drawn, and how much each row weighs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast.errors import UsageError
+from karl_fast.log.inputs import why_no_groups
+from karl_fast.settings import Settings
+
+if TYPE_CHECKING:
+    from karl_fast.log import Log
+
+
+def select(log: Log) -> _core.Selection:
+    """Score, judge and temper every record of a log, as its settings say; or weigh it as its caller did."""
+    settings = log.settings
+    if log.core.weighted:
+        _refuse_target(settings)
+    by_group = settings.partition_by == "group"
+    groupless = len(log) > 0 and not log.core.distinct("group")
+    if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
+        raise UsageError(why)
+    if groupless and by_group:
+        raise _nowhere("partition_by is group, but no record has a group", "partition_by", "group")
+    for field in settings.per or ():
+        if len(log) and not log.core.distinct(field):
+            raise _nowhere(f"per is by {field}, but no record has one", "per", field)
+    if settings.partition_field and len(log) and not log.core.distinct("partition"):
+        raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field", "partition_by")
+    return _core.Selection(
+        log.core,
+        weights=settings.weights,
+        shaping=settings.shaping.numbers if settings.shaping else None,
+        score=settings.score,
+        ddof=settings.ddof,
+        eps=settings.eps,
+        min_reward=settings.min_reward,
+        drop_constant_groups=settings.drop_constant_groups,
+        dedup=settings.dedup,
+        partition_by="field" if settings.partition_field else settings.partition_by,
+        ess=settings.wanted_ess,
+        inverse_temperature=settings.tempered_by,
+        sampler=settings.sampler,
+        seed=settings.seed,
+        threads=settings.threads,
+    )
+
+
+def _nowhere(sentence: str, setting: str, field: str) -> UsageError:
+    error = UsageError(sentence, setting)
+    error.hint = f"name its path with --{field}"
+    return error
+
+
+def _refuse_target(settings: Settings) -> None:
+    """A setting that is not followed is not taken either."""
+    untouched = Settings()
+    for name in ("shaping", "score", "ess", "inverse_temperature", "partition_by"):
+        if getattr(settings, name) != getattr(untouched, name):
+            raise UsageError(
+                f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place", name
+            )
+    if settings.sampler == "reservoir":
+        raise UsageError("the sampler reservoir draws all rows alike: it has no use for the log_weight that was given")
