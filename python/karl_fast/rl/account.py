@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 def keep(run: Run, gathered: Gathered, prepared: Prepared, learned: Learned) -> None:
     """Log the rollouts, and let the curriculum and the replay know of them."""
     now, chosen = run.progress, set(gathered.chosen)
-    fresh = [_computed(rollout, prepared, row) for row, rollout in enumerate(gathered.learned())]
+    fresh = [_computed(rollout, learned, row) for row, rollout in enumerate(gathered.learned())]
     known = {rollout.id: rollout for rollout in fresh}
     kept = [known.get(rollout.id, rollout) for rollout in gathered.rollouts]
     run.journal.write(record.line(rollout, now.round, learned=rollout.group in chosen) for rollout in kept)
     run.buffer.add(fresh)
-    drifts = np.where(prepared.mask, learned.logp - prepared.batch.need("logp_old"), 0.0).sum(1, dtype=np.float64)
+    drifts = np.where(prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
     others = [rollout for rollout in kept if rollout.group not in chosen]
     run.curriculum.learn([*fresh, *others], np.pad(drifts[: len(fresh)], (0, len(others))))
     now.round, now.group = now.round + 1, now.group + gathered.draws * run.settings.prompts_per_round
     now.step += len(learned.losses)
 
 
-def _computed(rollout: Rollout, prepared: Prepared, row: int) -> Rollout:
+def _computed(rollout: Rollout, learned: Learned, row: int) -> Rollout:
     """A rollout with its log-probabilities by the training forward, in the place of those that it was drawn with."""
     logp = np.zeros(len(rollout.tokens), dtype=np.float32)
-    logp[1:] = prepared.batch.need("logp_old")[row, : len(logp) - 1]
+    logp[1:] = learned.logp_old[row, : len(logp) - 1]
     return replace(rollout, logp=logp)
 
 
@@ -51,5 +51,6 @@ def metrics(run: Run, gathered: Gathered, prepared: Prepared, learned: Learned) 
         "learning_rate": run.rate(0),
     }
     values |= measure.rewards(gathered.rollouts) | measure.groups(gathered.rollouts)
-    values |= measure.lengths(gathered.rollouts) | measure.policy(gathered.rollouts, prepared) | measure.steps(learned)
+    values |= measure.lengths(gathered.rollouts) | measure.steps(learned)
+    values |= measure.policy(gathered.rollouts, prepared, learned.logp_old)
     return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.rl.draw import draw
+from karl_fast.rl.draw import go_on
 from karl_fast.rl.environment import Stage
 from karl_fast.rl.guard import Guard
 from karl_fast.rl.talk import Budget, Talk
@@ -15,6 +15,7 @@ from karl_fast.rl.talk import Budget, Talk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from karl_fast.rl.cache import Heard
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.reward import Rewards
@@ -29,7 +30,7 @@ class Sampling:
         group_size: G, rollouts a prompt.
         temperature: of the draw, and of every log-probability.
         budget: where a rollout ends at the latest.
-        rows: rollouts that are drawn at a time.
+        rows: rollouts that are drawn at a time; of so many the caches are kept from turn to turn, and of no more.
         timeout_seconds: of each call of an environment.
     """
 
@@ -79,29 +80,34 @@ class Collector:
         return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
     def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:
+        tokens = self.policy.encode(prompt.messages) if self.make is None else None
         for member in range(self.sampling.group_size):
             stage = None
             if self.make is not None:
                 guard = Guard(f"environment of {prompt.id}", self.sampling.timeout_seconds)
                 stage = Stage.made(self.make, guard)
             talk = Talk(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
-            talk.begin(self.policy)
+            talk.begin(self.policy, tokens)
             yield talk
 
     def _speak(self, talks: list[Talk], seed: int) -> None:
         number = 0
+        heard: dict[str, Heard | None] = {}
         while live := [talk for talk in talks if talk.finish is None]:
             stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-            turns = draw(
+            said = go_on(
                 self.policy,
                 [talk.tokens for talk in live],
                 [talk.room for talk in live],
+                [heard.get(talk.id) for talk in live],
                 temperature=self.sampling.temperature,
                 rows=self.sampling.rows,
                 seed=int(stream[0]),
             )
-            for talk, turn in zip(live, turns, strict=True):
+            for talk, (turn, _) in zip(live, said, strict=True):
                 talk.hear(self.policy, turn)
+            few = len(live) <= self.sampling.rows
+            heard = {talk.id: one for talk, (_, one) in zip(live, said, strict=True) if few and talk.finish is None}
             number += 1
 
 

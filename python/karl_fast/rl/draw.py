@@ -4,7 +4,8 @@
 p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
 ```
 
-Contexts of one length go together; the same context is computed once, however many rollouts it has.
+Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes on
+from an earlier turn from where that turn left it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.rl.cache import Heard, carried, joined
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.rl.policy import Policy
+
+    Said = tuple["Turn", Heard | None]
+
+LEAST = -1e30
+"""In the place of the logarithm of 0, whose product with 0 is not a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +70,38 @@ def draw(
     Returns:
         A turn a context, in their order.
     """
-    found: dict[int, Turn] = {}
+    nothing = [None] * len(contexts)
+    return [turn for turn, _ in go_on(policy, contexts, budgets, nothing, temperature=temperature, rows=rows, seed=seed)]
+
+
+def go_on(
+    policy: Policy,
+    contexts: Sequence[Sequence[int]],
+    budgets: Sequence[int],
+    heard: Sequence[Heard | None],
+    *,
+    temperature: float,
+    rows: int,
+    seed: int,
+) -> list[Said]:
+    """As `draw`, from where earlier turns left the contexts.
+
+    The distributions are those of `draw` but for the rounding of sums: a token that is computed alone and one that is
+    computed among others may differ in the last bits, so that a draw can differ where two chances meet within them.
+
+    Args:
+        policy, contexts, budgets, temperature, rows, seed: as for `draw`.
+        heard: of each context, what this policy has computed of its beginning.
+
+    Returns:
+        A turn a context, and what is computed now; None where its caches cannot be carried on.
+    """
+    found: dict[int, Said] = {}
     for number, chosen in enumerate(_batches(contexts, rows)):
         stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-        turns = _Bucket(policy, [contexts[row] for row in chosen], temperature).turns(
-            np.array([budgets[row] for row in chosen]), int(stream[0])
-        )
-        found |= dict(zip(chosen, turns, strict=True))
+        bucket = _Bucket(policy, [contexts[row] for row in chosen], [heard[row] for row in chosen], temperature)
+        said = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
+        found |= dict(zip(chosen, said, strict=True))
     return [found[row] for row in range(len(contexts))]
 
 
@@ -84,54 +117,98 @@ def _batches(contexts: Sequence[Sequence[int]], rows: int) -> Iterator[list[int]
 class _Bucket:
     """Contexts of one length, and the caches of their rollouts."""
 
-    def __init__(self, policy: Policy, contexts: Sequence[Sequence[int]], temperature: float) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        contexts: Sequence[Sequence[int]],
+        heard: Sequence[Heard | None],
+        temperature: float,
+    ) -> None:
+        self.policy, self.inverse, self.length = policy, 1 / temperature, len(contexts[0])
+        known = [one for one in heard if one is not None]
+        if len(known) == len(contexts):
+            self._go_on(contexts, known)
+        else:
+            self._begin(contexts)
+
+    def _begin(self, contexts: Sequence[Sequence[int]]) -> None:
+        """Compute each context once."""
         import mlx.core as mx
 
-        self.policy, self.inverse = policy, 1 / temperature
         places: dict[tuple[int, ...], int] = {}
-        member = [places.setdefault(tuple(context), len(places)) for context in contexts]
-        self.caches = policy.caches()
-        hidden = policy.body(mx.array(list(places), dtype=mx.int32), cache=self.caches)
-        self.logits = policy.head(hidden[:, -1:])[:, -1][mx.array(member)]
-        if len(places) < len(member):
-            self._repeat(mx.array(member))
+        member = mx.array([places.setdefault(tuple(context), len(places)) for context in contexts])
+        self.caches = self.policy.caches()
+        self.logits = self._heard(mx.array(list(places), dtype=mx.int32))
+        if len(places) < len(contexts):
+            self.logits = self.logits[member]
+            for cache in self.caches:
+                if cache.keys is not None:
+                    cache.keys, cache.values = cache.keys[member], cache.values[member]
 
-    def _repeat(self, member: mx.array) -> None:
-        for cache in self.caches:
-            if cache.keys is not None:
-                cache.keys, cache.values = cache.keys[member], cache.values[member]
+    def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[Heard]) -> None:
+        """Compute what no rollout has computed yet: from the shortest beginning on, as rows go on together."""
+        import mlx.core as mx
 
-    def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
-        """What each of them says, within its budget."""
+        begun = min(self.length - 1, *(one.length for one in heard))
+        self.caches = joined(self.policy, heard, begun)
+        self.logits = self._heard(mx.array([context[begun:] for context in contexts], dtype=mx.int32))
+
+    def _heard(self, tokens: mx.array) -> mx.array:
+        """The logits behind the last of some tokens. [B, T] -> [B, V]"""
+        hidden = self.policy.body(tokens, cache=self.caches)
+        return self.policy.head(hidden[:, -1:])[:, -1]
+
+    def turns(self, budgets: NDArray[Any], seed: int) -> list[Said]:
+        """What each of them says, within its budget.
+
+        A token is drawn while the one before it is looked at: whoever waits for the device is then the device itself.
+        """
         import mlx.core as mx
 
         columns: list[tuple[mx.array, ...]] = []
-        lengths, ends = np.array(budgets), np.array(sorted(self.policy.ends))
-        ended = np.zeros(len(budgets), dtype=np.bool_)
+        ends = _Ends(budgets, self.policy.ends)
         for place, key in enumerate(mx.random.split(mx.random.key(seed), int(budgets.max()))):
             if place:
-                said = columns[-1][0][:, None]
-                self.logits = self.policy.head(self.policy.body(said, cache=self.caches))[:, -1]
+                self.logits = self._heard(columns[-1][0][:, None])
             columns.append(self._choose(key))
-            stops = ~ended & (place < lengths) & (np.array(columns[-1][0])[:, None] == ends).any(1)
-            lengths[stops], ended[stops] = place + 1, True
-            if place + 1 >= lengths.max():
+            if place and ends.all_by(place - 1, columns[-2][0]):
                 break
+        else:
+            ends.all_by(len(columns) - 1, columns[-1][0])
         tokens, logp, entropy = (np.array(mx.stack(list(column), axis=1)) for column in zip(*columns, strict=True))
+        kept, fed = carried(self.caches), len(columns) - 1
         return [
-            Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ended[row]))
-            for row, end in enumerate(lengths)
+            (
+                Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ends.ended[row])),
+                Heard(self.caches, row, self.length + min(int(end), fed)) if kept else None,
+            )
+            for row, end in enumerate(ends.lengths)
         ]
 
     def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
-        """A token a row, its log-probability and the entropy of its distribution."""
+        """A token a row, its log-probability and the entropy of its distribution, while nobody waits."""
         import mlx.core as mx
 
-        scaled = self.logits.astype(mx.float32) * self.inverse
+        scaled = self.logits.astype(mx.float32)
+        if self.inverse != 1:
+            scaled = scaled * self.inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
         token = mx.random.categorical(logp, key=key)
         taken = mx.take_along_axis(logp, token[:, None], axis=-1)[:, 0]
-        chance = mx.exp(logp)
-        entropy = -mx.where(chance > 0, chance * logp, 0.0).sum(axis=-1)
-        mx.eval(token, taken, entropy)  # together: else each would keep the logits of its place
+        entropy = -(mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1)
+        mx.async_eval(token, taken, entropy)  # together: else each would keep the logits of its place
         return token, taken, entropy
+
+
+class _Ends:
+    """Where turns end: by a token, or by their budget."""
+
+    def __init__(self, budgets: NDArray[Any], ends: frozenset[int]) -> None:
+        self.lengths, self._ends = np.array(budgets), np.array(sorted(ends))
+        self.ended = np.zeros(len(budgets), dtype=np.bool_)
+
+    def all_by(self, place: int, tokens: mx.array) -> bool:
+        """Look at the tokens of a place; whether no turn is longer."""
+        stops = ~self.ended & (place < self.lengths) & (np.array(tokens)[:, None] == self._ends).any(1)
+        self.lengths[stops], self.ended[stops] = place + 1, True
+        return bool(place + 1 >= self.lengths.max())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.words import clean
@@ -53,19 +53,20 @@ class Guard:
         """
         if self._left is not None and self._left.is_alive():
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
-        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        thread = threading.Thread(target=_run, args=(calls, done), daemon=True)
+        made = _Calls(calls)
+        thread = threading.Thread(target=made.run, daemon=True)
         thread.start()
-        found: list[Any] = []
-        while len(found) < len(calls):
-            try:
-                found.append(self._told(*done.get(timeout=self.timeout_seconds)))
-            except queue.Empty:
-                self._left = thread
-                found.append(CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s"))
-                busy = CallError("busy", f"{self.name} still runs from a call that was given up")
-                return found + [busy] * (len(calls) - len(found))
-        return found
+        while not made.over.wait(left := made.begun + self.timeout_seconds - time.monotonic()):
+            if left <= 0:
+                return self._given_up(made, thread)
+        return [self._told(*one) for one in made.found]
+
+    def _given_up(self, made: _Calls, thread: threading.Thread) -> list[Any]:
+        made.given_up, self._left = True, thread
+        found = [self._told(*one) for one in made.found[: len(made.calls) - 1]]
+        late = CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s")
+        busy = CallError("busy", f"{self.name} still runs from a call that was given up")
+        return [*found, late, *[busy] * (len(made.calls) - len(found) - 1)]
 
     def _told(self, value: Any, error: BaseException | None) -> Any:
         if error is None:
@@ -75,12 +76,31 @@ class Guard:
         return failure
 
 
-def _run(calls: Sequence[Callable[[], Any]], done: queue.SimpleQueue[Any]) -> None:
-    for call in calls:
-        try:
-            done.put((call(), None))
-        except BaseException as error:  # whatever it is, it is theirs
-            done.put((None, error))
+class _Calls:
+    """Calls that a thread makes one after the other.
+
+    Attributes:
+        found: what each returned, or what it raised.
+        begun: when the one that runs began.
+        over: set behind the last.
+        given_up: whether to make no more of them.
+    """
+
+    def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
+        self.calls, self.found, self.begun = calls, list[tuple[Any, BaseException | None]](), time.monotonic()
+        self.over, self.given_up = threading.Event(), False
+
+    def run(self) -> None:
+        """Make them."""
+        for call in self.calls:
+            if self.given_up:
+                return
+            self.begun = time.monotonic()
+            try:
+                self.found.append((call(), None))
+            except BaseException as error:  # whatever it is, it is theirs
+                self.found.append((None, error))
+        self.over.set()
 
 
 def told(error: BaseException) -> str:

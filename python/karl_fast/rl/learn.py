@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from karl_fast.objective.interop import to_numpy
 from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
 from karl_fast.rl.rollout import pack
+from karl_fast.train.step import norm
+from karl_fast.train.update import Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.partition import Partition
     from karl_fast.rl.rollout import Packed, Rollout
+
+FLOOR = 1e-6
+"""Of a norm that is divided by, as in `mlx.optimizers.clip_grad_norm`."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,22 @@ class Prepared:
 
     Attributes:
         packed: padded.
-        batch: what was scored.
+        batch: what was scored; without ``logp_old`` where the one step that is made finds it.
         scored: what a loss needs.
         mask: which tokens count. [B, T]
+        logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
     """
 
     packed: Packed
     batch: Batch
     scored: Scored
     mask: NDArray[np.bool_]
+    logp_old: NDArray[np.float32]
+
+    @property
+    def found_by_the_step(self) -> bool:
+        """Whether the policy that steps is the behaviour policy, so that the step's own forward pass is of both."""
+        return self.batch.logp_old is None
 
 
 @dataclass
@@ -70,9 +82,11 @@ class Learned:
         skipped: steps that were not made because their gradient was not finite.
         drifts: how far the policy was from the behaviour policy, each step.
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
+        logp_old: under the behaviour policy, of every token of its own. [B, T]
     """
 
     logp: NDArray[np.float32]
+    logp_old: NDArray[np.float32]
     losses: list[float] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     skipped: int = 0
@@ -91,19 +105,24 @@ class Learner:
         partition: Partition | None = None,
     ) -> None:
         """A learner; `partition` is the head of log Z where the objective learns one."""
-        self.forward, self.objective, self.optimizer = forward, objective, optimizer
+        self.forward, self.objective, self.update = forward, objective, Update(optimizer)
         self.passes, self.partition = passes, partition
 
     def prepare(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
         """Log-probabilities by the forward pass that is trained through, then scores: once, before any step.
+
+        Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
+        before: logp_old is then logp itself without a gradient, and costs no forward pass of its own.
 
         Raises:
             DivergedError: log-probabilities that are not finite.
         """
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])
-        # Of what comes back, the behaviour policy is gone: what was computed when it was there stands in the rollout.
-        logp_old = np.where(fresh[:, None], self._logp(packed), packed.logp)
+        logp_old = None
+        if not (self._one_step and fresh.all()):
+            # Of what comes back, the behaviour policy is gone: what was computed when it was there is in the rollout.
+            logp_old = np.where(fresh[:, None], self._logp(packed), packed.logp)
         logp_ref = None
         if score.needs_reference(self.objective):
             with self.forward.policy.reference():
@@ -111,15 +130,26 @@ class Learner:
         turns = score.looks_at_turns(self.objective)
         batch = score.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         scored = self.objective.score(batch)
-        return Prepared(packed, batch, scored, to_numpy(scored.mask))
+        mask = to_numpy(scored.mask)
+        return Prepared(packed, batch, scored, mask, self._left_over(packed, mask) if logp_old is None else logp_old)
+
+    @property
+    def _one_step(self) -> bool:
+        alone = self.passes.epochs == self.passes.minibatches == 1
+        return alone and not score.looks_at_old(self.objective)
+
+    def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The log-probabilities of rollouts that no step computes."""
+        found = np.zeros(mask.shape, dtype=np.float32)
+        rows = np.flatnonzero((packed.mask & ~mask).any(1))
+        if rows.size:
+            found[rows] = self._logp(packed.rows(rows))
+        return found
 
     def _logp(self, packed: Packed) -> NDArray[np.float32]:
         size = self.passes.micro_batch
         parts = [range(start, min(start + size, len(packed.mask))) for start in range(0, len(packed.mask), size)]
-        found = np.concatenate([self.forward.logp(packed.rows(part)) for part in parts])
-        if not np.isfinite(found).all():
-            raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
-        return found
+        return _finite(np.concatenate([self.forward.logp(packed.rows(part)) for part in parts]))
 
     def learn(self, prepared: Prepared, *, seed: int, aim: Callable[[int], None]) -> Learned:
         """All passes over a batch.
@@ -129,10 +159,12 @@ class Learner:
             seed: of the order of rollouts.
             aim: sets the optimizer up for a step, by its number in this batch from 0.
         """
-        learned = Learned(np.array(prepared.batch.need("logp_old")))
+        learned = Learned(prepared.logp_old.copy(), prepared.logp_old)
         for number, rows in enumerate(self._minibatches(prepared, seed)):
             aim(number)
             self._step(prepared, rows, learned)
+        if prepared.found_by_the_step:
+            learned.logp_old = _finite(learned.logp)
         return learned
 
     def _minibatches(self, prepared: Prepared, seed: int) -> Iterator[list[int]]:
@@ -148,38 +180,45 @@ class Learner:
     def _step(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
         """One update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
-        import mlx.optimizers as optim
         from mlx.utils import tree_map
 
-        parts = list(self._parts(prepared, rows))
-        count = max(1.0, sum(self.objective.denominator(prepared.scored.rows(part)) for part in parts))
-        loss, summed = mx.array(0.0), dict[str, Any]()
-        for part in parts:
-            value, logp, gradient = self._of_part(prepared, part, count)
+        parts = [(part, prepared.scored.rows(_place(part))) for part in self._parts(prepared, rows)]
+        count = max(1.0, sum(self.objective.denominator(scored) for _, scored in parts))
+        loss, summed, found = mx.array(0.0), dict[str, Any](), list[mx.array]()
+        for part, scored in parts:
+            mx.eval(loss, summed, found)  # what is left of a part, before the next one needs the room
+            value, logp, gradient = self._of_part(prepared, part, scored, count)
             loss = loss + value
             summed = gradient if not summed else tree_map(mx.add, summed, gradient)
-            mx.eval(loss, logp, summed)
+            found.append(logp)
+        norms = {name: norm(one) for name, one in summed.items()}
+        mx.eval(loss, summed, found, norms)  # at once: each call waits for the device
+        for (part, _), logp in zip(parts, found, strict=True):
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
-        limit = self.passes.max_grad_norm or float("inf")
-        # Each part by itself: the residual of a balance would else scale the policy's gradient away.
-        bounded = {name: optim.clip_grad_norm(part, limit) for name, part in summed.items()}
-        norm = bounded["policy"][1]
-        learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(rows)))
-        if not all(np.isfinite(to_numpy(one)) for one in (loss, *(size for _, size in bounded.values()))):
+        self._drifted(prepared, rows, learned)
+        if not all(np.isfinite(to_numpy(one)) for one in (loss, *norms.values())):
             learned.skipped += 1
             return
-        self._update({name: part for name, (part, _) in bounded.items()})
+        self._move(summed, norms)
         learned.losses.append(float(to_numpy(loss)))
-        learned.norms.append(float(to_numpy(norm)))
+        learned.norms.append(float(to_numpy(norms["policy"])))
 
-    def _update(self, gradient: dict[str, Any]) -> None:
+    def _drifted(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
+        if prepared.found_by_the_step:
+            _finite(learned.logp)
+        learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(_place(rows))))
+
+    def _move(self, gradient: dict[str, Any], norms: dict[str, mx.array]) -> None:
+        """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
         import mlx.core as mx
 
+        limit = self.passes.max_grad_norm or float("inf")
+        shares = {name: mx.minimum(limit / (size + FLOOR), 1.0) for name, size in norms.items()}
         model = self.forward.policy.model
-        self.optimizer.update(model, gradient["policy"])
+        self.update(model, gradient["policy"], shares["policy"])
         if self.partition is not None:
-            self.partition.update(gradient["log_z"])
-        mx.eval(model.trainable_parameters(), self.optimizer.state)
+            self.partition.update(gradient["log_z"], shares["log_z"])
+        mx.eval(model.trainable_parameters(), self.update.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
@@ -197,18 +236,38 @@ class Learner:
             part += members
         yield part
 
-    def _of_part(self, prepared: Prepared, rows: list[int], count: float) -> tuple[mx.array, mx.array, dict[str, Any]]:
+    def _of_part(
+        self, prepared: Prepared, rows: list[int], scored: Scored, count: float
+    ) -> tuple[mx.array, mx.array, dict[str, Any]]:
         """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients."""
-        tokens, mask, scored = prepared.packed.tokens[rows], prepared.mask[rows], prepared.scored.rows(rows)
+        tokens, mask = prepared.packed.tokens[rows], prepared.mask[rows]
         more = {} if self.partition is None else {"log_z": self.partition(self.forward.policy, tokens, mask)}
 
-        def loss(logp: mx.array) -> mx.array:
-            return self.objective(logp, scored, denominator=count, **more)
+        def loss(logp: mx.array, **more: mx.array) -> mx.array:
+            known = _on_policy(scored, logp) if prepared.found_by_the_step else scored
+            return self.objective(logp, known, denominator=count, **more)
 
-        value, logp, gradient = self.forward.gradient(tokens, mask, loss)
+        value, logp, gradient = self.forward.gradient(tokens, mask, lambda logp: loss(logp, **more))
         found = {"policy": gradient}
         if self.partition is not None:
-            found["log_z"] = self.partition.gradient(
-                lambda log_z: self.objective(logp, scored, denominator=count, log_z=log_z)
-            )
+            found["log_z"] = self.partition.gradient(lambda log_z: loss(logp, log_z=log_z))
         return value, logp, found
+
+
+def _on_policy(scored: Scored, logp: mx.array) -> Scored:
+    """With the log-probabilities of a policy that steps for the first time as those of the one that drew."""
+    import mlx.core as mx
+
+    return replace(scored, logp_old=mx.stop_gradient(mx.where(scored.mask, logp, 0.0)))
+
+
+def _place(rows: list[int]) -> slice | list[int]:
+    """Rows that stand side by side as a slice, which copies nothing."""
+    beside = slice(rows[0], rows[-1] + 1)
+    return beside if rows == list(range(beside.start, beside.stop)) else rows
+
+
+def _finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not np.isfinite(logp).all():
+        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
+    return logp

@@ -122,7 +122,9 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
 
 
-def policy(rollouts: Sequence[Rollout], prepared: Prepared) -> dict[str, float]:
+def policy(
+    rollouts: Sequence[Rollout], prepared: Prepared, logp_old: NDArray[np.float32]
+) -> dict[str, float]:
     """Entropy, advantages, divergence from the reference, and rollouts against the training forward.
 
     ``entropy`` is exact, of the distributions that tokens were drawn from, in nats a token; ``kl`` is k3 under the
@@ -132,10 +134,10 @@ def policy(rollouts: Sequence[Rollout], prepared: Prepared) -> dict[str, float]:
     found = {"entropy": _mean(entropy)}
     mask, batch = prepared.packed.mask, prepared.batch
     if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
-        apart = np.abs(prepared.packed.logp - batch.need("logp_old"))[fresh]
+        apart = np.abs(prepared.packed.logp - logp_old)[fresh]
         found |= {"mismatch": float(apart.mean()), "mismatch_max": float(apart.max())}
     if batch.logp_ref is not None and mask.any():
-        far = (batch.logp_ref - batch.need("logp_old"))[mask].astype(np.float64)
+        far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
         found["kl"] = float((np.exp(far) - 1 - far).mean())
     return found | _advantages(prepared)
 

@@ -58,11 +58,12 @@ class Partition:
 
         return nn.value_and_grad(self.head, lambda: loss(self._log_z()))()[1]
 
-    def update(self, gradient: Any) -> None:
-        """One step of the head."""
+    def update(self, gradient: Any, share: mx.array) -> None:
+        """One step of the head, against a gradient that is multiplied by `share` first."""
         import mlx.core as mx
+        from mlx.utils import tree_map
 
-        self.optimizer.update(self.head, gradient)
+        self.optimizer.update(self.head, tree_map(lambda one: one * share, gradient))
         module: Any = self.head
         mx.eval(module.parameters(), self.optimizer.state)
 

@@ -33,7 +33,10 @@ class Policy(Protocol):
     trained_head: bool
 
     def caches(self) -> list[Any]:
-        """Empty caches of one row of keys and values a layer; each has ``keys`` and ``values``. [B, ...]"""
+        """Empty caches of one row of keys and values a layer; each has ``keys`` and ``values``. [B, ...]
+
+        One that is like those of mlx-lm, [B, H, T, E] with an ``offset``, is carried on from turn to turn.
+        """
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
         """Tokens to hidden states. [B, T] -> [B, T, E]"""

@@ -36,6 +36,8 @@ FILE = "rollouts.jsonl"
 
 INTEGERS, FLOATS = "<i4", "<f4"
 
+TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 def line(rollout: Rollout, round: int, *, learned: bool) -> str:
     """A rollout as one line, without its end."""
@@ -63,7 +65,7 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> str:
     }
     if isinstance(domain := rollout.prompt.columns.get("domain"), str):
         held["domain"] = domain
-    return json.dumps(held, ensure_ascii=False, default=str)
+    return TEXT.encode(held)
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:

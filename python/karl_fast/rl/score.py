@@ -9,8 +9,10 @@ import numpy as np
 from karl_fast.objective.advantage import Anchored
 from karl_fast.objective.balance import ReferencePolicy
 from karl_fast.objective.batch import Batch
+from karl_fast.objective.gate import Gate
 from karl_fast.objective.kl import Divergence, NoKL
 from karl_fast.objective.ratio import TurnRatio
+from karl_fast.objective.target_policy import TargetPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +32,18 @@ def needs_reference(objective: Objective) -> bool:
     )
 
 
+def looks_at_old(objective: Objective) -> bool:
+    """Whether credit, a filter or a target is given by the log-probabilities of the behaviour policy."""
+    if isinstance(objective, TargetPolicy):
+        return True
+    points = objective.axes().values()
+    return any(isinstance(point, Gate) or getattr(point, "in_reward", False) for point in points)
+
+
 def batch(
     rollouts: Sequence[Rollout],
     packed: Packed,
-    logp_old: NDArray[np.float32],
+    logp_old: NDArray[np.float32] | None,
     logp_ref: NDArray[np.float32] | None,
     *,
     version: int,

@@ -13,7 +13,7 @@ from karl_fast.rl.reward import ENVIRONMENT
 from karl_fast.rl.rollout import Prompt, Rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from karl_fast.rl.draw import Turn
     from karl_fast.rl.environment import Stage
@@ -53,13 +53,13 @@ class Talk:
     states: list[str] = field(default_factory=list)
     finish: str | None = None
 
-    def begin(self, policy: Policy) -> None:
-        """Ask the environment, and encode what the policy is asked."""
+    def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
+        """Ask the environment, and encode what the policy is asked; `tokens` are that, where it is known."""
         if self.stage is not None:
             self.opening = self.stage.begin(
                 {"id": self.prompt.id, **self.prompt.columns, "prompt": self.prompt.messages}
             )
-        self.tokens = policy.encode([*self.prompt.messages, *self.opening])
+        self.tokens = list(policy.encode([*self.prompt.messages, *self.opening]) if tokens is None else tokens)
         self.states.append(_state(self.opening))
         if self.stage is not None and self.stage.failure is not None:
             self.finish = "failed"

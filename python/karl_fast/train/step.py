@@ -70,10 +70,10 @@ class Learner:
             value, gradient = self.scorer.backward(batch, self._loss(batch, scored, count))
             summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
             values.append(value)
-        norm = _norm(summed)
-        mx.eval(values, summed, norm)  # at once: each call waits for the device
+        size = norm(summed)
+        mx.eval(values, summed, size)  # at once: each call waits for the device
         learned, real = (sum(sizes) for sizes in zip(*((one.places.size, one.real) for one, _ in parts), strict=True))
-        return Gradient(sum(map(_number, values)), summed, _number(norm), learned, real)
+        return Gradient(sum(map(_number, values)), summed, _number(size), learned, real)
 
     def _scored(self, rows: list[int]) -> tuple[Padded, Scored]:
         batch = padded([self.examples[row] for row in rows])
@@ -85,7 +85,7 @@ class Learner:
         return lambda logp: self.objective.family(batch.spread(logp), scored, denominator=count)
 
 
-def _norm(gradient: Any) -> mx.array:
+def norm(gradient: Any) -> mx.array:
     """The Euclidean norm of all gradients together, in float32."""
     import mlx.core as mx
 
