@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import AlarmError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from karl_fast.rl.settings import Alarms
 
@@ -23,7 +23,7 @@ HINTS = {
 
 
 @dataclass
-class Watch:
+class Sentry:
     """Watches a run from round to round.
 
     Attributes:
@@ -44,37 +44,51 @@ class Watch:
         """
         self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 else 0
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
-        for kind, rings, sentence in self._all(metrics):
-            if rings:
+        for kind, rings in RINGS.items():
+            if sentence := rings(self, metrics):
                 error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
                 error.hint = HINTS[kind]
                 raise error
 
-    def _all(self, metrics: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
-        alarms, entropy, kl = self.alarms, metrics.get("entropy"), metrics.get("kl")
-        missing = sum(metrics["missing"].values()) / metrics["rollouts"]
-        ceiling = alarms.kl_ceiling
-        return [
-            ("skipped", 0 < alarms.skipped_steps <= self.skipped, f"{self.skipped} gradients in a row are not finite"),
-            (
-                "missing",
-                missing > alarms.missing_share,
-                f"{missing:.0%} of the rewards are missing, more than {alarms.missing_share:.0%}: "
-                f"{max(metrics['missing'], key=metrics['missing'].get, default='')}",
-            ),
-            (
-                "entropy",
-                entropy is not None and entropy < alarms.entropy_floor,
-                f"the entropy is {entropy or 0:.4f} nats a token, below {alarms.entropy_floor}",
-            ),
-            (
-                "kl",
-                kl is not None and ceiling is not None and kl > ceiling,
-                f"the KL is {kl or 0:.4f}, above {ceiling}",
-            ),
-            (
-                "flat",
-                0 < alarms.flat_rounds <= self.flat,
-                f"in {self.flat} rounds no group had rewards that differ: there is nothing to learn from",
-            ),
-        ]
+
+def _skipped(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < sentry.alarms.skipped_steps <= sentry.skipped
+    return f"{sentry.skipped} gradients in a row are not finite" if rings else None
+
+
+def _missing(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    counts, most = metrics["missing"], sentry.alarms.missing_share
+    share = sum(counts.values()) / metrics["rollouts"]
+    if share <= most:
+        return None
+    return f"{share:.0%} of the rewards are missing, more than {most:.0%}: {max(counts, key=counts.get)}"
+
+
+def _entropy(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    found, floor = metrics.get("entropy"), sentry.alarms.entropy_floor
+    if found is None or found >= floor:
+        return None
+    return f"the entropy is {found:.4f} nats a token, below {floor}"
+
+
+def _kl(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    found, ceiling = metrics.get("kl"), sentry.alarms.kl_ceiling
+    if found is None or ceiling is None or found <= ceiling:
+        return None
+    return f"the KL is {found:.4f} nats a token, above {ceiling}"
+
+
+def _flat(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < sentry.alarms.flat_rounds <= sentry.flat
+    rounds = f"in {sentry.flat} rounds" if sentry.flat > 1 else "in this round"
+    return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
+
+
+RINGS: dict[str, Callable[[Sentry, Mapping[str, Any]], str | None]] = {
+    "skipped": _skipped,
+    "missing": _missing,
+    "entropy": _entropy,
+    "kl": _kl,
+    "flat": _flat,
+}
+"""What each alarm says where it rings; the first that does is heard."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.reward import Rewards
+    from karl_fast.rl.reward import Jury
     from karl_fast.rl.rollout import Prompt, Rollout
 
 
@@ -46,13 +46,13 @@ class Collector:
 
     Attributes:
         policy: who speaks.
-        rewards: what the rollouts are worth.
+        jury: says what the rollouts are worth.
         sampling: how they are drawn.
         make: an environment for each rollout; None for a single turn.
     """
 
     policy: Policy
-    rewards: Rewards
+    jury: Jury
     sampling: Sampling
     make: Callable[[], Environment] | None = None
 
@@ -75,7 +75,7 @@ class Collector:
         rollouts = [talk.rollout(version) for talk in talks]
         size = self.sampling.group_size
         said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
-        groups, sentences = self.rewards([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
+        groups, sentences = self.jury([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
         return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
     def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:

@@ -40,7 +40,7 @@ class Weighted:
     weight: float = 1.0
 
 
-class Rewards:
+class Jury:
     """Several reward functions: their weighted sum; what one with nothing to say would have weighed, the others share.
 
     ::
