@@ -1,14 +1,15 @@
-"""`karl-fast` that stops itself at a given point: `python -m tests.rl.stopped FILE PHASE ENTRY CALL SIGNAL rl ...`.
+"""`karl-fast` that comes to grief at a given point: `python -m tests.rl.stopped FILE PHASE ENTRY CALL WHAT rl ...`.
 
-A phase is a function of the loop. At its ENTRY-th entry, counted from 1, the CALL-th call that is made in it, of Python or
-of C, sends the process SIGNAL; where there are fewer, its end does. FILE is given how many calls each entry of each phase
-made. Signal 0 only counts.
+A phase is a function of the loop. At its ENTRY-th entry, counted from 1, it happens at the CALL-th call that is made in
+it, of Python or of C; where there are fewer, at its end. WHAT is the number of a signal that the process is sent, or
+`full` for a disk that takes no more from then on. FILE is given how many calls each entry of each phase made.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from collections import Counter
 from pathlib import Path
@@ -35,8 +36,8 @@ NAMES = {code: phase for phase, code in PHASES.items()}
 class Stop:
     """A hook for `sys.setprofile`."""
 
-    def __init__(self, phase: str, entry: int, call: int, signal: int) -> None:
-        self.wanted, self.call, self.signal = (phase, entry), call, signal
+    def __init__(self, phase: str, entry: int, call: int, what: str) -> None:
+        self.wanted, self.call, self.what = (phase, entry), call, what
         self.entries: Counter[str] = Counter()
         self.calls: dict[str, list[int]] = {phase: [] for phase in PHASES}
         self.inside: list[tuple[FrameType, str]] = []
@@ -57,22 +58,30 @@ class Stop:
 
     def stop(self, phase: str, *, last: bool = False) -> None:
         here = (phase, self.entries[phase]) == self.wanted
-        if here and self.signal and (last or self.calls[phase][-1] == self.call):
-            number, self.signal = self.signal, 0
-            os.kill(os.getpid(), number)
+        if here and (last or self.calls[phase][-1] == self.call):
+            self.wanted = ("none", 0)
+            happens(self.what)
+
+
+def happens(what: str) -> None:
+    if what == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    else:
+        os.kill(os.getpid(), int(what))
 
 
 def main() -> None:
     from karl_fast.cli import main as command
 
-    file, phase, entry, call, signal = sys.argv[1:6]
-    stop = Stop(phase, int(entry), int(call), int(signal))
+    file, phase, entry, call, what = sys.argv[1:6]
+    stop = Stop(phase, int(entry), int(call), what)
     sys.argv = ["karl-fast", *sys.argv[6:]]
     sys.setprofile(stop)
     try:
         command()
     finally:
         sys.setprofile(None)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         Path(file).write_text(json.dumps(stop.calls))
 
 

@@ -11,7 +11,7 @@ import pytest
 from karl_fast.objective import recipe
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import PolicyLearner, Passes, Prepared
+from karl_fast.rl.learn import Passes, PolicyLearner, Prepared
 from karl_fast.rl.reward import Jury, Weighted
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.talk import Budget
@@ -44,7 +44,9 @@ def learner(policy: Any, name: str, **passes: Any) -> PolicyLearner:
 
     optimizer = optim.SGD(0.1)
     optimizer.init(policy.model.trainable_parameters())
-    return PolicyLearner(Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes))
+    return PolicyLearner(
+        Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes)
+    )
 
 
 def weights(policy: Any) -> dict[str, Any]:

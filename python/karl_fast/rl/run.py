@@ -104,9 +104,7 @@ class OnlineRun:
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
         progress.save(out, now, self.learner.partition)
-        self.checkpoints.save(
-            self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity)
-        )
+        self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
         progress.forget(out, {int(place.name) for place in self.checkpoints.found()})
 
 
