@@ -141,7 +141,10 @@ def opening(run: OnlineRun) -> Iterator[str]:
 
 def line(metrics: dict[str, Any]) -> str:
     """A round in a line."""
-    parts = [f"round {metrics['round'] + 1:>5}", f"outcome {metrics.get('outcome', math.nan):.4f}"]
+    parts = [
+        f"round {metrics['round'] + 1:>5}",
+        f"outcome {metrics['outcome']:.4f}" if "outcome" in metrics else "outcome missing",
+    ]
     parts += [f"{clean(name[7:])} {metrics[name]:.3f}" for name in sorted(components(metrics))]
     parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
     parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []

@@ -13,13 +13,36 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Alarms
 
 HINTS = {
+    "raised": "mend the function or the environment: what it raised, and on which line, stands above",
+    "timeout": "raise timeout_seconds, or let the function give up by itself and return None",
+    "length": "a reward function gives a number for each completion, an environment (observation, done) for each turn",
+    "number": "give a finite number, or None where the function has nothing to say",
+    "none": "give every rollout a component that has something to say of it",
+    "tokens": "raise max_context, or ask shorter prompts",
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
     "flat": "where all are right, this task is learned; else ask prompts of another difficulty (curriculum, draws), "
     "take a larger group_size, or give a reward with partial credit",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
-    "missing": "look at the column missing of rollouts.jsonl: it names the reward function or environment, and why",
+    "stuck": "the policy says one thing only: raise temperature, or begin with a model that says several",
 }
+"""What to change, by what is wrong."""
+
+MISSING = {
+    "raised": "raised",
+    "timeout": "timeout",
+    "busy": "timeout",
+    "length": "length",
+    "nan": "number",
+    "infinite": "number",
+    "not a number": "number",
+    "not applicable": "none",
+    "the prompt leaves no room": "tokens",
+}
+"""Which of them is wrong where a reward is missing, by why it is."""
+
+STUCK = 1e-3
+"""Nats a token; a policy of less entropy draws one answer only."""
 
 
 @dataclass
@@ -47,7 +70,7 @@ class Sentry:
         for kind, rings in RINGS.items():
             if sentence := rings(self, metrics):
                 error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
-                error.hint = HINTS[kind]
+                error.hint = HINTS[_wrong(kind, metrics)]
                 raise error
 
 
@@ -57,11 +80,17 @@ def _skipped(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
 
 
 def _missing(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
-    counts, most = metrics["missing"], sentry.alarms.missing_share
-    share = sum(counts.values()) / metrics["rollouts"]
-    if share <= most:
+    missing, most = sum(metrics["missing"].values()), sentry.alarms.missing_share
+    if missing <= most * metrics["rollouts"]:
         return None
-    return f"{share:.0%} of the rewards are missing, more than {most:.0%}: {max(counts, key=counts.get)}"
+    of = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
+    return f"{of}; the most for {_most(metrics)}"
+
+
+def _most(metrics: Mapping[str, Any]) -> str:
+    """Why the most rewards are missing: who failed, and how."""
+    counts = metrics["missing"]
+    return str(max(counts, key=counts.get))
 
 
 def _entropy(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
@@ -80,8 +109,15 @@ def _kl(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
 
 def _flat(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
     rings = 0 < sentry.alarms.flat_rounds <= sentry.flat
-    rounds = f"in {sentry.flat} rounds" if sentry.flat > 1 else "in this round"
+    rounds = f"in {sentry.flat} rounds in a row" if sentry.flat > 1 else "in this round"
     return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
+
+
+def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
+    """What is to be changed, by the alarm and the numbers."""
+    if kind == "missing":
+        return MISSING[_most(metrics).rpartition(": ")[2]]
+    return "stuck" if kind == "flat" and metrics.get("entropy", STUCK) < STUCK else kind
 
 
 RINGS: dict[str, Callable[[Sentry, Mapping[str, Any]], str | None]] = {

@@ -82,7 +82,7 @@ class Collector:
         for member in range(self.sampling.group_size):
             stage = None
             if self.make is not None:
-                guard = Guard(f"environment of {prompt.id}", self.sampling.timeout_seconds)
+                guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
                 stage = Stage.made(self.make, guard)
             talk = Talk(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
             talk.begin(self.policy)

@@ -143,7 +143,11 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
 def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
     kept = [one for one in prompts if len(policy.encode(one.messages)) < settings.max_context]
     if not kept:
-        raise UsageError(f"every prompt is longer than max_context, {settings.max_context} tokens", "max_context")
+        least = min(len(policy.encode(one.messages)) for one in prompts)
+        said = (
+            f"max_context is {settings.max_context}, and the shortest prompt has {least} tokens: no room for an answer"
+        )
+        raise UsageError(said, "max_context")
     return Asked(kept, len(prompts) - len(kept))
 
 
