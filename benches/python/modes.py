@@ -90,7 +90,8 @@ def run(folder: Path, recipe: Any, seed: int) -> tuple[dict[str, float], list[di
         max_tokens=ANSWER,
         micro_batch=PROMPTS * GROUP,
         alarms=Alarms(flat_rounds=0),
-        training=Training(learning_rate=RATE, save_every=ROUNDS, seed=seed),
+        save_every=ROUNDS,
+        training=Training(learning_rate=RATE, seed=seed),
     )
     policy, lines_said = trials.online(settings, recipe)
     return measured(chances(policy)), lines_said

@@ -74,7 +74,8 @@ def ours(seed: int, task: Task) -> float:
             group_size=GROUP,
             max_tokens=task.symbols + 1,
             micro_batch=task.prompts * GROUP,
-            training=Training(learning_rate=task.rate, save_every=task.rounds, seed=seed),
+            save_every=task.rounds,
+            training=Training(learning_rate=task.rate, seed=seed),
         )
         rl(settings)
         run = prepare(settings, resume=True)

@@ -107,7 +107,8 @@ def run(folder: Path, recipe: Any, seed: int) -> list[dict[str, Any]]:
         minibatches=MINIBATCHES,
         micro_batch=PROMPTS * GROUP,
         alarms=Alarms(flat_rounds=0),
-        training=Training(learning_rate=RATE, save_every=ROUNDS, seed=seed),
+        save_every=ROUNDS,
+        training=Training(learning_rate=RATE, seed=seed),
     )
     return trials.online(settings, recipe)[1]
 

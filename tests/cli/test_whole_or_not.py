@@ -119,10 +119,10 @@ def test_a_file_size_limit_is_an_error_and_leaves_nothing(folder: Path, out: str
 
 
 @contextlib.contextmanager
-def small_disk(at: Path) -> Iterator[Path]:
+def small_disk(at: Path, size: str = "256k") -> Iterator[Path]:
     at.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(at)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(at)], capture_output=True, check=False
     )
     if mounted.returncode != 0:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")

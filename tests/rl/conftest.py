@@ -51,7 +51,7 @@ def online(tmp_path: Path, reversal: ModuleType) -> Callable[..., Online]:
     reversal.write_prompts(tmp_path / "prompts.jsonl", length=2)
 
     def settings(**over: Any) -> Online:
-        training = {"learning_rate": 3e-3, "save_every": 2} | over.pop("training", {})
+        training = {"learning_rate": 3e-3} | over.pop("training", {})
         given = Online(
             model=f"{EXAMPLES / 'reversal.py'}:policy",
             prompts=str(tmp_path / "prompts.jsonl"),
@@ -62,6 +62,7 @@ def online(tmp_path: Path, reversal: ModuleType) -> Callable[..., Online]:
             prompts_per_round=4,
             group_size=4,
             max_tokens=4,
+            save_every=2,
             training=Training(**training),
         )
         return replace(given, **over)

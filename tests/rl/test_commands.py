@@ -135,7 +135,7 @@ def test_only_options_that_there_are_are_named(place: Path) -> None:
     text = (place / "examples" / "rl" / "reversal.toml").read_text()
     (place / "examples" / "rl" / "short.toml").write_text("max_context = 1\n" + text)
     said = run(place, "rl", "--config", "examples/rl/short.toml", "--out", "short", code=2).stderr
-    assert "longer than max_context" in said
+    assert "max_context is 1, and the shortest prompt has" in said
     assert "--max-context" not in said
     twice = run(place, "ablate", "--config", "examples/rl/reversal.toml", "--out", "x", "--seeds", "1,1", code=2)
     assert "--seeds has 1 twice" in twice.stderr

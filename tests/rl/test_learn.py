@@ -11,8 +11,8 @@ import pytest
 from karl_fast.objective import recipe
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import Learner, Passes, Prepared
-from karl_fast.rl.reward import Rewards, Weighted
+from karl_fast.rl.learn import Passes, PolicyLearner, Prepared
+from karl_fast.rl.reward import Jury, Weighted
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.talk import Budget
 
@@ -33,18 +33,20 @@ def policy(reversal: ModuleType) -> Any:
 @pytest.fixture
 def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
     prompts = [Prompt(str(n), n, ({"role": "user", "content": " ".join("12345"[: n + 2])},)) for n in range(3)]
-    rewards = Rewards([Weighted("reward", reversal.reward)])
+    rewards = Jury([Weighted("reward", reversal.reward)])
     found, _ = Collector(policy, rewards, Sampling(6, budget=Budget(7)))(prompts, first=0, seed=3, version=0)
     assert len({rollout.length for rollout in found}) > 3
     return found
 
 
-def learner(policy: Any, name: str, **passes: Any) -> Learner:
+def learner(policy: Any, name: str, **passes: Any) -> PolicyLearner:
     import mlx.optimizers as optim
 
     optimizer = optim.SGD(0.1)
     optimizer.init(policy.model.trainable_parameters())
-    return Learner(Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes))
+    return PolicyLearner(
+        Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes)
+    )
 
 
 def weights(policy: Any) -> dict[str, Any]:

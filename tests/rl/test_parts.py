@@ -14,7 +14,7 @@ from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.functions import function
 from karl_fast.rl import load, record
 from karl_fast.rl.ablation import arms, interval, student
-from karl_fast.rl.alarm import Watch
+from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.curriculum import Curriculum
 from karl_fast.rl.read import chosen, prompts
@@ -133,21 +133,21 @@ def metrics(**over: Any) -> dict[str, Any]:
     ],
 )
 def test_an_alarm_rings_at_its_bound_and_not_before(alarms: Alarms, rounds: list[dict[str, Any]]) -> None:
-    watch = Watch(alarms)
+    sentry = Sentry(alarms)
     for over in (*[{}] * 5, *rounds[:-1]):
-        watch.look(metrics(**over))
+        sentry.look(metrics(**over))
     with pytest.raises(AlarmError) as raised:
-        watch.look(metrics(**rounds[-1]))
+        sentry.look(metrics(**rounds[-1]))
     assert raised.value.hint
-    quiet = Watch(Alarms(flat_rounds=0, skipped_steps=0, missing_share=1.0))
+    quiet = Sentry(Alarms(flat_rounds=0, skipped_steps=0, missing_share=1.0))
     for over in rounds * 20:
         quiet.look(metrics(**over))
 
 
 def test_rounds_between_take_an_alarm_back() -> None:
-    watch = Watch(Alarms(flat_rounds=2, skipped_steps=2))
+    sentry = Sentry(Alarms(flat_rounds=2, skipped_steps=2))
     for over in [{"groups_mixed": 0.0}, {}, {"groups_mixed": 0.0, "skipped": 1}, {}] * 4:
-        watch.look(metrics(**over))
+        sentry.look(metrics(**over))
 
 
 TOML = """
@@ -278,7 +278,7 @@ def test_settings_that_change_nothing_learned_do_not_make_another_run() -> None:
 
 def test_alarms_count_rounds_as_the_terminal_does() -> None:
     with pytest.raises(AlarmError, match=r"^round 1: "):
-        Watch(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
+        Sentry(Alarms(flat_rounds=1)).look(metrics(round=0, groups_mixed=0.0))
 
 
 def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def left(out: str | Path) -> dict[str, Any]:
 def test_it_learns_to_reverse(online: Callable[..., Online]) -> None:
     from karl_fast.rl.run import prepare
 
-    settings = online(rounds=150, prompts_per_round=8, group_size=8, training={"save_every": 150})
+    settings = online(rounds=150, prompts_per_round=8, group_size=8, save_every=150)
     done = rl(settings)
     assert done.steps == 150
     run = prepare(settings, resume=True)

@@ -10,6 +10,7 @@ from karl_fast.errors import UsageError
 from karl_fast.rl import load
 from karl_fast.rl.read import chosen
 from karl_fast.rl.settings import Online
+from karl_fast.train.settings import Training
 from tests.rl.test_parts import written
 
 if TYPE_CHECKING:
@@ -56,5 +57,7 @@ def test_only_what_is_a_file_is_looked_for_beside_the_settings(tmp_path: Path) -
 
 def test_a_round_takes_long_so_checkpoints_are_ten_apart(tmp_path: Path) -> None:
     (tmp_path / "rl.toml").write_text("learning_rate = 1e-4\n")
-    assert Online().training.save_every == load(tmp_path / "rl.toml").training.save_every == 10
-    assert load(tmp_path / "rl.toml", save_every=3).training.save_every == 3
+    assert Online(training=Training()).save_every == load(tmp_path / "rl.toml").save_every == 10
+    assert load(tmp_path / "rl.toml", save_every=3).save_every == 3
+    with pytest.raises(UsageError, match="save_every of Online counts rounds"):
+        Online(training=Training(save_every=7))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from karl_fast.rl.rollout import Rollout
-    from karl_fast.rl.run import Run
+    from karl_fast.rl.run import OnlineRun
 
 SEEN = 400
 """Characters of a rollout that are shown."""
@@ -28,9 +28,9 @@ SHOWN = (
 class Silent:
     """Says nothing, and knows what runs."""
 
-    run: Run | None = None
+    run: OnlineRun | None = None
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OnlineRun) -> None:
         """Remember it."""
         self.run = run
 
@@ -48,7 +48,7 @@ class Lines(Silent):
         """Print a line."""
         sys.stderr.write(line + "\n")
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OnlineRun) -> None:
         """What is trained on what."""
         super().started(run)
         self.rounds = run.settings.rounds
@@ -116,7 +116,7 @@ def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
         yield Table(live, show)
 
 
-def interrupted(run: Run | None) -> str:
+def interrupted(run: OnlineRun | None) -> str:
     """Where a run was left, and where it goes on."""
     if run is None:
         return "interrupted before the first round"
@@ -127,7 +127,7 @@ def interrupted(run: Run | None) -> str:
     return f"interrupted in round {at}; --resume goes on from round {int(saved[-1].name) + 1}"
 
 
-def opening(run: Run) -> Iterator[str]:
+def opening(run: OnlineRun) -> Iterator[str]:
     """What is said before the first round."""
     settings = run.settings
     left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
@@ -141,7 +141,10 @@ def opening(run: Run) -> Iterator[str]:
 
 def line(metrics: dict[str, Any]) -> str:
     """A round in a line."""
-    parts = [f"round {metrics['round'] + 1:>5}", f"outcome {metrics.get('outcome', math.nan):.4f}"]
+    parts = [
+        f"round {metrics['round'] + 1:>5}",
+        f"outcome {metrics['outcome']:.4f}" if "outcome" in metrics else "outcome missing",
+    ]
     parts += [f"{clean(name[7:])} {metrics[name]:.3f}" for name in sorted(components(metrics))]
     parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
     parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karl_fast.rl.rollout import Rollout
-    from karl_fast.rl.run import Run, Viewer
+    from karl_fast.rl.run import OnlineRun, Viewer
 
 __all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
 
@@ -55,7 +55,7 @@ class Nobody:
     def __init__(self, viewer: Viewer | None = None) -> None:
         self.viewer, self.last = viewer, dict[str, Any]()
 
-    def started(self, run: Run) -> None:
+    def started(self, run: OnlineRun) -> None:
         """Pass it on."""
         if self.viewer is not None:
             self.viewer.started(run)
@@ -98,7 +98,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     from karl_fast.rl.run import prepare
     from karl_fast.train.model import checkpointed, require
 
-    require()
+    require("mlx.core" if ".py:" in settings.model else "mlx_lm")
     run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)
     try:
         with checkpointed(run.policy.model, settings.training.grad_checkpoint):

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from karl_fast.rl.gather import Gathered
     from karl_fast.rl.learn import Learned, Prepared
     from karl_fast.rl.rollout import Rollout
-    from karl_fast.rl.run import Run
+    from karl_fast.rl.run import OnlineRun
 
 
-def keep(run: Run, gathered: Gathered, prepared: Prepared, learned: Learned) -> None:
+def keep(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> None:
     """Log the rollouts, and let the curriculum and the replay know of them."""
     now, chosen = run.progress, set(gathered.chosen)
     fresh = [_computed(rollout, learned, row) for row, rollout in enumerate(gathered.learned())]
@@ -38,7 +38,7 @@ def _computed(rollout: Rollout, learned: Learned, row: int) -> Rollout:
     return replace(rollout, logp=logp)
 
 
-def metrics(run: Run, gathered: Gathered, prepared: Prepared, learned: Learned) -> dict[str, Any]:
+def metrics(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> dict[str, Any]:
     """The line of a round in ``metrics.jsonl``, but for its seconds."""
     import mlx.core as mx
 

@@ -8,22 +8,45 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import AlarmError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from karl_fast.rl.settings import Alarms
 
 HINTS = {
+    "raised": "mend the function or the environment: what it raised, and on which line, stands above",
+    "timeout": "raise timeout_seconds, or let the function give up by itself and return None",
+    "length": "a reward function gives a number for each completion, an environment (observation, done) for each turn",
+    "number": "give a finite number, or None where the function has nothing to say",
+    "none": "give every rollout a component that has something to say of it",
+    "tokens": "raise max_context, or ask shorter prompts",
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
     "kl": "lower learning_rate or epochs, or raise the coefficient of the KL term",
     "flat": "where all are right, this task is learned; else ask prompts of another difficulty (curriculum, draws), "
     "take a larger group_size, or give a reward with partial credit",
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
-    "missing": "look at the column missing of rollouts.jsonl: it names the reward function or environment, and why",
+    "stuck": "the policy says one thing only: raise temperature, or begin with a model that says several",
 }
+"""What to change, by what is wrong."""
+
+MISSING = {
+    "raised": "raised",
+    "timeout": "timeout",
+    "busy": "timeout",
+    "length": "length",
+    "nan": "number",
+    "infinite": "number",
+    "not a number": "number",
+    "not applicable": "none",
+    "the prompt leaves no room": "tokens",
+}
+"""Which of them is wrong where a reward is missing, by why it is."""
+
+STUCK = 1e-3
+"""Nats a token; a policy of less entropy draws one answer only."""
 
 
 @dataclass
-class Watch:
+class Sentry:
     """Watches a run from round to round.
 
     Attributes:
@@ -44,37 +67,64 @@ class Watch:
         """
         self.flat = self.flat + 1 if metrics["groups_mixed"] == 0 else 0
         self.skipped = self.skipped + metrics["skipped"] if metrics["skipped"] else 0
-        for kind, rings, sentence in self._all(metrics):
-            if rings:
+        for kind, rings in RINGS.items():
+            if sentence := rings(self, metrics):
                 error = AlarmError(f"round {metrics['round'] + 1}: {sentence}")
-                error.hint = HINTS[kind]
+                error.hint = HINTS[_wrong(kind, metrics)]
                 raise error
 
-    def _all(self, metrics: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
-        alarms, entropy, kl = self.alarms, metrics.get("entropy"), metrics.get("kl")
-        missing = sum(metrics["missing"].values()) / metrics["rollouts"]
-        ceiling = alarms.kl_ceiling
-        return [
-            ("skipped", 0 < alarms.skipped_steps <= self.skipped, f"{self.skipped} gradients in a row are not finite"),
-            (
-                "missing",
-                missing > alarms.missing_share,
-                f"{missing:.0%} of the rewards are missing, more than {alarms.missing_share:.0%}: "
-                f"{max(metrics['missing'], key=metrics['missing'].get, default='')}",
-            ),
-            (
-                "entropy",
-                entropy is not None and entropy < alarms.entropy_floor,
-                f"the entropy is {entropy or 0:.4f} nats a token, below {alarms.entropy_floor}",
-            ),
-            (
-                "kl",
-                kl is not None and ceiling is not None and kl > ceiling,
-                f"the KL is {kl or 0:.4f}, above {ceiling}",
-            ),
-            (
-                "flat",
-                0 < alarms.flat_rounds <= self.flat,
-                f"in {self.flat} rounds no group had rewards that differ: there is nothing to learn from",
-            ),
-        ]
+
+def _skipped(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < sentry.alarms.skipped_steps <= sentry.skipped
+    return f"{sentry.skipped} gradients in a row are not finite" if rings else None
+
+
+def _missing(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    missing, most = sum(metrics["missing"].values()), sentry.alarms.missing_share
+    if missing <= most * metrics["rollouts"]:
+        return None
+    of = f"{missing} of {metrics['rollouts']} rewards are missing, more than {most:.0%} of them"
+    return f"{of}; the most for {_most(metrics)}"
+
+
+def _most(metrics: Mapping[str, Any]) -> str:
+    """Why the most rewards are missing: who failed, and how."""
+    counts = metrics["missing"]
+    return str(max(counts, key=counts.get))
+
+
+def _entropy(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    found, floor = metrics.get("entropy"), sentry.alarms.entropy_floor
+    if found is None or found >= floor:
+        return None
+    return f"the entropy is {found:.4f} nats a token, below {floor}"
+
+
+def _kl(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    found, ceiling = metrics.get("kl"), sentry.alarms.kl_ceiling
+    if found is None or ceiling is None or found <= ceiling:
+        return None
+    return f"the KL is {found:.4f} nats a token, above {ceiling}"
+
+
+def _flat(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
+    rings = 0 < sentry.alarms.flat_rounds <= sentry.flat
+    rounds = f"in {sentry.flat} rounds in a row" if sentry.flat > 1 else "in this round"
+    return f"{rounds} no group had rewards that differ: there is nothing to learn from" if rings else None
+
+
+def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
+    """What is to be changed, by the alarm and the numbers."""
+    if kind == "missing":
+        return MISSING[_most(metrics).rpartition(": ")[2]]
+    return "stuck" if kind == "flat" and metrics.get("entropy", STUCK) < STUCK else kind
+
+
+RINGS: dict[str, Callable[[Sentry, Mapping[str, Any]], str | None]] = {
+    "skipped": _skipped,
+    "missing": _missing,
+    "entropy": _entropy,
+    "kl": _kl,
+    "flat": _flat,
+}
+"""What each alarm says where it rings; the first that does is heard."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.cache import Heard
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.reward import Rewards
+    from karl_fast.rl.reward import Jury
     from karl_fast.rl.rollout import Prompt, Rollout
 
 
@@ -47,13 +47,13 @@ class Collector:
 
     Attributes:
         policy: who speaks.
-        rewards: what the rollouts are worth.
+        jury: says what the rollouts are worth.
         sampling: how they are drawn.
         make: an environment for each rollout; None for a single turn.
     """
 
     policy: Policy
-    rewards: Rewards
+    jury: Jury
     sampling: Sampling
     make: Callable[[], Environment] | None = None
 
@@ -76,7 +76,7 @@ class Collector:
         rollouts = [talk.rollout(version) for talk in talks]
         size = self.sampling.group_size
         said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
-        groups, sentences = self.rewards([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
+        groups, sentences = self.jury([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
         return [_speechless(rollout) for group in groups for rollout in group], said + sentences
 
     def _group(self, prompt: Prompt, group: int) -> Iterator[Talk]:
@@ -84,7 +84,7 @@ class Collector:
         for member in range(self.sampling.group_size):
             stage = None
             if self.make is not None:
-                guard = Guard(f"environment of {prompt.id}", self.sampling.timeout_seconds)
+                guard = Guard(f"the environment of prompt {prompt.id}", self.sampling.timeout_seconds)
                 stage = Stage.made(self.make, guard)
             talk = Talk(f"{group}-{member}", prompt, group, self.sampling.budget, stage)
             talk.begin(self.policy, tokens)

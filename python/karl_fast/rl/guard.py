@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.words import clean
@@ -71,7 +73,7 @@ class Guard:
     def _told(self, value: Any, error: BaseException | None) -> Any:
         if error is None:
             return value
-        failure = CallError("raised", f"{self.name} raised {told(error)}")
+        failure = CallError("raised", f"{self.name} raised {told(error)}{_place(error)}")
         failure.__cause__ = error
         return failure
 
@@ -101,6 +103,13 @@ class _Calls:
             except BaseException as error:  # whatever it is, it is theirs
                 self.found.append((None, error))
         self.over.set()
+
+
+def _place(error: BaseException) -> str:
+    """Where in the file of the function it was raised, or was passed on from what the function called."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    return f" ({clean(Path(frames[0].filename).name)}, line {lines[-1]})" if lines else ""
 
 
 def told(error: BaseException) -> str:

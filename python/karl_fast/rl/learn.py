@@ -93,7 +93,7 @@ class Learned:
     drifts: list[Drift] = field(default_factory=list)
 
 
-class Learner:
+class PolicyLearner:
     """Steps of a policy towards an objective."""
 
     def __init__(

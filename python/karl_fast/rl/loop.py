@@ -12,10 +12,10 @@ from karl_fast.train.order import mixed
 
 if TYPE_CHECKING:
     from karl_fast.rl.gather import Gathered
-    from karl_fast.rl.run import Run, Viewer
+    from karl_fast.rl.run import OnlineRun, Viewer
 
 
-def rounds(run: Run, viewer: Viewer) -> None:
+def rounds(run: OnlineRun, viewer: Viewer) -> None:
     """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
     settings, now = run.settings, run.progress
     viewer.started(run)
@@ -33,18 +33,18 @@ def rounds(run: Run, viewer: Viewer) -> None:
         _close(run, viewer, metrics, gathered)
 
 
-def _close(run: Run, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:
+def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:
     """Tell, save, and stop where an alarm says so."""
     for tracker in run.trackers:
         tracker.log(metrics)
     viewer.said(metrics, gathered.rollouts, gathered.said)
     alarm = None
     try:
-        run.watch.look(metrics)
+        run.sentry.look(metrics)
     except AlarmError as error:
         alarm = error
     last = alarm is not None or run.progress.round == run.settings.rounds
-    if last or run.progress.round % run.settings.training.save_every == 0:
+    if last or run.progress.round % run.settings.save_every == 0:
         run.save()
     if alarm is not None:
         raise alarm

@@ -13,7 +13,7 @@ from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
-from karl_fast.rl.settings import OWN, SAVE_EVERY, SHARED, Alarms, Online, Replay
+from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
@@ -76,7 +76,7 @@ def _built(held: dict[str, Any]) -> Online:
     }
     training = {name: _shared(name, value) for name, value in held.items() if name in SHARED}
     own = {name: value for name, value in held.items() if name in OWN}
-    return Online(**own, **tables, training=Training(**{"save_every": SAVE_EVERY} | training))
+    return Online(**own, **tables, training=Training(**training))
 
 
 def _shared(name: str, value: Any) -> Any:

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.cli import words
 from karl_fast.rl.guard import CallError, Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from karl_fast.rl.rollout import Rollout
 
 ENVIRONMENT = "environment"
 """The component that an environment gives."""
+
+NO_REWARD = {"nan": "NaN", "infinite": "an infinite number", "not a number": "no number"}
+"""Kinds of values that are no rewards, and what each is called."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Weighted:
     weight: float = 1.0
 
 
-class Rewards:
+class Jury:
     """Several reward functions: their weighted sum; what one with nothing to say would have weighed, the others share.
 
     ::
@@ -73,9 +77,8 @@ class Rewards:
         missing = [[rollout.missing for rollout in group] for group in groups]
         for one in self.functions:
             for number, values in enumerate(self._asked(one, groups)):
-                if isinstance(values, CallError):
-                    said.append(str(values))
-                    values = [values.kind] * len(groups[number])
+                said += _sentences(one.name, values)
+                values = [values.kind] * len(groups[number]) if isinstance(values, CallError) else values
                 for row, value in enumerate(values):
                     if isinstance(value, str):
                         missing[number][row] = missing[number][row] or f"{one.name}: {value}"
@@ -124,9 +127,19 @@ def _values(name: str, values: Any, count: int) -> Any:
     if isinstance(values, CallError):
         return values
     if not isinstance(values, list | tuple | np.ndarray) or len(values) != count:
-        came = f"{len(values)} values" if hasattr(values, "__len__") else type(values).__name__
-        return CallError("length", f"{name} gave {came} for {count} completions")
+        came = words.counted(len(values), "value") if hasattr(values, "__len__") else type(values).__name__
+        return CallError("length", f"{name} gave {came} for {words.counted(count, 'completion')}")
     return [_number(value) for value in values]
+
+
+def _sentences(name: str, values: Any) -> Iterator[str]:
+    """What went wrong with the rewards of a group."""
+    if isinstance(values, CallError):
+        yield str(values)
+        return
+    for kind, what in NO_REWARD.items():
+        if times := values.count(kind):
+            yield f"{name} gave {what} for {times} of {words.counted(len(values), 'completion')}"
 
 
 def completion(rollout: Rollout) -> Any:

@@ -13,17 +13,13 @@ Order = Literal["shuffle", "pass-rate", "paced", "stages"]
 
 SHARED = (
     *("learning_rate", "optimizer", "weight_decay", "warmup", "lr_schedule", "max_grad_norm", "fine_tune_type"),
-    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "save_every", "keep"),
+    *("num_layers", "lora_rank", "lora_scale", "lora_keys", "grad_checkpoint", "keep"),
     *("seed", "memory_limit", "cache_limit", "report_to", "project_name"),
 )
 """The settings of `Training` that an online run has too."""
 
 UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", "cache_limit", "save_every", "show")
 """Settings that a run which goes on may have changed: what it learns from does not depend on them."""
-
-
-SAVE_EVERY = 10
-"""Rounds from one checkpoint to the next, where nobody says: a round takes as long as many steps of `Training` do."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,8 @@ class Online:
         alarms: when it stops of itself.
         replay: what comes back.
         show: how many rollouts of a round are shown at a terminal.
-        training: the optimizer, adapters and checkpoints; ``save_every`` is in rounds, and 10 where none is given.
+        save_every: rounds from one checkpoint to the next; a round takes as long as many steps of `Training` do.
+        training: the optimizer, the adapters, the seed, and how many checkpoints are kept.
 
     Raises:
         UsageError: a choice outside its range, or two that do not go together.
@@ -144,7 +141,8 @@ class Online:
     alarms: Alarms = field(default_factory=Alarms)
     replay: Replay = field(default_factory=Replay)
     show: int = 1
-    training: Training = field(default_factory=lambda: Training(save_every=SAVE_EVERY))
+    save_every: int = 10
+    training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
         for name in COUNTS:
@@ -172,6 +170,8 @@ class Online:
             raise UsageError("max_turns is above 1, and no environment answers a turn", "max_turns", "environment")
         if self.minibatches > self.prompts_per_round + self.replay.groups:
             raise UsageError("minibatches is more than there are groups a round", "minibatches", "prompts_per_round")
+        if self.training.save_every != Training.save_every:
+            raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 
     def to_dict(self) -> dict[str, Any]:
         """Every choice that can change what is learned."""
@@ -182,7 +182,7 @@ class Online:
 
 COUNTS = (
     *("rounds", "prompts_per_round", "group_size", "max_tokens", "max_turns", "max_context", "draw_rows"),
-    *("epochs", "minibatches", "micro_batch", "draws"),
+    *("epochs", "minibatches", "micro_batch", "draws", "save_every"),
 )
 """Settings that are whole numbers from 1 on."""
 

@@ -1,0 +1,118 @@
+"""The parts of a run, each made from its settings and checked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import UsageError
+from karl_fast.functions import function
+from karl_fast.rl import place, read
+from karl_fast.rl.collect import Sampling
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.learn import Passes, PolicyLearner
+from karl_fast.rl.partition import Partition
+from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.reward import ENVIRONMENT, Jury, Weighted
+from karl_fast.rl.talk import Budget
+from karl_fast.train import model, optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.objective import Recipe
+    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.settings import Online
+
+
+def recipe(settings: Online) -> Recipe:
+    """The recipe, of those that rollouts are enough for."""
+    from karl_fast.objective import WeightedLikelihood
+    from karl_fast.objective.advantage import Given
+    from karl_fast.objective.candidates import SetScore
+
+    found = read.chosen(settings.recipe)
+    points = found.objective.axes().values()
+    if isinstance(found.objective, WeightedLikelihood):
+        raise UsageError(f"{found.name} learns from logged rows: it is a recipe of karl-fast train", "recipe")
+    if any(isinstance(point, Given | SetScore) for point in points):
+        raise UsageError(f"{found.name} needs what this loop does not make: a critic, or sets of candidates", "recipe")
+    return found
+
+
+def environment(settings: Online) -> Callable[[], Environment] | None:
+    """What makes an environment for each rollout."""
+    return None if settings.environment is None else function(settings.environment)
+
+
+def jury(settings: Online) -> Jury:
+    """The reward functions with their weights, and the environment's."""
+    functions = [Weighted(_short(name), function(name), weight) for name, weight in settings.rewards.items()]
+    if not functions and settings.environment is None:
+        raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
+    names = [one.name for one in functions]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
+    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in there:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    return Jury(
+        functions,
+        timeout_seconds=settings.timeout_seconds,
+        environment=None if settings.environment is None else settings.environment_weight,
+        outcome=settings.outcome,
+    )
+
+
+def _short(place: str) -> str:
+    """The name of a component: the function's, without its file."""
+    return place.rpartition(":")[2]
+
+
+def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
+    """The policy, and the configuration of its adapter."""
+    import mlx.core as mx
+
+    mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    mx.random.seed(settings.training.seed)
+    if ".py:" in settings.model:
+        own = function(settings.model)(seed=settings.training.seed)
+        own.model.eval()
+        mx.eval(own.model.parameters())
+        return own, {"fine_tune_type": "full", "model": settings.model}
+    loaded = model.load(settings.model)
+    config = model.adapt(loaded.model, settings.training)
+    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
+    mx.eval(loaded.model.parameters())
+    return LanguageModel(loaded), config | {"model": settings.model}
+
+
+def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
+    """What makes the steps, before the first of them."""
+    forward, adam = Forward(policy, settings.temperature), optimizer.build(settings.training)
+    adam.init(policy.model.trainable_parameters())
+    passes = Passes(settings.epochs, settings.minibatches, settings.micro_batch, settings.training.max_grad_norm)
+    return PolicyLearner(forward, recipe.objective, adam, passes, _partition(settings, recipe, policy))
+
+
+def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
+    import mlx.core as mx
+
+    if not getattr(getattr(recipe.objective, "log_z", None), "learned", False):
+        return None
+    size = int(policy.body(mx.array([[0]])).shape[-1])
+    return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
+
+
+def sampling(settings: Online) -> Sampling:
+    """How rollouts are drawn."""
+    turn = settings.max_turn_tokens or settings.max_tokens
+    budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
+    return Sampling(settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds)
+
+
+def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
+    """What a run that goes on has to have in common with the one before."""
+    same = settings.to_dict() | {"axes": str(recipe)} | place.contents(settings)
+    return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]

@@ -1,0 +1,188 @@
+"""What a person is told of reward functions, environments, prompts and models that are no good, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karl_fast.cli.watching import Lines
+from karl_fast.errors import AlarmError, UsageError
+from karl_fast.rl import rl
+from karl_fast.rl.alarm import HINTS, MISSING
+from karl_fast.rl.settings import Alarms
+from tests.rl.conftest import EXAMPLES, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from karl_fast.rl.settings import Online
+
+BAD = f"""
+import sys
+import time
+
+sys.path.insert(0, {str(EXAMPLES)!r})
+
+
+def raises(completions, **columns):
+    return [int(text) and None for text in [*completions, "one\\x1b[2J"]]
+
+
+def hangs(completions, **columns):
+    time.sleep(2)
+
+
+def nan(completions, **columns):
+    return [0.5, *[float("nan")] * (len(completions) - 1)]
+
+
+def infinite(completions, **columns):
+    return [float("-inf")] * len(completions)
+
+
+def words(completions, **columns):
+    return ["good"] * len(completions)
+
+
+def short(completions, **columns):
+    return [1.0]
+
+
+def nothing(completions, **columns):
+    return None
+
+
+def silent(completions, **columns):
+    return [None] * len(completions)
+
+
+class Dies:
+    def reset(self, prompt):
+        return None
+
+    def step(self, text):
+        raise ConnectionError("the browser has gone")
+
+
+def repeats(seed):
+    import mlx.core as mx
+    from reversal import Reversal
+
+    class Repeats(Reversal):
+        def head(self, hidden):
+            return super().head(hidden) + mx.array([60.0, *[0.0] * 9])
+
+    return Repeats()
+"""
+
+REWARDS = {
+    "raises": ("raises raised ValueError: invalid literal for int() with base 10: '", "raised", "mend the function"),
+    "hangs": ("hangs took more than 0.1 s", "busy", "raise timeout_seconds"),
+    "nan": ("nan gave NaN for 3 of 4 completions (4 times)", "nan", "give a finite number, or None"),
+    "infinite": (
+        "infinite gave an infinite number for 4 of 4 completions (4 times)",
+        "infinite",
+        "give a finite number",
+    ),
+    "words": ("words gave no number for 4 of 4 completions (4 times)", "not a number", "give a finite number"),
+    "short": (
+        "short gave 1 value for 4 completions (4 times)",
+        "length",
+        "a reward function gives a number for each",
+    ),
+    "nothing": ("nothing gave NoneType for 4 completions (4 times)", "length", "a reward function gives a number"),
+}
+"""The sentence of a round, why rewards are missing, and what there is to do."""
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    (tmp_path / "bad.py").write_text(BAD)
+    return str(tmp_path / "bad.py")
+
+
+def told(settings: Online, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], AlarmError]:
+    """What a run says behind its first three lines, and the alarm that stops it."""
+    with pytest.raises(AlarmError) as raised:
+        rl(settings, viewer=Lines())
+    assert len(lines(Path(settings.out) / "metrics.jsonl")) <= 2
+    return capsys.readouterr().err.splitlines()[3:], raised.value
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_a_reward_function_that_fails_is_named_with_what_to_do(
+    online: Callable[..., Online], bad: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence, why, hint = REWARDS[name]
+    said, alarm = told(online(rewards={f"{bad}:{name}": 1.0}, timeout_seconds=0.1), capsys)
+    missing = 12 if name == "nan" else 16
+    assert said[0].startswith("round     1  outcome ")
+    assert f"  missing {missing}  " in said[0]
+    assert said[1].startswith(f"missing   {sentence}")
+    assert "\x1b" not in "".join(said)
+    share = f"{missing} of 16 rewards are missing, more than 50% of them"
+    assert str(alarm) == f"round 1: {share}; the most for {name}: {why}"
+    assert str(alarm.hint).startswith(hint)
+
+
+def test_what_a_function_raised_is_told_with_its_line(
+    online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, _ = told(online(rewards={f"{bad}:raises": 1.0}), capsys)
+    line = 1 + BAD.splitlines().index(next(text for text in BAD.splitlines() if "int(text)" in text))
+    assert all(sentence.endswith(f"(bad.py, line {line})") for sentence in said[1:])
+
+
+def test_functions_that_say_nothing_teach_nothing(
+    online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, alarm = told(online(rewards={f"{bad}:silent": 1.0}), capsys)
+    assert said[0].startswith("round     1  outcome missing  mixed 0%  ")
+    assert len(said) == 1
+    assert str(alarm).endswith("; the most for none: not applicable")
+    assert alarm.hint == "give every rollout a component that has something to say of it"
+
+
+def test_an_environment_that_dies_is_named_by_its_prompt(
+    online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, alarm = told(online(rewards={}, environment=f"{bad}:Dies", max_turns=2), capsys)
+    line = 1 + BAD.splitlines().index('        raise ConnectionError("the browser has gone")')
+    error = f"raised ConnectionError: the browser has gone (bad.py, line {line}) (4 times)"
+    assert len(said) == 5
+    assert all(one.startswith("missing   the environment of prompt ") and one.endswith(error) for one in said[1:])
+    assert str(alarm).endswith("; the most for environment: raised")
+
+
+def test_a_policy_that_only_repeats_is_told_from_a_task_that_is_too_hard(
+    online: Callable[..., Online], bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = online(model=f"{bad}:repeats", alarms=Alarms(flat_rounds=2))
+    said, alarm = told(settings, capsys)
+    assert "entropy 0.000" in said[-1]
+    assert (
+        str(alarm) == "round 2: in 2 rounds in a row no group had rewards that differ: there is nothing to learn from"
+    )
+    assert str(alarm.hint).startswith("the policy says one thing only: raise temperature")
+    rows = lines(Path(settings.out) / "rollouts.jsonl")
+    assert {row["messages"][-1]["content"] for row in rows} == {"0 0 0 0"}
+    assert {row["finish"] for row in rows} == {"length"}
+
+
+def test_prompts_without_room_for_an_answer_are_counted_or_refused(
+    online: Callable[..., Online], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        rl(online(max_context=3))
+    said = "max_context is 3, and the shortest prompt has 3 tokens: no room for an answer"
+    assert str(raised.value) == said
+    with (tmp_path / "prompts.jsonl").open("a") as file:
+        file.write('{"prompt": "1 1 1 1 1 1 1 1"}\n')
+    rl(online(max_context=8, rounds=1), viewer=Lines())
+    assert capsys.readouterr().err.splitlines()[0] == "prompts   64 prompts, 1 prompt too long; shuffle"
+
+
+def test_every_kind_of_missing_reward_has_something_to_do() -> None:
+    assert set(MISSING.values()) <= HINTS.keys()
