@@ -2,19 +2,28 @@
 
     LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 MLX_DISABLE_COMPILE=1 python benches/python/train.py
 
-Both get the same model, the same rows, the same adapters, batches of 4 and Adam. Rows are of 24 to 200 tokens. Every
-token of them is learned, so that nothing speaks for a mask; then the last third of each row alone, which mlx-lm calls
---mask-prompt. A round is one epoch, so that both see the same rows; rounds take turns, and the median of tokens over
-seconds of processor time counts, as other processes share the cores. `--smoke` makes one small round.
+Both get the same model, the same rows, the same adapters, batches of 4 and Adam, and both run their whole loop, with
+what it reports and saves. Rows are of 24 to 200 tokens. Every token of them is learned, so that nothing speaks for a
+mask; then the last third of each row alone, which mlx-lm calls --mask-prompt. Padding counts for nobody.
+
+A round is one epoch of each, so that both see the same rows. Tokens are counted over seconds of processor time, as
+other processes share the cores. What counts is the median over rounds of the ratio within a round, and the two take
+turns in going first.
+
+`--smoke` makes one small round. Numbers choose rows of the table, from 0; without `--smoke` their record in
+benches/record/train.json is made anew.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -25,12 +34,18 @@ from mlx_lm.models import gemma3_text, qwen3
 from mlx_lm.tuner import trainer
 from mlx_lm.tuner.datasets import CacheDataset
 
-from karl_fast.train import Training, optimizer
+import record
+from karl_fast.cli.training import Quiet
+from karl_fast.train import Training, loop, optimizer
+from karl_fast.train.checkpoint import Checkpoints, State
 from karl_fast.train.examples import Example
+from karl_fast.train.memory import Need
+from karl_fast.train.metrics import trackers
 from karl_fast.train.model import adapt
 from karl_fast.train.order import Order, units_of
 from karl_fast.train.recipe import Objective
-from karl_fast.train.step import Learner, clipped
+from karl_fast.train.run import Run
+from karl_fast.train.step import Learner
 from karl_fast.train.template import Text
 
 SMOKE = "--smoke" in sys.argv
@@ -52,7 +67,9 @@ SHAPE = {
     "query_pre_attn_scalar": 32,
 }
 
-CASES = [("qwen3", None, 512), ("gemma3_text", None, 512), ("qwen3", 4, 512), ("qwen3", None, 65_536)]
+MODELS = [("qwen3", None, 512), ("gemma3_text", None, 512), ("qwen3", 4, 512), ("qwen3", None, 65_536)]
+CASES = [(*model, share) for model in MODELS for share in (1.0, 1 / 3)]
+RECORD = record.RECORD / "train.json"
 
 SETTINGS = Training(learning_rate=1e-4, max_grad_norm=0.0, max_seq_length=256)
 
@@ -129,19 +146,27 @@ def theirs(model: Any, texts: list[Text]) -> int:
 
 
 def ours(model: Any, texts: list[Text]) -> int:
-    """The same of karl-fast; each step is also judged to be finite."""
+    """The same of karl-fast: its loop, which also judges each step to be finite, and writes a line and a checkpoint."""
     examples = [Example(text, row) for row, text in enumerate(texts)]
-    learner = Learner(model, examples, Objective(SETTINGS, examples))
-    order = Order([len(one) for one in examples], units_of(None, len(examples)), 4, 0)
-    adam, seen = optimizer.build(SETTINGS), 0
-    for _ in range(STEPS):
-        gradient = learner.gradient([next(order)])
-        assert gradient.finite
-        optimizer.aim(adam, SETTINGS, SETTINGS.learning_rate)
-        adam.update(model, clipped(gradient, SETTINGS.max_grad_norm))
-        mx.eval(model.trainable_parameters(), adam.state)
-        seen += gradient.real
-    return seen
+    with tempfile.TemporaryDirectory() as folder:
+        adam = optimizer.build(SETTINGS)
+        adam.init(model.trainable_parameters())
+        run = Run(
+            settings=SETTINGS,
+            learner=Learner(model, examples, Objective(SETTINGS, examples)),
+            optimizer=adam,
+            order=Order([len(one) for one in examples], units_of(None, len(examples)), 4, 0),
+            batches=STEPS,
+            state=State(),
+            checkpoints=Checkpoints(Path(folder), {}, keep=1),
+            trackers=trackers(SETTINGS, Path(folder), 0),
+            judged=[],
+            accounts={},
+            need=Need(0, 0, 0, 0),
+            limit=0,
+        )
+        loop.train(run, Quiet())
+    return sum(map(len, examples))  # an epoch
 
 
 def timed(train: Any, model: Any, texts: list[Text]) -> tuple[float, int]:
@@ -158,29 +183,52 @@ def timed(train: Any, model: Any, texts: list[Text]) -> tuple[float, int]:
     return tokens / seconds, peak
 
 
-def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> None:
+def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> dict[str, Any]:
+    """A row of the table."""
     texts, model = rows_of(vocabulary, share), model_of(kind, bits, vocabulary)
-    found: dict[str, list[tuple[float, int]]] = {"mlx-lm": [], "karl-fast": []}
-    for train in (theirs, ours):
-        timed(train, model, texts)
-    for _ in range(ROUNDS):
-        found["mlx-lm"].append(timed(theirs, model, texts))
-        found["karl-fast"].append(timed(ours, model, texts))
-    speed = {name: statistics.median(one for one, _ in rounds) for name, rounds in found.items()}
-    peak = {name: max(one for _, one in rounds) for name, rounds in found.items()}
-    what = f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned"
-    print(
-        f"{what:48} {speed['mlx-lm']:9,.0f} {speed['karl-fast']:9,.0f} {speed['karl-fast'] / speed['mlx-lm']:6.2f}x"
-        f" {peak['mlx-lm'] / 1e6:9.1f} {peak['karl-fast'] / 1e6:9.1f} {peak['karl-fast'] / peak['mlx-lm']:6.2f}x"
-    )
+    rounds: list[tuple[tuple[float, int], tuple[float, int]]] = []
+    for number in range(ROUNDS + 1):
+        both = [(train, timed(train, model, texts)) for train in ((theirs, ours), (ours, theirs))[number % 2]]
+        found = dict(both)
+        rounds.append((found[theirs], found[ours]))
+    del rounds[0]  # to warm up
+    speeds, peaks = ([[one[at] for one in pair] for pair in rounds] for at in (0, 1))
+    return {
+        "model": f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned",
+        "mlx_lm_tokens_per_second": statistics.median(one for one, _ in speeds),
+        "karl_fast_tokens_per_second": statistics.median(other for _, other in speeds),
+        "speed_ratio": statistics.median(other / one for one, other in speeds),
+        "speed_ratios": [round(other / one, 4) for one, other in speeds],
+        "mlx_lm_peak_mb": max(one for one, _ in peaks) / 1e6,
+        "karl_fast_peak_mb": max(other for _, other in peaks) / 1e6,
+    }
+
+
+def shown(row: dict[str, Any]) -> str:
+    tokens = f"{row['mlx_lm_tokens_per_second']:9,.0f} {row['karl_fast_tokens_per_second']:9,.0f}"
+    peaks = row["mlx_lm_peak_mb"], row["karl_fast_peak_mb"]
+    memory = f"{peaks[0]:9.1f} {peaks[1]:9.1f} {peaks[1] / peaks[0]:6.2f}x"
+    return f"{row['model']:48} {tokens} {row['speed_ratio']:6.2f}x {memory}"
+
+
+def keep(rows: list[dict[str, Any]]) -> None:
+    """Put rows into the record, each in the place of the one before it."""
+    before = json.loads(RECORD.read_text("utf-8"))["rows"] if RECORD.exists() else []
+    known = {row["model"]: row for row in before} | {row["model"]: row for row in rows}
+    setting = {"steps": STEPS, "rounds": ROUNDS, "rows": ROWS}
+    whole = {"machine": record.facts(), "setting": setting, "rows": list(known.values())}
+    RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     print(f"{'':48} {'tokens a second':>26} {'peak, MB':>26}")
     print(f"{'':48} {'mlx-lm':>9} {'karl-fast':>9} {'':7} {'mlx-lm':>9} {'karl-fast':>9}")
-    for kind, bits, vocabulary in CASES:
-        for share in (1.0, 1 / 3):
-            compare(kind, bits, vocabulary, share)
+    chosen = [int(one) for one in sys.argv[1:] if one.isdigit()] or range(len(CASES))
+    for number in chosen:
+        row = compare(*CASES[number])
+        print(shown(row), flush=True)
+        if not SMOKE:
+            keep([row])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +53,14 @@ def adapter(data: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFacto
     for said in ("rows, ", "memory    about", "held-out loss", "loss ", "grad norm", "tokens/s", "peak", "written"):
         assert said in done.stderr, said
     return place
+
+
+def test_a_run_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> None:
+    done = karl("train", "--config", adapter, "--adapter-path", tmp_path)
+    assert done.returncode == 0, done.stderr
+    name = "adapters.safetensors"
+    assert (tmp_path / name).read_bytes() == (adapter / name).read_bytes()
+    assert tomllib.loads((tmp_path / "train.toml").read_text("utf-8"))["train"]["max_seq_length"] == 96
 
 
 @pytest.mark.parametrize("fine_tune_type", ["lora", "dora", "full"])
@@ -133,7 +142,9 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{data}", "--model", "{model}", "--iters", "0"], 2, "--iters is 0, wanted a whole number from 1 on"),
         (["{data}", "--model", "{model}", "--report-to", "wandb"], 1, "--report-to wandb needs it: pip install wandb"),
         (["{data}", "--model", "{model}", "--resume-adapter-file", "{tmp}/x.safetensors"], 1, "cannot load weights"),
-        (["{data}"], 2, "--model is missing"),
+        (["{data}"], 2, "no model given"),
+        (["--model", "{model}"], 2, "no data set given"),
+        (["{data}", "--model", "{model}", "--config", "{tmp}/no.toml"], 1, "no.toml: no such file or folder"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +14,8 @@ from tests.train.test_defects import chat, lines, write
 import mlx.core as mx  # isort: skip
 
 from karl_fast.cli.training import Quiet, trained
-from karl_fast.errors import CheckpointError, DivergedError, ModelError
-from karl_fast.train import Training, train
+from karl_fast.errors import CheckpointError, DivergedError, FileError, ModelError
+from karl_fast.train import Training, train, whole
 from karl_fast.train.model import split
 
 if TYPE_CHECKING:
@@ -85,6 +87,33 @@ def test_a_run_that_diverged_is_an_error(data: Path, tiny_model: Path, tmp_path:
     assert [line["skipped"] for line in steps] == [False, True, True, True]
     assert len({line["learned_tokens"] for line in steps}) == 1  # a step that is skipped learns nothing
     assert not (tmp_path / "adapter" / "adapters.safetensors").exists()
+
+
+@pytest.mark.parametrize("place", ["optimizer.safetensors", "state.json", "adapter/adapters.safetensors", "train.toml"])
+def test_a_disk_that_is_full_at_any_file_leaves_a_run_to_go_on_with(
+    data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    adapter, write = tmp_path / "adapter", whole.write
+    train(data, tiny_model, adapter, Training(**QUICK))
+    before = files(adapter)
+
+    def refused(path: Path, fill: Any) -> None:
+        def none_left(_: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        write(path, none_left if str(path).endswith(place) else fill)
+
+    monkeypatch.setattr(whole, "write", refused)
+    with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
+        train(data, tiny_model, adapter, Training(**QUICK | {"iters": 4}), resume=True)
+    now = files(adapter)
+    kept = [path for path in before if path.name != "metrics.jsonl" and path.name != "train.toml"]
+    assert all(now[path] == before[path] for path in kept)
+    assert not list(adapter.rglob(".unfinished-*"))
+    monkeypatch.undo()
+    train(data, tiny_model, adapter, Training(**QUICK | {"iters": 4}), resume=True)
+    train(data, tiny_model, tmp_path / "whole", Training(**QUICK | {"iters": 4}))
+    assert weights(adapter) == weights(tmp_path / "whole")
 
 
 SPOILING: dict[str, Any] = QUICK | {"learning_rate": 0.02, "iters": 30, "steps_per_eval": 1, "patience": 2, "keep": 1}

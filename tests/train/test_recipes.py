@@ -18,8 +18,12 @@ import karl_fast
 from karl_fast.errors import UsageError
 from karl_fast.train import Training, train
 from karl_fast.train.model import adapters_off
+from karl_fast.train.order import epoch
+from karl_fast.train.parts import LARGEST_SEED, Parts
 from karl_fast.train.recipe import Objective
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner, clipped
+from karl_fast.train.vectors import added, joined, parted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,7 +106,7 @@ def test_a_recipe_has_the_loss_and_the_gradient_of_its_formula_and_no_other(reci
         )()
         found[name] = value.item(), dict(tree_flatten(gradient))
     assert ours.loss == pytest.approx(found[recipe][0], rel=1e-4)
-    for name, one in tree_flatten(ours.values):
+    for name, one in tree_flatten(parted(ours.values, model.trainable_parameters())):
         scale = mx.abs(found[recipe][1][name]).max().item()
         assert mx.abs(one - found[recipe][1][name]).max().item() <= 5e-4 * scale, name
     norm = np.sqrt(sum(float(mx.square(one).sum().item()) for one in found[recipe][1].values()))
@@ -117,6 +121,72 @@ def test_groups_in_two_batches_are_as_in_one() -> None:
     whole = learner.gradient([list(range(COUNT))])
     parts = learner.gradient([[0, 1, 2], [3, 4, 7, 5, 6]])
     assert parts.loss == pytest.approx(whole.loss, rel=1e-5)
+
+
+VARGRAD, OAPL = {"recipe": "vargrad", "inverse_temperature": 2.0}, {"recipe": "oapl", "temperature": 0.5}
+
+
+@pytest.mark.parametrize("how", [VARGRAD, OAPL])
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_a_group_that_passes_in_parts_is_one_group(how: dict[str, Any], dropout: float) -> None:
+    """Not a sum of its parts' losses; and what dropout leaves out in both passes is the same."""
+    data, found = known(), {}
+    for most in (8, 3, 1):
+        model = adapted(built(), Training(fine_tune_type="lora", lora_dropout=dropout))
+        learner = Learner(model, data, Objective(Training(batch_size=most, **how), data))
+        mx.random.seed(7)
+        found[most] = learner.gradient([list(range(COUNT))])
+        norms = [learner.gradient([list(range(COUNT))]).norm for _ in range(2)]
+        assert (norms[0] == norms[1]) == (dropout == 0)
+    for most in (3, 1) if dropout == 0 else ():
+        assert found[most].loss == pytest.approx(found[8].loss, rel=1e-5)
+        for name, one in found[8].values.items():
+            assert np.allclose(found[most].values[name], one, atol=1e-5 * mx.abs(one).max().item()), name
+
+
+def test_dropout_leaves_out_the_same_in_both_passes_of_a_part() -> None:
+    """At a loss whose slope is known, the second pass alone has to give the gradient: that of its own value."""
+    data, model = known(), adapted(built(), Training(fine_tune_type="lora", lora_dropout=0.5))
+    scorer, passed = Scorer(model), []
+    parts = Parts(data, 3)
+
+    def loss(logp: mx.array) -> mx.array:
+        passed.append(np.array(logp))
+        return mx.square(logp).sum()
+
+    mx.random.seed(11)
+    seeds = mx.random.randint(0, LARGEST_SEED, (3,)).tolist()
+    mx.random.seed(11)
+    _, joint = parts.backward(scorer, lambda logp: mx.square(logp).sum())
+    summed: dict[str, mx.array] = {}
+    for part, seed in zip(parts.parts, seeds, strict=True):
+        mx.random.seed(seed)
+        summed = added(summed, joined(scorer.backward(part, loss)[1]))
+    assert len({one.sum() for one in passed}) == 3
+    for name, one in joint.items():
+        assert np.allclose(one, summed[name], atol=1e-5 * mx.abs(one).max().item()), name
+
+
+def test_a_large_group_has_a_part_of_its_batch_in_memory() -> None:
+    data = examples(32, reward=[row / 32 for row in range(32)], group=["a"] * 32, longest=200)
+    peaks = {}
+    for most in (32, 4):
+        model = adapted(built())
+        settings = Training(recipe="vargrad", inverse_temperature=1.0, batch_size=most)
+        learner = Learner(model, data, Objective(settings, data))
+        mx.clear_cache()
+        before = mx.get_active_memory()
+        mx.reset_peak_memory()
+        learner.gradient([list(range(32))])
+        peaks[most] = mx.get_peak_memory() - before
+    assert peaks[4] < peaks[32] / 3
+
+
+def test_batches_of_whole_groups_are_no_larger_than_was_said_but_for_a_larger_group() -> None:
+    groups = [[0, 1, 2], [3, 4], [5, 6], [7, 8, 9, 10, 11, 12]]
+    batches = epoch([5] * 13, groups, 4, seed=0, number=0)
+    assert sorted(row for batch in batches for row in batch) == list(range(13))
+    assert sorted(map(len, batches)) in ([3, 4, 6], [2, 2, 3, 6])
 
 
 def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:

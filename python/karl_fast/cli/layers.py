@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from karl_fast.choices import RIVALS, USELESS
 from karl_fast.errors import UsageError
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import typer
+
+S = TypeVar("S")
 
 SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
 """The parser's words for where a value came from, and ours."""
@@ -65,16 +67,32 @@ def settled(layers: Iterable[Layer]) -> Settings:
         UsageError: the whole makes no sense; the message names the place where it was said, if it was one.
     """
     layers = list(layers)
+    origins = {name: layer.origin for layer in layers for name in layer.values}
+    return resolved(layers, Settings, _beaten, origins=origins)
+
+
+def resolved(
+    layers: list[Layer], kind: Callable[..., S], beaten: Callable[[dict[str, Any]], set[str]], **more: Any
+) -> S:
+    """Settings of a kind, of layers each stronger than the one before.
+
+    Args:
+        layers: the weakest first.
+        kind: of settings.
+        beaten: what weaker layers may not say beside the values of a stronger one.
+        more: what else the kind takes.
+
+    Raises:
+        UsageError: as `settled`.
+    """
     values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
     for layer in layers:
-        beaten = _beaten(layer.values)
-        values = {name: value for name, value in values.items() if name not in beaten} | layer.values
-        origins |= dict.fromkeys(layer.values, layer.origin)
+        weaker = beaten(layer.values)
+        values = {name: value for name, value in values.items() if name not in weaker} | layer.values
     try:
-        return Settings(**values, origins=origins)
+        return kind(**values, **more)
     except UsageError as error:
-        raise _blamed(layers, error) from error
+        raise _blamed(layers, error, kind) from error
 
 
 def _beaten(values: dict[str, Any]) -> set[str]:
@@ -85,7 +103,7 @@ def _beaten(values: dict[str, Any]) -> set[str]:
     }
 
 
-def _blamed(layers: list[Layer], error: UsageError) -> UsageError:
+def _blamed(layers: list[Layer], error: UsageError, kind: Callable[..., Any]) -> UsageError:
     """The error with the name of the file or the variable that has it alone.
 
     A value is to blame that fails in the same words when it stands alone; so is a layer. Flags need no name: who typed
@@ -94,15 +112,15 @@ def _blamed(layers: list[Layer], error: UsageError) -> UsageError:
     for layer in layers:
         alone = [{name: value} for name, value in layer.values.items()]
         for values in [*alone, layer.values]:
-            if layer.origin != "flag" and _fault(values) == str(error):
+            if layer.origin != "flag" and _fault(kind, values) == str(error):
                 places = dict.fromkeys(layer.place[name] for name in values)
                 return UsageError(f"{', '.join(places)}: {error}")
     return error
 
 
-def _fault(values: dict[str, Any]) -> str | None:
+def _fault(kind: Callable[..., Any], values: dict[str, Any]) -> str | None:
     try:
-        Settings(**values)
+        kind(**values)
     except UsageError as error:
         return str(error)
     return None

@@ -11,19 +11,27 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.training import takes_training, trained, watching
+from karl_fast.config.training import TrainConfig
+from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.train import Training, train
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A folder with train.jsonl and valid.jsonl.")]
-Model = Annotated[str, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
-AdapterPath = Annotated[str, typer.Option("--adapter-path", help="The folder to write.")]
+Data = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="A folder with train.jsonl and valid.jsonl.", show_default=False)
+]
+Model = Annotated[str | None, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
+AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The folder to write. [default: adapters]")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --adapter-path.")]
 ResumeFile = Annotated[
     str | None, typer.Option("--resume-adapter-file", help="Weights to begin with; the run is a new one.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapter is there.")]
 
-VARIABLES = "Each option from --recipe on may also stand in a variable, as --batch-size in KARL_FAST_BATCH_SIZE."
+VARIABLES = (
+    "Options from --config on may also stand in a variable, as --batch-size in KARL_FAST_BATCH_SIZE, or in the table "
+    "[train] of the file of --config, as may data, model and adapter_path: a flag counts over a variable, a variable "
+    "over the file."
+)
 
 
 @app.command(
@@ -35,9 +43,10 @@ VARIABLES = "Each option from --recipe on may also stand in a variable, as --bat
 def command(
     *,
     settings: Training,
-    data: Data,
-    model: Model,
-    adapter_path: AdapterPath = "adapters",
+    config: TrainConfig,
+    data: Data = None,
+    model: Model = None,
+    adapter_path: AdapterPath = None,
     resume: Resume = False,
     resume_adapter_file: ResumeFile = None,
     force: Force = False,
@@ -45,11 +54,16 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Train an adapter on a data set that sample wrote, or on any that mlx_lm lora takes; mlx_lm loads it."""
+    data, model = data or config.data, model or config.model
+    if data is None:
+        raise UsageError("no data set given: wanted a folder with train.jsonl, as DATA or in the file of --config")
+    if model is None:
+        raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
     with watching(settings, quiet) as watch:
         result = train(
             data,
             model,
-            adapter_path,
+            adapter_path or config.adapter_path or "adapters",
             settings,
             resume=resume,
             resume_adapter_file=resume_adapter_file,

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from karl_fast.cli.layers import flag, variable
+from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
 from karl_fast.cli.training_words import HELP
 from karl_fast.cli.words import clean, counted
-from karl_fast.train.settings import DEFAULTS, GB, Training
+from karl_fast.config.training import TrainConfig, load
+from karl_fast.train.settings import DEFAULTS, GB, TEMPERED, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,21 +26,47 @@ if TYPE_CHECKING:
 
 KINDS = get_type_hints(Training)
 
+File = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        help="Options from the table [train] of a TOML file, or from the adapter of a run to make it again.",
+        envvar=variable("--config"),
+        show_envvar=False,
+    ),
+]
+
 
 def takes_training(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of `Training`, and hand them to it as one `settings`."""
+    """Give a command an option for each field of `Training`, and hand them to it as one `settings`.
+
+    A flag counts over a variable, a variable over the file of ``--config``, which is handed on as `config`.
+    """
 
     @functools.wraps(command)
-    def parsed(**given: Any) -> None:
+    def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
         chosen = {name: given.pop(name) for name in DEFAULTS}
-        lists = {name: _parts(chosen[name]) for name in DEFAULTS if _is_list(name)}
-        command(settings=Training(**chosen | lists), **given)
+        chosen |= {name: _parts(chosen[name]) for name in DEFAULTS if _is_list(name)}
+        file = load(config) if config else TrainConfig("")
+        layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
+        words = {str(option.name): option.opts[0] for option in ctx.command.params}
+        command(settings=resolved([layer, *typed(ctx, chosen, words)], Training, _beaten), config=file, **given)
 
-    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "settings"]
-    parameters = [*own, *map(_parameter, fields(Training))]
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    file = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=File)
+    parameters = [context, *(one for one in own if one.name not in ("settings", "config")), file]
+    parameters += map(_parameter, fields(Training))
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     parsed.__annotations__ = {one.name: one.annotation for one in parameters}
     return parsed
+
+
+def _beaten(values: dict[str, Any]) -> set[str]:
+    """What weaker places may not say: the other way to say how long, and what a recipe has no use for."""
+    rivals = {"iters", "epochs"} if values.keys() & {"iters", "epochs"} else set()
+    recipe = values.get("recipe")
+    return rivals | {name for name, recipes in TEMPERED.items() if recipe and recipe not in recipes}
 
 
 def _is_list(name: str) -> bool:

@@ -8,12 +8,15 @@ HELP = {
         "awr: each row weighted by log_weight, by advantage. oapl, vargrad: log-ratios regressed on rewards, "
         "by group."
     ),
-    "inverse_temperature": "boltzmann, vargrad: b of exp(b * reward).",
+    "inverse_temperature": "vargrad: b of exp(b * reward).",
     "temperature": "awr, oapl: what the reward is divided by.",
     "train_on": "Learn from every assistant turn, the last one, or all tokens.",
     "iters": "Batches to train on.",
     "epochs": "Instead of --iters: how often every row is seen.",
-    "batch_size": "Rows a batch; a recipe by groups takes whole groups, at least so many rows.",
+    "batch_size": (
+        "Rows a batch, and the most that are in memory at a time: where a recipe keeps groups together, a larger one "
+        "passes in parts."
+    ),
     "grad_accumulation_steps": "Batches a step: their gradients add up as those of one batch.",
     "max_seq_length": "Tokens a row may have.",
     "overlong": "A longer row: keep its last tokens, cut it into windows, drop it, or end with an error.",

@@ -20,6 +20,10 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     [inspect]
     partition_by = "group"
 
+    [train]                      # the options of train, and data, model, adapter_path
+    model = "mlx-community/Qwen3-0.6B-4bit"
+    epochs = 3
+
 Paths in it are relative to the folder of the file. Those in a manifest are as they were typed when it was written:
 relative to the working directory.
 """
@@ -38,7 +42,7 @@ from karl_fast.config.values import checked, deal, kinds, named, scale, shares, 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings import Settings
 
-__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "weights"]
+__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "text_of", "weights"]
 
 COMMANDS = ("sample", "inspect")
 
@@ -89,14 +93,7 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
         UsageError: it is neither form, or holds a key or a value that means nothing.
     """
     file = Path(path, "manifest.json") if Path(path).is_dir() else Path(path)
-    try:
-        text = file.read_text("utf-8")
-    except FileNotFoundError as error:
-        raise FileError(f"cannot open {file}: no such file or folder", error.errno, str(file)) from error
-    except OSError as error:
-        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
+    text = text_of(file)
     try:
         read = _of_manifest if file.suffix == ".json" else _of_toml
         return read(file, text, command, tuple(kinds()) if names is None else names)
@@ -104,6 +101,23 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
         said = UsageError(f"{file}: {error}")
         said.hint = error.hint
         raise said from error
+
+
+def text_of(file: Path) -> str:
+    """What a configuration holds.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: it is no text.
+    """
+    try:
+        return file.read_text("utf-8")
+    except FileNotFoundError as error:
+        raise FileError(f"cannot open {file}: no such file or folder", error.errno, str(file)) from error
+    except OSError as error:
+        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
 
 
 def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Config:
@@ -129,6 +143,7 @@ def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Con
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"this is no TOML: {error}") from error
     tables = {table: _table(table, top.pop(table, {})) for table in COMMANDS}
+    _table("train", top.pop("train", {}))  # which `train` alone reads
     for table, found in tables.items():
         checked(found, also=("logs", "out"), where=f"[{table}] ")
     own = tables[command]

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from karl_fast.settings import Settings
+    from karl_fast.train.settings import Training
+
+TRAIN_FILE = "train.toml"
+"""What a training run leaves of its settings, in the folder of its adapter."""
 
 
 def dumps(
@@ -38,6 +42,13 @@ def dumps(
     plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
     table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
     return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
+
+
+def training(settings: Training, data: str | Path, model: str, folder: Path) -> str:
+    """Every setting of a training run as the table ``[train]``, with paths as they are from a folder."""
+    places = {"data": _seen_from(folder, data), "model": _seen_from(folder, model) if os.path.isdir(model) else model}  # noqa: PTH112
+    values = {name: value for name, value in (places | asdict(settings)).items() if value is not None}
+    return "".join(f"{line}\n" for line in ["[train]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
 
 
 def _placed(folder: str | Path | None, component: float | Signal) -> float | Signal:

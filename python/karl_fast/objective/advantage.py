@@ -6,6 +6,7 @@ rollout does not count.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-class Advantage(Point):
+class Advantage(Point, ABC):
     """Who gets credit, and of what: other points ask, to refuse what it would not look at."""
 
     @property
@@ -50,9 +51,9 @@ class Advantage(Point):
         """Whether it looks at ``Batch.token_rewards``."""
         return False
 
+    @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,26 @@ class MeanScaled(Advantage):
         return kernels.maxrl(kept_rewards(batch, keep), batch.need("group_ids"), eps=self.eps)
 
 
+class OfEachToken(Advantage):
+    """A number a token: a discounted return, over a deviation."""
+
+    gamma: float
+    ddof: int
+    eps: float
+
+    def __post_init__(self) -> None:
+        check_number("gamma", self.gamma, 0, 1)
+        check_number("ddof", self.ddof, 0, 1)
+        check_number("eps", self.eps)
+
+    @property
+    def per_token(self) -> bool:
+        """Yes."""
+        return True
+
+
 @dataclass(frozen=True)
-class Whitened(Advantage):
+class Whitened(OfEachToken):
     """The return from each token on, whitened over all tokens of the batch.
 
     ```text
@@ -153,16 +172,6 @@ class Whitened(Advantage):
     gamma: float = 1.0
     ddof: int = 1
     eps: float = 1e-8
-
-    def __post_init__(self) -> None:
-        check_number("gamma", self.gamma, 0, 1)
-        check_number("ddof", self.ddof, 0, 1)
-        check_number("eps", self.eps)
-
-    @property
-    def per_token(self) -> bool:
-        """Yes: the return from that token on."""
-        return True
 
     @property
     def of_tokens(self) -> bool:
@@ -185,7 +194,7 @@ class Whitened(Advantage):
 
 
 @dataclass(frozen=True)
-class Anchored(Advantage):
+class Anchored(OfEachToken):
     """Credit for the trajectory, and ``turn_weight`` times credit for a turn among those from the same state (GiGPO).
 
     The number of a token is that of its turn. ``gamma`` discounts a turn; ``ddof`` and ``eps`` are of both deviations.
@@ -198,15 +207,8 @@ class Anchored(Advantage):
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_number("turn_weight", self.turn_weight)
-        check_number("gamma", self.gamma, 0, 1)
-        check_number("ddof", self.ddof, 0, 1)
-        check_number("eps", self.eps)
-
-    @property
-    def per_token(self) -> bool:
-        """Yes: that of its turn."""
-        return True
 
     @property
     def of_rewards(self) -> bool:

@@ -10,6 +10,7 @@ loss = sum over micro-batches of total / sum over micro-batches of denominator
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from karl_fast.objective.interop import mx
@@ -18,16 +19,16 @@ from karl_fast.objective.point import Point, check_number
 __all__ = ["Aggregate", "ConstantLength", "SequenceMean", "SequenceSum", "TokenMean"]
 
 
-class Aggregate(Point):
+class Aggregate(Point, ABC):
     """How tokens become one number: a total, and what it is divided by."""
 
+    @abstractmethod
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
         """The sum of the terms, which are 0 outside the mask; of one number. [B, T], [B, T] -> []"""
-        raise NotImplementedError
 
+    @abstractmethod
     def denominator(self, mask: mx.array) -> mx.array:
         """What the total is divided by. [B, T] -> []"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
 
@@ -12,27 +14,31 @@ from karl_fast.objective.interop import mx, to_numpy
 from karl_fast.objective.point import check_point
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from karl_fast.objective.batch import Batch, Scored
     from karl_fast.objective.point import Point
 
 
-class Objective:
+class Objective(ABC):
     """A family: its fields are axes, and what they hold are points.
 
     ``score`` stands on the near side of the gradient line, once a batch; the call on the far side, once a step.
     """
 
-    AXES: ClassVar[Mapping[str, type[Point]]]
-
     def __post_init__(self) -> None:
+        kinds = self.kinds()
         for axis, point in self.axes().items():
-            check_point(axis, point, self.AXES[axis])
+            check_point(axis, point, kinds[axis])
         self.check()
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027  (not every family has points that do not go together)
         """Raise where points do not go together; a family says which."""
+
+    @classmethod
+    @cache
+    def kinds(cls) -> dict[str, type]:
+        """What each axis takes: the type of its field."""
+        hints = get_type_hints(cls)
+        return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
 
     def axes(self) -> dict[str, Point]:
         """The point of each axis."""
@@ -43,17 +49,17 @@ class Objective:
         """Whether the rollouts of a group have to stand in one micro-batch."""
         return False
 
+    @abstractmethod
     def score(self, batch: Batch) -> Scored:
         """Carry a batch over the gradient line: filter it, and give credit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
         """The loss times its denominator, which adds up over micro-batches."""
-        raise NotImplementedError
 
+    @abstractmethod
     def count(self, scored: Scored) -> mx.array:
         """The denominator, as an array."""
-        raise NotImplementedError
 
     def denominator(self, scored: Scored) -> float:
         """What the total of a batch is divided by: of its micro-batches, the sum of theirs.

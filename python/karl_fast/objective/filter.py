@@ -6,6 +6,7 @@ every denominator.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Both", "DropConstantGroups", "DropTruncated", "Filter", "KeepAll", "MaxAge", "MixedGroups"]
 
 
-class Filter(Point):
+class Filter(Point, ABC):
     """Which rollouts count."""
 
+    @abstractmethod
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """Those that stay. [B]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,12 +33,12 @@ __all__ = [
 ]
 
 
-class RowWeight(Point):
+class RowWeight(Point, ABC):
     """What a row weighs, with mean 1 over the rows that are kept."""
 
+    @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The weights, NaN for a row that is not kept or has no reward. [B] -> [B]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,12 @@ class Drawn(Sampler):
     drawn: ClassVar[bool] = True
 
 
-class Term(Point):
+class Term(Point, ABC):
     """What of a log-probability is minimised."""
 
+    @abstractmethod
     def __call__(self, logp: mx.array) -> mx.array:
         """The term of each token. [B, T] -> [B, T]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

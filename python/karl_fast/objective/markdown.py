@@ -26,11 +26,12 @@ def table(family: type[Objective]) -> str:
     Reference: none.
     """
     rows = [found for found in RECIPES.values() if type(found.objective) is family]
-    lines = [f"| recipe | {' | '.join(family.AXES)} |", "|---" * (len(family.AXES) + 1) + "|"]
+    axes = list(family.kinds())
+    lines = [f"| recipe | {' | '.join(axes)} |", "|---" * (len(axes) + 1) + "|"]
     for row in rows:
         title = f"{row.name} = {row.base} but" if row.base else row.name
         points = row.objective.axes()
-        cells = [_cell(points[axis], bool(row.base), axis in row.changes) for axis in family.AXES]
+        cells = [_cell(points[axis], bool(row.base), axis in row.changes) for axis in axes]
         lines.append(f"| {title} | {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 

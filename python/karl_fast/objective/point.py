@@ -23,7 +23,7 @@ def check_number(name: str, value: float, least: float = 0.0, most: float = math
     raise ArgumentError(f"{name} is {value}, wanted a number in {opens}{least:g}, {most:g}]")
 
 
-def check_point(name: str, point: object, axis: type[Point]) -> None:
+def check_point(name: str, point: object, axis: type) -> None:
     """Raise where an axis is given what is no point of it.
 
     Raises:

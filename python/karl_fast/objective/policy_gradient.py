@@ -8,7 +8,7 @@ loss = sum_it w_it [clip(ratio_it, A_it) + kl_it]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective.advantage import Advantage
@@ -45,15 +45,6 @@ class PolicyGradient(Objective):
     kl: Divergence
     aggregate: Aggregate
 
-    AXES: ClassVar = {
-        "filter": Filter,
-        "advantage": Advantage,
-        "ratio": Ratio,
-        "clip": Clipper,
-        "kl": Divergence,
-        "aggregate": Aggregate,
-    }
-
     def check(self) -> None:
         """Raise where points do not go together.
 
@@ -62,14 +53,14 @@ class PolicyGradient(Objective):
 
         Reference: none.
         """
-        for wrong, why in self._conflicts():
+        for wrong, why in (*self._of_clip(), *self._of_kl()):
             if wrong:
                 raise IncoherentObjectiveError(why)
 
-    def _conflicts(self) -> list[tuple[bool, str]]:
-        on_policy, kl = isinstance(self.ratio, OnPolicy), self.kl
+    def _of_clip(self) -> list[tuple[bool, str]]:
+        """What speaks against the clip beside the ratio."""
+        on_policy = isinstance(self.ratio, OnPolicy)
         return [
-            (isinstance(kl, K1), "k1 in the loss has a gradient of 0 on average: take K1InReward, K2 or K3"),
             (
                 on_policy and not isinstance(self.clip, NoClip | Delight),
                 f"a ratio of 1 is never bounded: {type(self.clip).__name__} does nothing under OnPolicy",
@@ -82,8 +73,15 @@ class PolicyGradient(Objective):
                 isinstance(self.clip, GeometricClip) and not isinstance(self.ratio, TokenRatio),
                 f"GeometricClip takes the mean itself, over tokens: it needs TokenRatio, not {self.ratio}",
             ),
+        ]
+
+    def _of_kl(self) -> list[tuple[bool, str]]:
+        """What speaks against the penalty beside the ratio and the advantage."""
+        kl = self.kl
+        return [
+            (isinstance(kl, K1), "k1 in the loss has a gradient of 0 on average: take K1InReward, K2 or K3"),
             (
-                on_policy and getattr(kl, "by_ratio", False),
+                isinstance(self.ratio, OnPolicy) and getattr(kl, "by_ratio", False),
                 f"{kl} is multiplied by a ratio, which is 1 under OnPolicy",
             ),
             (

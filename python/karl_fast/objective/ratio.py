@@ -14,6 +14,7 @@ With d_t = logp_t - logp_old_t, and sg for what carries no gradient:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,14 +35,14 @@ __all__ = [
 ]
 
 
-class Ratio(Point):
+class Ratio(Point, ABC):
     """At what level drift is measured; ``level`` is the word of `karl_fast.ratio` for it."""
 
     level: ClassVar[str]
 
+    @abstractmethod
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
         """The log ratio of each token; ``logp`` is 0 outside the mask. [B, T] -> [B, T]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,11 @@ class Recipe:
 
         Reference: none.
         """
-        if axes.keys() != family.AXES.keys():
-            raise UsageError(f"{name} has the axes {', '.join(axes)}, wanted {', '.join(family.AXES)}")
-        objective = family(**{axis: axes[axis][0] for axis in family.AXES})
-        return cls(name, objective, reference, tuple((axis, axes[axis][1]) for axis in family.AXES))
+        kinds = family.kinds()
+        if axes.keys() != kinds.keys():
+            raise UsageError(f"{name} has the axes {', '.join(axes)}, wanted {', '.join(kinds)}")
+        objective = family(**{axis: axes[axis][0] for axis in kinds})
+        return cls(name, objective, reference, tuple((axis, axes[axis][1]) for axis in kinds))
 
     def but(self, name: str, reference: str, **axes: Sourced) -> Recipe:
         """A neighbour: this recipe in all but some axes.

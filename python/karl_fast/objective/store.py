@@ -95,7 +95,7 @@ def from_toml(text: str) -> Recipe:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"this is no recipe: {error}") from error
     family = _one_of("family", held.get("family"), FAMILIES)
-    tables = {axis: held.pop(axis, None) for axis in family.AXES}
+    tables = {axis: held.pop(axis, None) for axis in family.kinds()}
     if missing := [axis for axis, table in tables.items() if not isinstance(table, dict)]:
         raise UsageError(f"the recipe has no table {missing[0]}")
     sources = tuple((axis, str(table.pop("source", ""))) for axis, table in tables.items())

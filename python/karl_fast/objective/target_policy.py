@@ -7,8 +7,9 @@ loss = mean over groups of -sum_i q_i log p_i,    p = softmax over the group of 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Target", "TargetPolicy", "Tilted"]
 
 
-class Target(Point):
+class Target(Point, ABC):
     """The wanted probability of each candidate within its group."""
 
+    @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
         """The probabilities; 0 for a row that is no candidate. ``logp_old`` is of whole candidates. [B] -> [B]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,6 @@ class TargetPolicy(Objective):
     filter: Filter
     target: Target
     length: Length
-
-    AXES: ClassVar = {"filter": Filter, "target": Target, "length": Length}
 
     @property
     def whole_groups(self) -> bool:

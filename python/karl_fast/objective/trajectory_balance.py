@@ -12,7 +12,7 @@ then the logarithm (at the length TokenSumLength): every mode at its weight, whe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import IncoherentObjectiveError, UsageError
 from karl_fast.objective.advantage import Advantage
@@ -55,18 +55,6 @@ class TrajectoryBalance(Objective):
     regression: Regression
     tokens: TokenChoice
     weight: Weight
-
-    AXES: ClassVar = {
-        "filter": Filter,
-        "reward": Advantage,
-        "anchor": Anchor,
-        "length": Length,
-        "scale": Scale,
-        "log_z": LogZ,
-        "regression": Regression,
-        "tokens": TokenChoice,
-        "weight": Weight,
-    }
 
     def check(self) -> None:
         """Raise where points do not go together.

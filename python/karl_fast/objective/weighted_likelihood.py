@@ -11,7 +11,7 @@ target of FlowRL where the reference is the behaviour policy, and descends the o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
 from karl_fast.objective.aggregate import Aggregate
@@ -45,8 +45,6 @@ class WeightedLikelihood(Objective):
     sampler: Sampler
     term: Term
     aggregate: Aggregate
-
-    AXES: ClassVar = {"filter": Filter, "target": RowWeight, "sampler": Sampler, "term": Term, "aggregate": Aggregate}
 
     def weights(self, batch: Batch) -> NDArray[np.float64]:
         """The weight of each row, mean 1 over all rows of the batch that count.

@@ -13,8 +13,9 @@ from karl_fast.objective.interop import to_numpy
 from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
 from karl_fast.rl.rollout import pack
-from karl_fast.train.step import norm
+from karl_fast.train.tensors import flat
 from karl_fast.train.update import Update
+from karl_fast.train.vectors import norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -191,7 +192,7 @@ class PolicyLearner:
             loss = loss + value
             summed = gradient if not summed else tree_map(mx.add, summed, gradient)
             found.append(logp)
-        norms = {name: norm(one) for name, one in summed.items()}
+        norms = {name: norm(flat(one)) for name, one in summed.items()}
         mx.eval(loss, summed, found, norms)  # at once: each call waits for the device
         for (part, _), logp in zip(parts, found, strict=True):
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])

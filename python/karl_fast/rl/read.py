@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from karl_fast.config.training import setting
 from karl_fast.errors import FileError, UsageError
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
@@ -18,17 +19,6 @@ from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
 """Settings that may name a file; relative to the folder of the file that they stand in."""
-
-ANNOTATIONS = {one.name: str(one.type) for one in fields(Training)}
-
-TYPES: dict[str, tuple[Any, str]] = {
-    "int": (int, "a whole number"),
-    "float": (int | float, "a number"),
-    "bool": (bool, "true or false"),
-    "str": (str, "a text"),
-    "tuple": (list | tuple, "a list"),
-}
-"""What a value of an annotation is in TOML, and what it is called; names of a choice are checked by `Training`."""
 
 
 def load(path: str | Path, **over: Any) -> Online:
@@ -74,17 +64,9 @@ def _built(held: dict[str, Any]) -> Online:
     tables: dict[str, Any] = {
         name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
     }
-    training = {name: _shared(name, value) for name, value in held.items() if name in SHARED}
+    training = {name: setting(name, value) for name, value in held.items() if name in SHARED}
     own = {name: value for name, value in held.items() if name in OWN}
     return Online(**own, **tables, training=Training(**training))
-
-
-def _shared(name: str, value: Any) -> Any:
-    """A setting of `Training`, of the type that it has there."""
-    kind, wanted = TYPES.get(ANNOTATIONS[name].removesuffix(" | None").partition("[")[0], (object, ""))
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, object)):
-        raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _table(name: str, kind: Any, held: Any) -> Any:

@@ -119,7 +119,8 @@ def train(
     """
     from dataclasses import asdict
 
-    from karl_fast.train import loop
+    from karl_fast.config.text import TRAIN_FILE, training
+    from karl_fast.train import loop, whole
     from karl_fast.train.model import checkpointed, require
     from karl_fast.train.run import prepare
 
@@ -133,7 +134,9 @@ def train(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
     )
     mx.reset_peak_memory()
+    said = training(settings, data, str(model), run.checkpoints.path)
     try:
+        whole.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
         with checkpointed(run.learner.model, settings.grad_checkpoint):
             adapter_step = loop.train(run, watch or _Nobody())
     finally:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from karl_fast.train.examples import Example
 
-MULTIPLE = 32
+MULTIPLE = 8
 """Inputs are padded to a multiple of it, so that a model sees few shapes."""
 
 

@@ -1,6 +1,6 @@
 """All that is taken from mlx-lm, in one place: loading, adapters, the chat template, and where a model's head begins.
 
-mlx-lm is imported when a model is loaded, and what is used of it has stayed the same from 0.24 to 0.32.
+mlx-lm is imported when a model is loaded, and what is used of it has stayed the same from 0.31 to 0.32.
 """
 
 from __future__ import annotations
@@ -203,14 +203,21 @@ def split(model: nn.Module) -> tuple[Any, Any]:
     Raises:
         ModelError: the model is not built of two such halves, or its weights are not finite.
     """
-    import mlx.core as mx
-
     language = inner(model)
     body = getattr(language, "model", None)
     if body is None:
         raise ModelError(f"the model type {_kind(model)} has no body apart from its head, which training needs")
     head = copy.copy(language)
     head.model = _handing_on(body)
+    with _without_dropout(model):
+        _probed(model, body, head)
+    return body, head
+
+
+def _probed(model: nn.Module, body: Any, head: Any) -> None:
+    """Raise where two halves are not the whole."""
+    import mlx.core as mx
+
     probe = mx.array([[1, 2, 3]])
     logits = model(probe)
     if mx.isnan(logits).any():
@@ -219,7 +226,16 @@ def split(model: nn.Module) -> tuple[Any, Any]:
         raise error
     if not mx.array_equal(head(body(probe)), logits):
         raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
-    return body, head
+
+
+@contextlib.contextmanager
+def _without_dropout(model: nn.Module) -> Iterator[None]:
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def _kind(model: nn.Module) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.train.vectors import joined, parted
+
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
@@ -14,16 +16,30 @@ EPS = 1e-8
 
 
 def build(settings: Training) -> Any:
-    """An optimizer of MLX; before each update, `aim` has to be called."""
+    """An optimizer of MLX that sees tensors joined to vectors; before each update, `aim` has to be called."""
     import mlx.optimizers as optim
 
     match settings.optimizer:
         case "adam":
-            return optim.Adam(settings.learning_rate, eps=EPS)
+            return _joining(optim.Adam)(settings.learning_rate, eps=EPS)
         case "adamw":
-            return optim.AdamW(settings.learning_rate, eps=EPS, weight_decay=settings.weight_decay)
+            return _joining(optim.AdamW)(settings.learning_rate, eps=EPS, weight_decay=settings.weight_decay)
         case _:
-            return optim.SGD(settings.learning_rate)
+            return _joining(optim.SGD)(settings.learning_rate)
+
+
+def _joining(kind: Any) -> Any:
+    """A kind of optimizer whose parameters, gradients and moments are joined: it updates all of them at once."""
+
+    class Joining(kind):  # type: ignore[misc]
+        def init(self, parameters: Any) -> None:
+            super().init(joined(parameters))
+
+        def update(self, model: Any, gradients: Any) -> None:
+            trained = model.trainable_parameters()
+            model.update(parted(self.apply_gradients(joined(gradients), joined(trained)), trained))
+
+    return Joining
 
 
 def aim(optimizer: Any, settings: Training, rate: float) -> None:
@@ -34,9 +50,8 @@ def aim(optimizer: Any, settings: Training, rate: float) -> None:
     c = sqrt(1 - b2^t)
     ```
 
-    t counts updates, this one too. MLX corrects nothing unless asked to, and then by six small arrays a tensor, which
-    cost a twentieth of a step; the right side takes three numbers. Uncorrected, the first step of Adam is 3.16 times as
-    long as its learning rate says.
+    t counts updates, this one too. MLX corrects nothing unless asked to, and then by six more arrays; the right side
+    takes three numbers. Uncorrected, the first step of Adam is 3.16 times as long as its learning rate says.
 
     Reference: Kingma & Ba 2015, Adam (arXiv:1412.6980), section 2.
     """

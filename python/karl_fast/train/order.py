@@ -41,7 +41,7 @@ def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, see
     Args:
         lengths: tokens of each row.
         units: rows that stay together: each row alone, or the rows of a group.
-        rows: a batch has at least so many, but for the last of each pool.
+        rows: a batch has at most so many, but for a unit that is larger.
         seed: of the run.
         number: of the epoch, from 0.
 
@@ -60,10 +60,10 @@ def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, see
 def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
     batch: list[int] = []
     for unit in units:
-        batch += unit
-        if len(batch) >= rows:
+        if batch and len(batch) + len(unit) > rows:
             yield batch
             batch = []
+        batch += unit
     if batch:
         yield batch
 

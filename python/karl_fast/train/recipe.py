@@ -46,6 +46,7 @@ class Objective:
 
     Attributes:
         grouped: whether the rows of a group stay together, and are compared with the model before training.
+        most_rows: of a batch that are in memory at a time; None where no batch has more.
         kept: which examples count: those that have what the recipe needs. [B]
     """
 
@@ -54,6 +55,7 @@ class Objective:
 
         self.family = point(settings)
         self.grouped = settings.recipe in GROUPED
+        self.most_rows = settings.batch_size if self.grouped else None
         self.rewards = np.array([one.reward for one in examples])
         self.groups = groups_of(examples)
         self.weights = None if self.grouped else self._weights(settings, examples)

@@ -7,24 +7,23 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import CheckpointError, ModelError, NothingToTrainError, OutputExistsError, UsageError
+from karl_fast.errors import CheckpointError, ModelError, OutputExistsError
+from karl_fast.train import corpus, validation, whole
 from karl_fast.train import optimizer as optimizers
-from karl_fast.train import validation, whole
 from karl_fast.train.checkpoint import ADAPTERS, FOLDER, ROWS, Checkpoints, State
-from karl_fast.train.examples import Account, Example, groups_of, prepared
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
 from karl_fast.train.metrics import Tracker, trackers
 from karl_fast.train.model import Loaded, adapt, load
-from karl_fast.train.order import Order, units_of
-from karl_fast.train.recipe import Objective, check_source
+from karl_fast.train.recipe import check_source
 from karl_fast.train.rows import open_source
 from karl_fast.train.step import Learner
-from karl_fast.train.template import Renderer
 from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from karl_fast.train.examples import Account, Example
+    from karl_fast.train.order import Order
     from karl_fast.train.settings import Training
 
 
@@ -99,28 +98,24 @@ def prepare(
     check_source(settings.recipe, source)
     checkpoints = Checkpoints(adapter_path, {"model": model}, settings.keep)
     _free(checkpoints, resume=resume, force=force)
-    if not (rows := source.rows("train")):
-        raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
+    rows = corpus.rows_of(source)
     loaded = load(model)
-    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
-    examples, account = prepared(rows, renderer, settings, f"{source.folder / 'train.jsonl'}")
-    judged, held_out = prepared(source.rows("valid"), renderer, settings, f"{source.folder / 'valid.jsonl'}")
-    examples, objective = _counted(settings, examples, account)
-    order = _order(settings, examples, objective)
+    learned = corpus.read(source.folder, rows, loaded, settings)
+    order = learned.order(settings)
     checkpoints.config |= _adapted(loaded, settings, resume_adapter_file)
-    need = _memory(loaded, settings, checkpoints.config).check(*_largest(order))
+    need = _memory(loaded, settings, checkpoints.config).check(*corpus.largest(order))
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
     run = Run(
         settings=settings,
-        learner=Learner(loaded.model, examples, objective),
+        learner=Learner(loaded.model, learned.examples, learned.objective),
         optimizer=optimizers.build(settings),
         order=order,
         batches=max(1, batches),
-        state=State(settings=_identity(settings, model, examples)),
+        state=State(settings=_identity(settings, model, learned.examples)),
         checkpoints=checkpoints,
         trackers=[],
-        judged=judged,
-        accounts={"train": account, "valid": held_out},
+        judged=learned.judged,
+        accounts=learned.accounts,
         need=need,
         limit=limit_bytes(settings),
     )
@@ -142,12 +137,6 @@ def _placed(run: Run, resume: bool) -> None:
     run.trackers = trackers(run.settings, path, upto)
     if upto < 0:
         run.checkpoints.clear()
-
-
-def _order(settings: Training, examples: list[Example], objective: Objective) -> Order:
-    groups = groups_of(examples) if objective.grouped else None
-    units = units_of(groups, len(examples))
-    return Order([len(one) for one in examples], units, settings.batch_size, settings.seed)
 
 
 def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
@@ -178,31 +167,6 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     loaded.model.train()
     mx.eval(loaded.model.parameters())
     return config
-
-
-def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
-    """Only the examples that have what the recipe needs, the others counted.
-
-    Raises:
-        UsageError: a recipe that compares whole rows, where some are in parts.
-    """
-    objective = Objective(settings, examples)
-    if objective.grouped and (account.cut or account.windows or account.unrolled):
-        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
-        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
-        raise error
-    if objective.kept.all():
-        return examples, objective
-    left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
-    for _ in {one.row for one in examples} - {one.row for one in left}:
-        account.drop("missing_reward")
-    return left, Objective(settings, left)
-
-
-def _largest(order: Order) -> tuple[int, int]:
-    """The batch of the first epoch with the most padded tokens: rows, and tokens a row."""
-    sizes = [(len(rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]
-    return max(sizes, key=lambda size: size[0] * size[1])
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:

@@ -38,10 +38,23 @@ class Scorer:
         finally:
             self.model.train()
 
-    def reference(self, batch: Padded) -> NDArray[np.float32]:
-        """The same under the model without its adapters, 0 where nothing is learned. [B, T]"""
+    def reference(self, batch: Padded) -> mx.array:
+        """The same under the model without its adapters. [N]"""
+        import mlx.core as mx
+
         with adapters_off(self.model):
-            return np.array(batch.spread(self.logp(batch)))
+            found = self.logp(batch)
+            mx.eval(found)
+        return found
+
+    def trained_logp(self, batch: Padded, seed: int) -> mx.array:
+        """The same as it is trained: with its adapters, and with the dropout of a seed. [N]"""
+        import mlx.core as mx
+
+        mx.random.seed(seed)
+        found = forward(self.body, self.head, batch.tokens, batch.places, self.rows)
+        mx.eval(found)
+        return found
 
     def backward(self, batch: Padded, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, Any]:
         """The value of a loss of log-probabilities, and its gradient in what is trained."""

@@ -52,7 +52,7 @@ class Training:
         temperature: what the reward is divided by, of awr and oapl.
         train_on: every assistant turn, the last one, or all tokens.
         iters, epochs: batches to train on, or how often every row is seen.
-        batch_size: rows a batch; where groups stay together, at least.
+        batch_size: rows a batch, and the most that are in memory at a time; a larger group is one batch, in parts.
         grad_accumulation_steps: batches a step.
         max_seq_length: tokens a row may have.
         overlong: what becomes of a longer row.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.train.batch import Padded, padded
+from karl_fast.train.parts import Parts
 from karl_fast.train.scorer import Scorer
-from karl_fast.train.tensors import flat
+from karl_fast.train.vectors import added, norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
     from karl_fast.objective.batch import Scored
+    from karl_fast.train.batch import Padded
     from karl_fast.train.examples import Example
     from karl_fast.train.recipe import Objective
 
@@ -27,14 +28,14 @@ class Gradient:
 
     Attributes:
         loss: of all its batches, as one.
-        values: by trainable parameter, not yet scaled down.
+        values: of all trainable parameters, joined to vectors, not yet scaled down.
         norm: of all of them together.
         learned: tokens that were learned from.
         real: tokens that the model saw, without padding.
     """
 
     loss: float
-    values: Any
+    values: dict[str, mx.array]
     norm: float
     learned: int
     real: int
@@ -59,38 +60,31 @@ class Learner:
             batches: each a list of numbers of examples.
         """
         import mlx.core as mx
-        from mlx.utils import tree_map
 
-        parts = [self._scored(rows) for rows in batches]
-        count = max(1.0, sum(self.objective.family.denominator(scored) for _, scored in parts))
-        values, summed = [], None
-        for batch, scored in parts:
-            if summed is not None:
+        scored = [self._scored(rows) for rows in batches]
+        count = max(1.0, sum(self.objective.family.denominator(one) for _, one in scored))
+        values: list[mx.array] = []
+        summed: dict[str, mx.array] = {}
+        for parts, one in scored:
+            if summed:
                 mx.eval(summed, values)  # what is left of a batch, before the next one needs the room
-            value, gradient = self.scorer.backward(batch, self._loss(batch, scored, count))
-            summed = gradient if summed is None else tree_map(mx.add, summed, gradient)
+            value, gradient = parts.backward(self.scorer, self._loss(parts.whole, one, count))
+            summed = added(summed, gradient)
             values.append(value)
         size = norm(summed)
         mx.eval(values, summed, size)  # at once: each call waits for the device
-        learned, real = (sum(sizes) for sizes in zip(*((one.places.size, one.real) for one, _ in parts), strict=True))
+        wholes = [parts.whole for parts, _ in scored]
+        learned, real = sum(one.places.size for one in wholes), sum(one.real for one in wholes)
         return Gradient(sum(map(_number, values)), summed, _number(size), learned, real)
 
-    def _scored(self, rows: list[int]) -> tuple[Padded, Scored]:
-        batch = padded([self.examples[row] for row in rows])
-        reference = self.scorer.reference(batch) if self.objective.grouped else None
-        return batch, self.objective.scored(rows, batch, reference)
+    def _scored(self, rows: list[int]) -> tuple[Parts, Scored]:
+        parts = Parts([self.examples[row] for row in rows], self.objective.most_rows)
+        reference = parts.reference(self.scorer) if self.objective.grouped else None
+        return parts, self.objective.scored(rows, parts.whole, reference)
 
     def _loss(self, batch: Padded, scored: Scored, count: float) -> Callable[[mx.array], mx.array]:
         """The part that a batch has in the loss of a step. [N] -> []"""
         return lambda logp: self.objective.family(batch.spread(logp), scored, denominator=count)
-
-
-def norm(gradient: Any) -> mx.array:
-    """The Euclidean norm of all gradients together, in float32."""
-    import mlx.core as mx
-
-    leaves = [one.astype(mx.float32).reshape(-1) for one in flat(gradient).values()]
-    return mx.sqrt(mx.stack([mx.inner(one, one) for one in leaves]).sum())
 
 
 def _number(value: mx.array) -> float:
@@ -98,11 +92,9 @@ def _number(value: mx.array) -> float:
     return float(found)
 
 
-def clipped(gradient: Gradient, limit: float) -> Any:
+def clipped(gradient: Gradient, limit: float) -> dict[str, mx.array]:
     """The gradient, scaled down where its norm is above the limit; 0 is no limit."""
-    from mlx.utils import tree_map
-
     if not limit or gradient.norm <= limit:
         return gradient.values
     share = limit / gradient.norm
-    return tree_map(lambda one: one * share, gradient.values)
+    return {name: one * share for name, one in gradient.values.items()}

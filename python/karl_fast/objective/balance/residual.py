@@ -5,6 +5,7 @@ With D = length(logp) - length(anchor), the residual is ``k D + log_z - c r``, a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -133,12 +134,12 @@ class RewardUnits(Scale):
         return self.temperature
 
 
-class Regression(Point):
+class Regression(Point, ABC):
     """g of the residual, by three laws: g(0) = 0, g even, g' of the sign of its argument."""
 
+    @abstractmethod
     def __call__(self, residual: mx.array) -> mx.array:
         """The cost of each residual. [B] -> [B]"""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from karl_fast.objective.interop import mx
@@ -25,12 +26,12 @@ class Drift:
     mask: mx.array
 
 
-class Clipper(Point):
+class Clipper(Point, ABC):
     """What bounds an update."""
 
+    @abstractmethod
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token. -> [B, T]"""
-        raise NotImplementedError
 
 
 def bounded(drift: Drift, low: float, high: float, bound: float | None = None) -> mx.array:

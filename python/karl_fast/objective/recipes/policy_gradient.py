@@ -27,7 +27,7 @@ RLOO = REINFORCE.but(
     "RLOO",
     "Ahmadian et al. 2024 (arXiv:2402.14740)",
     advantage=(LeaveOneOut(), "[paper]"),
-    kl=(K1InReward(0.05), "in the reward [paper]; 0.05 is TRL's default beta [code]"),
+    kl=(K1InReward(0.05), "in the reward [paper]; 0.05: beta, rloo_config.py:495 of TRL @f2cd577 [code]"),
 )
 
 MAXRL = REINFORCE.but(
@@ -49,7 +49,7 @@ KONDO = DG.but(
     "arXiv:2603.20526",
     advantage=(
         Gated(Centre(), keep=0.5, temperature=1.0),
-        "keep_ratio 0.5 in rl-experiments @daf350a [code]",
+        "keep_ratio 0.5 in rl-experiments @daf350a, whose mean is of what is kept [code]; of all tokens [ours]",
     ),
 )
 
@@ -72,7 +72,10 @@ REINFORCE_PLUS_PLUS = PPO_CLIP.but(
         Whitened(1.0, ddof=1, eps=1e-8),
         "over all tokens [paper]; ddof and eps of verl @b178a3c [code]",
     ),
-    kl=(K1PerToken(0.01), "in the reward of each token [paper]; 0.01 is OpenRLHF's default init_kl_coef [code]"),
+    kl=(
+        K1PerToken(0.01),
+        "of each token [paper]; 0.01: kl.init_coef, train_ppo_ray.py:419, OpenRLHF @3c3be62 [code]",
+    ),
 )
 
 GRPO = Recipe.of(

@@ -1,0 +1,70 @@
+"""Many small tensors as a few long vectors: what is done to each number alike takes one operation for all of them.
+
+A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen operations, none of them worth its call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.train.tensors import flat
+
+if TYPE_CHECKING:
+    import mlx.core as mx
+
+LONGEST = 1 << 22
+"""Numbers that are put together: a tensor that is larger is worth operations of its own, and no copy."""
+
+
+def joined(tree: Any) -> dict[str, mx.array]:
+    """The leaves of a tree in the order of their names, end to end, a vector for each type and stretch.
+
+    Vectors that are joined again are themselves.
+    """
+    import mlx.core as mx
+
+    leaves = flat(tree)
+    return {
+        vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
+        for vector, names in _together(leaves).items()
+    }
+
+
+def parted(vectors: dict[str, mx.array], like: Any) -> Any:
+    """The tree that vectors were joined of, in the shapes of another such tree."""
+    import mlx.core as mx
+    from mlx.utils import tree_unflatten
+
+    leaves = flat(like)
+    found: list[tuple[str, mx.array]] = []
+    for vector, names in _together(leaves).items():
+        ends = list(accumulate(leaves[name].size for name in names))
+        parts = mx.split(vectors[vector], ends[:-1])
+        found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
+    return tree_unflatten(found)
+
+
+def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Their sum; nothing and another are the other."""
+    return {name: one[name] + value for name, value in other.items()} if one else other
+
+
+def norm(vectors: dict[str, mx.array]) -> mx.array:
+    """The Euclidean norm of all of them together, in float32."""
+    import mlx.core as mx
+
+    wide = [one.astype(mx.float32) for one in vectors.values()]
+    return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
+
+
+def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
+    """The names of the leaves that begin in one stretch of their type."""
+    before: Counter[str] = Counter()
+    found: dict[str, list[str]] = {}
+    for name, leaf in leaves.items():
+        kind = str(leaf.dtype).rpartition(".")[2]
+        found.setdefault(f"{kind}-{before[kind] // LONGEST:06d}", []).append(name)
+        before[kind] += leaf.size
+    return found
