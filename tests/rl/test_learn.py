@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.objective import recipe
+from karl_fast.objective import names, recipe
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import Passes, PolicyLearner, Prepared
 from karl_fast.rl.reward import Jury, Weighted
-from karl_fast.rl.rollout import Prompt
+from karl_fast.rl.rollout import Prompt, pack
+from karl_fast.rl.score import batch, looks_at_old, looks_at_turns
 from karl_fast.rl.talk import Budget
 
 if TYPE_CHECKING:
@@ -117,6 +118,57 @@ def test_the_old_log_probabilities_are_recomputed_and_not_those_of_the_draw(
     assert np.array_equal(older.batch.need("logp_old")[older.mask], older.packed.logp[older.mask])
     assert older.batch.ages is not None
     assert (older.batch.ages == 3).all()
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo", "gspo", "sampo", "cispo", "flowrl-vargrad"])
+def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_does(
+    policy: Any, rollouts: list[Rollout], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = [replace(one, reward=1.0, outcome=1.0) if one.group == 2 else one for one in rollouts]
+    prepared, found, short = learned(policy, same, name, micro_batch=6)
+    assert prepared.found_by_the_step
+    assert all((one.mean, one.std, one.kl) == (1.0, 0.0, 0.0) for one in found.drifts)
+    monkeypatch.setattr(PolicyLearner, "_one_step", False)
+    prepared, plain, whole = learned(policy, same, name, micro_batch=6)
+    assert not prepared.found_by_the_step
+    np.testing.assert_allclose(found.logp_old, plain.logp_old, atol=2e-6)
+    assert (found.logp_old[prepared.packed.mask] < 0).all()
+    assert found.losses == pytest.approx(plain.losses, abs=2e-6)
+    for key, value in whole.items():
+        np.testing.assert_allclose(short[key], value, atol=2e-6)
+
+
+def test_replayed_rollouts_and_a_second_step_have_log_probabilities_of_their_own(
+    policy: Any, rollouts: list[Rollout]
+) -> None:
+    older = [replace(one, version=-1) if one.group == 0 else one for one in rollouts]
+    assert not learner(policy, "grpo").prepare(older, version=0, seed=0).found_by_the_step
+    assert not learner(policy, "grpo", minibatches=2).prepare(rollouts, version=0, seed=0).found_by_the_step
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_scored_without_old_log_probabilities_does_not_look_at_them(
+    policy: Any, rollouts: list[Rollout], name: str
+) -> None:
+    objective = recipe(name).objective
+    if looks_at_old(objective) or name in ("PPO_CLIP", "VPO"):  # a critic, and sets of candidates: not of this loop
+        return
+    packed = pack(rollouts)
+    anything = packed.logp - np.arange(packed.logp.size, dtype=np.float32).reshape(packed.logp.shape) % 7
+    more = {"version": 0, "seed": 0, "turns": looks_at_turns(objective)}
+    one, other = (objective.score(batch(rollouts, packed, given, packed.logp, **more)) for given in (None, anything))
+    for field, value in vars(one).items():
+        if field != "logp_old" and value is not None:
+            np.testing.assert_array_equal(np.array(value), np.array(getattr(other, field)))
+
+
+def test_scores_by_old_log_probabilities_are_known_by_name() -> None:
+    assert [name for name in names() if looks_at_old(recipe(name).objective)] == [
+        "RLOO",
+        "KONDO",
+        "REINFORCE_PLUS_PLUS",
+        "TPO",
+    ]
 
 
 def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any, rollouts: list[Rollout]) -> None:

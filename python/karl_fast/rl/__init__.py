@@ -98,7 +98,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     from karl_fast.rl.run import prepare
     from karl_fast.train.model import checkpointed, require
 
-    require("mlx.core" if ".py:" in settings.model else "mlx_lm")
+    require()
     run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)
     try:
         with checkpointed(run.policy.model, settings.training.grad_checkpoint):

@@ -100,14 +100,14 @@ class Collector:
                 [talk.tokens for talk in live],
                 [talk.room for talk in live],
                 [heard.get(talk.id) for talk in live],
+                keep=self.make is not None and len(live) <= self.sampling.rows,
                 temperature=self.sampling.temperature,
                 rows=self.sampling.rows,
                 seed=int(stream[0]),
             )
             for talk, (turn, _) in zip(live, said, strict=True):
                 talk.hear(self.policy, turn)
-            few = len(live) <= self.sampling.rows
-            heard = {talk.id: one for talk, (_, one) in zip(live, said, strict=True) if few and talk.finish is None}
+            heard = {talk.id: one for talk, (_, one) in zip(live, said, strict=True) if talk.finish is None}
             number += 1
 
 

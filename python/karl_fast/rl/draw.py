@@ -4,8 +4,8 @@
 p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
 ```
 
-Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes on
-from an earlier turn from where that turn left it.
+Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes
+on from an earlier turn from where that turn left it.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def draw(
     Returns:
         A turn a context, in their order.
     """
-    nothing = [None] * len(contexts)
-    return [turn for turn, _ in go_on(policy, contexts, budgets, nothing, temperature=temperature, rows=rows, seed=seed)]
+    how = {"temperature": temperature, "rows": rows, "seed": seed}
+    return [turn for turn, _ in go_on(policy, contexts, budgets, [None] * len(contexts), keep=False, **how)]
 
 
 def go_on(
@@ -80,6 +80,7 @@ def go_on(
     budgets: Sequence[int],
     heard: Sequence[Heard | None],
     *,
+    keep: bool,
     temperature: float,
     rows: int,
     seed: int,
@@ -92,16 +93,18 @@ def go_on(
     Args:
         policy, contexts, budgets, temperature, rows, seed: as for `draw`.
         heard: of each context, what this policy has computed of its beginning.
+        keep: whether to keep what is computed now, which takes the memory of all caches at once.
 
     Returns:
-        A turn a context, and what is computed now; None where its caches cannot be carried on.
+        A turn a context, and what is computed now; None where it is not kept, or its caches cannot be carried on.
     """
     found: dict[int, Said] = {}
     for number, chosen in enumerate(_batches(contexts, rows)):
         stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
         bucket = _Bucket(policy, [contexts[row] for row in chosen], [heard[row] for row in chosen], temperature)
-        said = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
-        found |= dict(zip(chosen, said, strict=True))
+        turns = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
+        kept = bucket.heard(turns) if keep else [None] * len(turns)
+        found |= dict(zip(chosen, zip(turns, kept, strict=True), strict=True))
     return [found[row] for row in range(len(contexts))]
 
 
@@ -158,7 +161,7 @@ class _Bucket:
         hidden = self.policy.body(tokens, cache=self.caches)
         return self.policy.head(hidden[:, -1:])[:, -1]
 
-    def turns(self, budgets: NDArray[Any], seed: int) -> list[Said]:
+    def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
         """What each of them says, within its budget.
 
         A token is drawn while the one before it is looked at: whoever waits for the device is then the device itself.
@@ -176,14 +179,17 @@ class _Bucket:
         else:
             ends.all_by(len(columns) - 1, columns[-1][0])
         tokens, logp, entropy = (np.array(mx.stack(list(column), axis=1)) for column in zip(*columns, strict=True))
-        kept, fed = carried(self.caches), len(columns) - 1
         return [
-            (
-                Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ends.ended[row])),
-                Heard(self.caches, row, self.length + min(int(end), fed)) if kept else None,
-            )
+            Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ends.ended[row]))
             for row, end in enumerate(ends.lengths)
         ]
+
+    def heard(self, turns: Sequence[Turn]) -> Sequence[Heard | None]:
+        """What is computed of each, now that its turn is said: its last token is not, but where others went on."""
+        if not carried(self.caches):
+            return [None] * len(turns)
+        fed = int(self.caches[0].offset) - self.length
+        return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
 
     def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
         """A token a row, its log-probability and the entropy of its distribution, while nobody waits."""

@@ -122,9 +122,7 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
 
 
-def policy(
-    rollouts: Sequence[Rollout], prepared: Prepared, logp_old: NDArray[np.float32]
-) -> dict[str, float]:
+def policy(rollouts: Sequence[Rollout], prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
     """Entropy, advantages, divergence from the reference, and rollouts against the training forward.
 
     ``entropy`` is exact, of the distributions that tokens were drawn from, in nats a token; ``kl`` is k3 under the
@@ -168,8 +166,10 @@ def finite(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mean(values: NDArray[Any]) -> float:
-    return float(np.nanmean(values)) if (~np.isnan(values)).any() else float("nan")
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if there.size else float("nan")
 
 
 def _std(values: NDArray[Any]) -> float:
-    return float(np.nanstd(values)) if (~np.isnan(values)).any() else float("nan")
+    there = values[~np.isnan(values)]
+    return float(there.std()) if there.size else float("nan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class Rollout:
     components: Mapping[str, float] = field(default_factory=dict)
     missing: str | None = None
 
-    @property
+    @cached_property
     def own(self) -> NDArray[np.bool_]:
         """Which tokens the policy said. [n]"""
         return self.turns >= 0

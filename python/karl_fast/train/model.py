@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
+import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,13 +40,12 @@ class Loaded:
         return frozenset(self.tokenizer.eos_token_ids)
 
 
-def require(module: str = "mlx_lm") -> None:
-    """Raise where MLX or mlx-lm is not installed; `mlx.core` alone is a start of half a second, not of five."""
+def require() -> None:
+    """Raise where MLX or mlx-lm is not installed."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}") from error
+    for name in ("mlx", "mlx_lm"):
+        if importlib.util.find_spec(name) is None:  # importing them takes seconds, which not every run has to wait for
+            raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}")
 
 
 def load(path: str, adapter_path: str | None = None) -> Loaded:
