@@ -1,8 +1,8 @@
 """The five ablations of `karl-fast ablate` on a small task, with a figure: what each choice alone does to the reward.
 
     python examples/rl/reversal.py runs/three.jsonl 3
-    karl-fast ablate --config examples/rl/ablation.toml --out ablations
-    python benches/python/ablation.py ablations
+    karl-fast ablate --config examples/rl/ablation.toml --out runs/ablations
+    python benches/python/ablation.py runs/ablations
 
 The second line makes the runs and prints the table; this reads their metrics, and writes record/ablation.json and .svg.
 Every number is of the outcome, which is the reward before any shaping. `--smoke`, in the place of a folder, makes two
