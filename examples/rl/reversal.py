@@ -139,6 +139,7 @@ def exact(prompts, completions, completion_ids=None, **columns):
 
 def write_prompts(path, length=3):
     """Every sequence of so many symbols, a line each."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with Path(path).open("w", encoding="utf-8") as file:
         for number in range(SYMBOLS**length):
             symbols = [number // SYMBOLS**place % SYMBOLS for place in range(length)]

@@ -85,11 +85,13 @@ class Table(Lines):
         from rich.text import Text
 
         head = f"round {metrics['round'] + 1} of {self.rounds}, step {metrics['step']}, {metrics['seconds']:.1f} s"
-        grid = Grid(title=head, show_header=False)
+        grid = Grid(show_header=False)
         names = [name for name in [*SHOWN, *sorted(components(metrics))] if name in metrics]
         for name in names:
             grid.add_row(clean(name), f"{metrics[name]:.4g}")
-        return Group(grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
+        if missing := sum(metrics["missing"].values()):
+            grid.add_row("missing", f"{missing} of {metrics['rollouts']}")
+        return Group(Text(head), grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
 
 
 @contextlib.contextmanager
