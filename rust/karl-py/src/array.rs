@@ -182,7 +182,7 @@ fn numbered(
 pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadwriteArray1<'_, T>> {
     static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let array = EMPTY.import(py, "numpy", "empty")?.call1((rows, T::get_dtype(py)))?;
-    Ok(array.extract()?)
+    array.extract()
 }
 
 /// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
