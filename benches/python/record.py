@@ -14,7 +14,7 @@ from typing import Any
 
 RECORD = Path(__file__).resolve().parent.parent / "record"
 PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
-PACKAGES += ["isal", "zstandard", "mlx", "mlx-lm"]
+PACKAGES += ["isal", "zstandard", "mlx", "mlx-lm", "numba", "scipy", "torch", "datasketches"]
 
 
 def facts() -> dict[str, Any]:

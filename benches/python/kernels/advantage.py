@@ -1,4 +1,4 @@
-"""Group advantages beside NumPy, torch, numba, polars and loops, on the same arrays.
+"""Group advantages beside NumPy, torch, numba, polars, pandas and loops, on the same arrays.
 
 Run: python benches/python/kernels/advantage.py [--smoke]
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import pandas as pd
 import polars as pl
 import torch
 from timing import SMOKE, table
@@ -72,6 +73,11 @@ def polars_over(frame: Any) -> Any:
     return frame.select((reward - reward.mean().over("group")) / (reward.std().over("group") + EPS))
 
 
+def pandas_transform(frame: Any) -> Any:
+    groups = frame.groupby("group")["reward"]
+    return (frame["reward"] - groups.transform("mean")) / (groups.transform("std") + EPS)
+
+
 def per_record(rewards: Any, ids: Any) -> Any:
     """The form of verl: a dictionary of lists of tensors."""
     seen = defaultdict(list)
@@ -120,13 +126,15 @@ def shuffled(rewards: Any) -> None:
     groups = ROWS // SIZE
     ids = np.random.default_rng(2).permutation(np.repeat(np.arange(groups), SIZE))
     tensor, numbers = torch.from_numpy(rewards), torch.from_numpy(ids)
-    frame = pl.DataFrame({"reward": rewards, "group": ids})
+    columns = {"reward": rewards, "group": ids}
+    frame, rows = pl.DataFrame(columns), pd.DataFrame(columns)
     contenders = {
         "karl-fast": lambda: advantage.zscore(rewards, ids, ddof=1, eps=EPS),
         "numba loop": lambda: numba_loop(rewards, ids, groups),
         "torch index_add": lambda: torch_index_add(tensor, numbers, groups),
         "numpy bincount": lambda: numpy_bincount(rewards, ids),
         "polars over": lambda: polars_over(frame),
+        "pandas transform": lambda: pandas_transform(rows),
     }
     table(f"groups of {SIZE} shuffled, {ROWS} rows", agree(contenders, numpy_bincount(rewards, ids)), rounds=3)
 

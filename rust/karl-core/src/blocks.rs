@@ -9,8 +9,8 @@ use std::thread;
 /// Rows of one block: large enough to hide the cost of handing it out, small enough that its columns stay in cache.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Fewer rows than this are not worth a second thread.
-pub(crate) const ALONE: usize = 4 * BLOCK;
+/// Fewer rows than this are not worth a second thread, which takes as long to start as one of them takes for most.
+pub(crate) const ALONE: usize = 8 * BLOCK;
 
 /// One result a block of rows, in the order of the blocks. The calling thread takes its share of them.
 pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn blocks_are_the_same_for_any_number_of_threads() {
-        for rows in [0, 1, BLOCK, 5 * BLOCK + 3] {
+        for rows in [0, 1, BLOCK, 9 * BLOCK + 3] {
             let alone = map(rows, 1, |rows| rows);
             assert!(alone.iter().map(ExactSizeIterator::len).sum::<usize>() == rows);
             for threads in [0, 2, 3, 64] {

@@ -62,7 +62,7 @@ pub fn fold(lanes: [f64; LANES]) -> f64 {
 /// The sum of many lanes: eights in their order, and those as [`fold`] does.
 #[inline(always)]
 #[must_use]
-pub fn fold_side(lanes: &[f64; SIDE]) -> f64 {
+pub fn fold_side<const N: usize>(lanes: &[f64; N]) -> f64 {
     let mut few = [0.0; LANES];
     for lanes in lanes.as_chunks::<LANES>().0 {
         for lane in 0..LANES {

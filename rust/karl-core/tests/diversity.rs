@@ -6,7 +6,7 @@ use karl_core::diversity::{
 };
 use karl_core::{Groups, Result};
 
-const ROWS: usize = 20_000;
+const ROWS: usize = 40_000;
 
 /// Numbers that look drawn, from a linear congruence.
 fn numbers(count: usize, below: u64) -> Vec<i64> {

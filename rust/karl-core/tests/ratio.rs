@@ -31,12 +31,16 @@ fn the_bits_are_the_same_for_any_number_of_threads() {
         let aggregate = Aggregate::TokenMean { tokens: None };
         let objective = Objective { level, clip, aggregate };
         let with = |threads| {
-            policy_loss(&tokens, Advantages::double(&advantages, Per::Sequence), &objective, threads).unwrap()
+            let mut coefficient = vec![f32::NAN; logp.len()];
+            let advantages = Advantages::double(&advantages, Per::Sequence);
+            let found = policy_loss(&tokens, advantages, &objective, &mut coefficient, threads).unwrap();
+            (found, coefficient)
         };
-        let alone = with(1);
+        let (alone, written) = with(1);
+        assert!(written.iter().all(|value| value.is_finite()));
         assert!(alone.tokens > 4 << 15 && alone.clip_fraction_high > 0.0);
         for threads in [0, 2, 3, 64] {
-            assert_eq!(with(threads), alone);
+            assert_eq!(with(threads), (alone, written.clone()));
         }
     }
     let ratios = |threads| {
@@ -54,7 +58,8 @@ fn a_turn_that_crosses_sequences_is_refused() {
     let tokens = Tokens::new(&logp, &logp, None, offsets).unwrap();
     let aggregate = Aggregate::SequenceMean { sequences: None };
     let objective = Objective { level: Level::Turn(turns), clip: Clip::NONE, aggregate };
-    let found = policy_loss(&tokens, Advantages::double(&[1.0; 3], Per::Sequence), &objective, 1);
+    let advantages = Advantages::double(&[1.0; 3], Per::Sequence);
+    let found = policy_loss(&tokens, advantages, &objective, &mut [0.0; 6], 1);
     let wanted = Error::Offset { what: "turn_offsets", index: 2, got: 3, low: 1, high: 2 };
     assert_eq!(found, Err(wanted));
 }
@@ -66,4 +71,20 @@ fn a_clamp_narrows_the_range_of_every_clip() {
         assert_eq!((bounds.floor, bounds.ceiling), (libm::exp(-0.1), libm::exp(0.1)));
     }
     assert!(Clip::NONE.clamped(-1.0).is_err());
+}
+
+#[test]
+fn every_coefficient_is_written_where_nothing_counts() {
+    let (logp, starts, turns) = ([-1.0_f64; 6], [0, 0, 3, 6], [0, 1, 3, 6]);
+    let [offsets, turns] = [&starts[..], &turns].map(|starts| Offsets::new("offsets", starts, 6).unwrap());
+    let mask = [false, true, true, false, false, false];
+    let tokens = Tokens::new(&logp, &logp, Some(&mask), offsets).unwrap();
+    for level in [Level::Token, Level::Turn(turns), Level::Sequence] {
+        let objective =
+            Objective { level, clip: Clip::NONE, aggregate: Aggregate::TokenMean { tokens: None } };
+        let mut coefficient = [f64::NAN; 6];
+        let advantages = Advantages::double(&[1.0; 3], Per::Sequence);
+        policy_loss(&tokens, advantages, &objective, &mut coefficient, 1).unwrap();
+        assert_eq!(coefficient, [0.0, -0.5, -0.5, 0.0, 0.0, 0.0]);
+    }
 }

@@ -8,10 +8,11 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::DataType;
 use karl_core::{Groups, Key, Keys};
 use numpy::{
-    Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
-    PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods,
+    Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1, PyUntypedArray,
+    PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::arrow;
 use crate::arrow::columns::{Cell, category, is_text, numbers};
@@ -176,10 +177,12 @@ fn numbered(
     groups.map_err(|error| to_python(error.into()))
 }
 
-/// A new array that a kernel works in or fills. It is `NumPy` that allocates, for it asks for large pages, of which far fewer have to be
-/// touched a first time than a `Vec` would have.
-pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyReadwriteArray1<'_, T> {
-    PyArray1::zeros(py, rows, false).readwrite()
+/// A new array for a kernel that fills all of it: what it holds before is nothing anyone may read. It is `NumPy` that
+/// allocates, for it asks for large pages, and no pass goes into zeros that are written over.
+pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadwriteArray1<'_, T>> {
+    static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let array = EMPTY.import(py, "numpy", "empty")?.call1((rows, T::get_dtype(py)))?;
+    array.extract()
 }
 
 /// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.

@@ -21,15 +21,15 @@ struct Beside<'a, 'py> {
 }
 
 /// The log-probabilities of one call, all of the type of the first, and which of them count.
-struct Given<'py, T: Element + Cell> {
-    logp: Column<'py, T>,
+struct Given<'a, 'py, T: Element + Cell> {
+    logp: &'a [T],
     logp_ref: Column<'py, T>,
     logp_old: Option<Column<'py, T>>,
     mask: Option<PyReadonlyArray1<'py, bool>>,
 }
 
-impl<'py, T: Element + Cell + Real> Given<'py, T> {
-    fn new(logp: Column<'py, T>, beside: Beside<'_, 'py>) -> PyResult<Self> {
+impl<'a, 'py, T: Element + Cell + Real> Given<'a, 'py, T> {
+    fn new(logp: &'a [T], beside: Beside<'_, 'py>) -> PyResult<Self> {
         let logp_ref = column("logp_ref", beside.logp_ref)?;
         let logp_old = beside.logp_old.map(|old| column("logp_old", old)).transpose()?;
         let mask = beside.mask.map(|mask| flags("mask", mask)).transpose()?;
@@ -38,7 +38,7 @@ impl<'py, T: Element + Cell + Real> Given<'py, T> {
 
     fn tokens(&self) -> PyResult<Tokens<'_, T>> {
         Ok(Tokens {
-            logp: self.logp.as_slice()?,
+            logp: self.logp,
             logp_ref: self.logp_ref.as_slice()?,
             logp_old: self.logp_old.as_ref().map(Column::as_slice).transpose()?,
             mask: self.mask.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
@@ -68,10 +68,7 @@ pub(crate) fn kl_estimate<'py>(
     mask: Option<&Any<'py>>,
 ) -> PyResult<Any<'py>> {
     let (estimator, beside) = (named(estimator)?, Beside { logp_ref, logp_old, mask });
-    match reals("logp", logp)? {
-        Reals::Single(logp) => Given::new(logp, beside)?.estimate(py, estimator),
-        Reals::Double(logp) => Given::new(logp, beside)?.estimate(py, estimator),
-    }
+    with_reals!(&reals("logp", logp)?, |logp| Given::new(logp, beside)?.estimate(py, estimator))
 }
 
 /// The derivative by `logp` of each token's estimate as a loss.
@@ -88,10 +85,7 @@ pub(crate) fn kl_gradient<'py>(
 ) -> PyResult<Any<'py>> {
     let (estimator, beside) = (named(estimator)?, Beside { logp_ref, logp_old, mask });
     let through = if through_ratio { Through::Ratio } else { Through::Detached };
-    match reals("logp", logp)? {
-        Reals::Single(logp) => Given::new(logp, beside)?.gradient(py, estimator, through),
-        Reals::Double(logp) => Given::new(logp, beside)?.gradient(py, estimator, through),
-    }
+    with_reals!(&reals("logp", logp)?, |logp| Given::new(logp, beside)?.gradient(py, estimator, through))
 }
 
 /// Rewards less the k1 of their rollouts.
@@ -110,10 +104,7 @@ pub(crate) fn kl_in_reward<'py>(
     let rewards = reals("rewards", rewards)?;
     let offsets = column::<i64>("offsets", offsets)?;
     let penalty = Penalty { rewards, offsets, kl_coef };
-    match reals("logp", logp)? {
-        Reals::Single(logp) => penalty.applied(py, &Given::new(logp, beside)?),
-        Reals::Double(logp) => penalty.applied(py, &Given::new(logp, beside)?),
-    }
+    with_reals!(&reals("logp", logp)?, |logp| penalty.applied(py, &Given::new(logp, beside)?))
 }
 
 struct Penalty<'py> {
@@ -126,7 +117,7 @@ impl<'py> Penalty<'py> {
     fn applied<T: Element + Cell + Real>(
         &self,
         py: Python<'py>,
-        given: &Given<'py, T>,
+        given: &Given<'_, 'py, T>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (tokens, offsets, kl_coef) = (given.tokens()?, self.offsets.as_slice()?, self.kl_coef);
         let penalised = with_reals!(&self.rewards, |rewards| compute(py, || {
@@ -147,22 +138,21 @@ pub(crate) fn kl_categorical<'py>(
     direction: &str,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let direction = towards(direction)?;
-    match reals("logits", logits)? {
-        Reals::Single(logits) => divergences(py, &logits, logits_ref, vocabulary, direction),
-        Reals::Double(logits) => divergences(py, &logits, logits_ref, vocabulary, direction),
-    }
+    with_reals!(&reals("logits", logits)?, |logits| divergences(
+        py, logits, logits_ref, vocabulary, direction
+    ))
 }
 
 fn divergences<'py, T: Element + Cell + Real>(
     py: Python<'py>,
-    logits: &Column<'py, T>,
+    logits: &[T],
     logits_ref: &Any<'py>,
     vocabulary: usize,
     direction: Direction,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let logits_ref = column::<T>("logits_ref", logits_ref)?;
-    let (p, q) = (logits.as_slice()?, logits_ref.as_slice()?);
-    let found = compute(py, || kl::categorical(p, q, vocabulary, direction, threads()))?;
+    let q = logits_ref.as_slice()?;
+    let found = compute(py, || kl::categorical(logits, q, vocabulary, direction, threads()))?;
     Ok(found.into_pyarray(py))
 }
 
@@ -176,22 +166,19 @@ pub(crate) fn kl_categorical_gradient<'py>(
     direction: &str,
 ) -> PyResult<Any<'py>> {
     let direction = towards(direction)?;
-    match reals("logits", logits)? {
-        Reals::Single(logits) => slopes(py, &logits, logits_ref, vocabulary, direction),
-        Reals::Double(logits) => slopes(py, &logits, logits_ref, vocabulary, direction),
-    }
+    with_reals!(&reals("logits", logits)?, |logits| slopes(py, logits, logits_ref, vocabulary, direction))
 }
 
 fn slopes<'py, T: Element + Cell + Real>(
     py: Python<'py>,
-    logits: &Column<'py, T>,
+    logits: &[T],
     logits_ref: &Any<'py>,
     vocabulary: usize,
     direction: Direction,
 ) -> PyResult<Any<'py>> {
     let logits_ref = column::<T>("logits_ref", logits_ref)?;
-    let (p, q) = (logits.as_slice()?, logits_ref.as_slice()?);
-    let found = compute(py, || kl::categorical_gradient(p, q, vocabulary, direction, threads()))?;
+    let q = logits_ref.as_slice()?;
+    let found = compute(py, || kl::categorical_gradient(logits, q, vocabulary, direction, threads()))?;
     Ok(found.into_pyarray(py).into_any())
 }
 

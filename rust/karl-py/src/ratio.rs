@@ -6,13 +6,13 @@ mod points;
 
 use karl_core::Offsets;
 use karl_core::ratio::{
-    Advantages, Lane, Objective, Power, Tokens, policy_loss as loss_of, row_log_ratio,
+    Advantages, Objective, Power, Tokens, policy_loss as loss_of, row_log_ratio,
     token_log_ratio as log_ratio_of, token_weights as weights_of,
 };
-use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
-use crate::array::{Column, Reals, column, flags, reals, threads};
+use crate::array::{Column, Reals, column, flags, fresh, reals, threads};
 use crate::enter::compute;
 use crate::error::{DTypeError, to_python};
 use points::{aggregate_of, clip_of, places};
@@ -197,10 +197,10 @@ pub(crate) struct PolicyLoss<'py> {
 }
 
 impl<'py> PolicyLoss<'py> {
-    fn own<T: Lane + Element>(py: Python<'py>, found: karl_core::ratio::PolicyLoss<T>) -> Self {
+    fn own<T: Element>(found: karl_core::ratio::PolicyLoss, coefficient: &PyReadwriteArray1<'py, T>) -> Self {
         Self {
             loss: found.loss,
-            coefficient: found.coefficient.into_pyarray(py).into_any(),
+            coefficient: (***coefficient).clone().into_any(),
             clip_fraction_low: found.clip_fraction_low,
             clip_fraction_high: found.clip_fraction_high,
             clip_fraction_bound: found.clip_fraction_bound,
@@ -249,11 +249,13 @@ pub(crate) fn policy_loss<'py>(
             Reals::Double(values) => Advantages::double(values.as_slice()?, per),
         };
         let objective = Objective { level, clip, aggregate };
+        let mut coefficient = fresh(py, logp.len())?;
+        let column = coefficient.as_slice_mut()?;
         let found = compute(py, || {
             let tokens = Tokens::new(logp, old, mask, over("offsets", starts)?)?;
-            loss_of(&tokens, advantages, &objective, threads())
+            loss_of(&tokens, advantages, &objective, column, threads())
         })?;
-        Ok(PolicyLoss::own(py, found))
+        Ok(PolicyLoss::own(found, &coefficient))
     })
 }
 

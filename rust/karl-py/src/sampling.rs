@@ -3,7 +3,7 @@
 use karl_core::sample::{
     algorithm_l, exp_jumps, gumbel, inclusion as exact, priority, threshold as threshold_of, var_opt,
 };
-use karl_core::{Error, Weighted, sample};
+use karl_core::{Error, Keys, Weighted, sample};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -33,6 +33,19 @@ impl<'py> Estimated<'py> {
     }
 }
 
+/// A draw by weights, or by their logs, under the names that the arguments have, with the key of each row.
+fn by_weights<'py, T: Send>(
+    py: Python<'py>,
+    (name, weights): (&'static str, &Bound<'py, PyAny>),
+    keys: Option<&Bound<'py, PyAny>>,
+    draw: impl FnOnce(&[f64], &Keys) -> karl_core::Result<T> + Send,
+) -> PyResult<T> {
+    let weights = widened(name, weights)?;
+    let weights = weights.as_slice()?;
+    let keys = self::keys(keys, weights.len())?;
+    compute(py, || draw(weights, &keys))
+}
+
 /// Rows with their inclusion probabilities, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Drawn<'py> {
@@ -51,11 +64,9 @@ pub(crate) fn draw_with_inclusion<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Drawn<'py>> {
-    let log_weights = widened("log_weights", log_weights)?;
-    let weights = log_weights.as_slice()?;
-    let keys = self::keys(keys, weights.len())?;
-    let drawn =
-        compute(py, || gumbel::draw_with_inclusion(Weighted::by_logs(weights, &keys)?, k, seed, threads()))?;
+    let drawn = by_weights(py, ("log_weights", log_weights), keys, |weights, keys| {
+        gumbel::draw_with_inclusion(Weighted::by_logs(weights, keys)?, k, seed, threads())
+    })?;
     let rows = numbers(drawn.rows).into_pyarray(py);
     Ok(Drawn { rows, threshold: drawn.threshold, inclusion: drawn.inclusion.into_pyarray(py) })
 }
@@ -101,10 +112,9 @@ pub(crate) fn draw_priority<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Estimated<'py>> {
-    let weights = widened("weights", weights)?;
-    let slice = weights.as_slice()?;
-    let keys = self::keys(keys, slice.len())?;
-    let drawn = compute(py, || priority::draw(slice, k, &keys, seed, threads()))?;
+    let drawn = by_weights(py, ("weights", weights), keys, |weights, keys| {
+        priority::draw(weights, k, keys, seed, threads())
+    })?;
     Ok(Estimated::own(py, drawn))
 }
 
@@ -118,10 +128,8 @@ pub(crate) fn draw_var_opt<'py>(
     seed: u64,
     keys: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Estimated<'py>> {
-    let weights = widened("weights", weights)?;
-    let slice = weights.as_slice()?;
-    let keys = self::keys(keys, slice.len())?;
-    let drawn = compute(py, || var_opt::draw(slice, k, &keys, seed))?;
+    let drawn =
+        by_weights(py, ("weights", weights), keys, |weights, keys| var_opt::draw(weights, k, keys, seed))?;
     Ok(Estimated::own(py, drawn))
 }
 

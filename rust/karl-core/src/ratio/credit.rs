@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::lane::Lane;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::ragged::Offsets;
@@ -116,23 +115,4 @@ pub(super) enum Credit<'a> {
     Single(&'a [f32]),
     /// One each.
     Double(&'a [f64]),
-}
-
-impl Credit<'_> {
-    /// Writes the advantages of tokens from `first` on.
-    #[inline(always)]
-    pub(super) fn fill<T: Lane>(&self, first: usize, lanes: &mut [T]) {
-        match self {
-            Self::One { value, .. } => lanes.fill(T::narrow(*value)),
-            Self::Single(values) => copy(&values[first..], lanes),
-            Self::Double(values) => copy(&values[first..], lanes),
-        }
-    }
-}
-
-#[inline(always)]
-fn copy<A: Real, T: Real>(values: &[A], lanes: &mut [T]) {
-    for (lane, value) in lanes.iter_mut().zip(values) {
-        *lane = T::narrow(value.widen());
-    }
 }

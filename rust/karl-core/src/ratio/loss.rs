@@ -12,6 +12,7 @@ use super::row::{Tokens, kept};
 use super::token::{Ratio, Rule, Span, Work, span};
 use super::total::Total;
 use super::unit::{Gradient, Unit};
+use crate::check::check_length;
 use crate::error::{Error, Result};
 use crate::exp::exp;
 use crate::ragged::Offsets;
@@ -28,13 +29,11 @@ pub struct Objective<'a> {
     pub aggregate: Aggregate,
 }
 
-/// A loss, its gradient, and how far the policy has moved.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PolicyLoss<T> {
+/// A loss, and how far the policy has moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PolicyLoss {
     /// The loss; 0 without an unmasked token.
     pub loss: f64,
-    /// Its derivative by each `logp`, exact where no ratio is on a bound; there it is that of the inner side. `[N]`
-    pub coefficient: Vec<T>,
     /// The share of tokens below their range, which is that of a negative advantage; NaN without a token.
     pub clip_fraction_low: f64,
     /// The share above it, with a positive advantage or a detached weight.
@@ -63,29 +62,31 @@ pub struct PolicyLoss<T> {
 ///
 /// `ratio_t` is that of the [`Level`], `bounded` that of the [`Clip`], `w_t` that of the [`Aggregate`]. A shared ratio
 /// passes the sum of its terms' gradients to its tokens, whether or not they share an advantage. A token with advantage 0
-/// adds nothing and is not counted as clipped. Cost: one read of the columns, one write of the coefficients.
+/// adds nothing and is not counted as clipped. A coefficient is exact where no ratio is on a bound; there it is that of the
+/// inner side. Shapes: `coefficient` `[N]`, all of it written. Cost: one read of the columns, one write of the coefficients.
 ///
 /// # Errors
 /// [`Error::NotFinite`] for an unmasked token whose log-probabilities, advantage, term or coefficient is not finite: it
 /// names the first. [`Error::Number`] for a sum of losses that is not finite; [`Error::Length`] for advantages that do not match; [`Error::Offset`] for a turn that crosses from
-/// one sequence into another; [`Error::Range`] for a denominator below 1.
+/// one sequence into another; [`Error::Range`] for a denominator below 1. What the coefficients are is then undefined.
 pub fn policy_loss<T: Lane>(
     tokens: &Tokens<'_, T>,
     advantages: Advantages<'_>,
     objective: &Objective<'_>,
+    coefficient: &mut [T],
     threads: usize,
-) -> Result<PolicyLoss<T>> {
+) -> Result<PolicyLoss> {
+    check_length("coefficient", coefficient.len(), tokens.logp.len())?;
     let batch = Batch::new(tokens, advantages, objective, threads)?;
-    let mut coefficient = vec![T::default(); tokens.logp.len()];
     let size = |rows: &Range<usize>| batch.places(rows).len();
     let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
-    let totals = blocks::map(&tokens.offsets, &mut coefficient, threads, size, one);
+    let totals = blocks::map(&tokens.offsets, coefficient, threads, size, one);
     let mut total = Total::NOTHING;
     for block in totals {
         total = total.merge(block?);
     }
     if total.loss.is_finite() {
-        Ok(total.into_loss(coefficient))
+        Ok(total.into_loss())
     } else {
         Err(Error::Number { what: "loss", value: total.loss })
     }
@@ -164,6 +165,7 @@ impl<'a, T: Lane> Batch<'a, T> {
         let row = self.tokens.row(tokens.clone());
         let count = row.mask.map_or(tokens.len(), kept);
         if count == 0 {
+            out.fill(T::default());
             return Ok(());
         }
         work.total.tokens += count as u64;
@@ -201,6 +203,7 @@ impl<'a, T: Lane> Batch<'a, T> {
         let row = self.tokens.row(tokens.clone());
         let (sum, count) = sum_log_ratio(&row)?;
         if count == 0 {
+            out.fill(T::default());
             return Ok(());
         }
         let (power, gradient) = match self.level {
@@ -215,12 +218,11 @@ impl<'a, T: Lane> Batch<'a, T> {
 }
 
 impl Total {
-    fn into_loss<T>(self, coefficient: Vec<T>) -> PolicyLoss<T> {
+    fn into_loss(self) -> PolicyLoss {
         let share = |count: u64| count as f64 / self.tokens as f64;
         let seen = |extreme| if self.ratios.count == 0 { f64::NAN } else { extreme };
         PolicyLoss {
             loss: self.loss,
-            coefficient,
             clip_fraction_low: share(self.clipped.low),
             clip_fraction_high: share(self.clipped.high),
             clip_fraction_bound: share(self.clipped.bound),

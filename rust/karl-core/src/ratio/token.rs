@@ -6,6 +6,7 @@ use super::lane::Lane;
 use super::row::{Row, kept, not_finite};
 use super::total::{Clipped, Total, sum};
 use crate::error::Result;
+use crate::real::Real;
 
 /// Tokens of a piece.
 pub(super) const PIECE: usize = 1024;
@@ -31,14 +32,13 @@ impl<T: Lane> Rule<T> {
 pub(super) struct Work<T> {
     pub(super) total: Total,
     ratios: [T; PIECE],
-    advantages: [T; PIECE],
     terms: [T; PIECE],
 }
 
 impl<T: Lane> Work<T> {
     pub(super) fn new() -> Self {
         let room = [T::default(); PIECE];
-        Self { total: Total::NOTHING, ratios: room, advantages: room, terms: room }
+        Self { total: Total::NOTHING, ratios: room, terms: room }
     }
 }
 
@@ -102,72 +102,92 @@ impl<'a, T: Lane> Piece<'a, T> {
         }
     }
 
-    /// The ratio of each token, 1 where it is masked.
+    /// The ratio of each token; a masked one has that of the first which is not, and so moves no statistic.
     #[inline(always)]
     fn own_ratios(&self, work: &mut Work<T>) -> Result<()> {
         let ratios = &mut work.ratios[..self.keep.len()];
+        let Row { logp, old, .. } = self.row;
+        let first = self.keep.iter().position(|&keep| keep);
+        let neutral = first.map_or(T::default(), |at| logp[at] - old[at]);
         let mut odd = false;
-        let columns = self.row.logp.iter().zip(self.row.old).zip(self.keep);
-        for (ratio, ((&logp, &old), &keep)) in ratios.iter_mut().zip(columns) {
-            let log_ratio = if keep { logp - old } else { T::default() };
+        for (ratio, ((&logp, &old), &keep)) in ratios.iter_mut().zip(logp.iter().zip(old).zip(self.keep)) {
+            let log_ratio = if keep { logp - old } else { neutral };
             odd |= !log_ratio.is_finite();
             *ratio = log_ratio.exp();
         }
         if let Some(error) = odd.then(|| self.row.fault()).flatten() {
             return Err(error);
         }
-        work.total.ratios.extend(ratios, self.keep, self.row.mask.map_or(ratios.len(), kept));
+        work.total.ratios.extend(ratios, self.row.mask.map_or(ratios.len(), kept));
         Ok(())
     }
 
     /// Adds the loss, and writes the coefficients.
     #[inline(always)]
     fn bounded(&self, rule: &Rule<T>, work: &mut Work<T>, out: &mut [T]) -> Result<()> {
-        let length = out.len();
-        let (advantages, terms) = (&mut work.advantages[..length], &mut work.terms[..length]);
-        self.credit.fill(self.first, advantages);
-        let (ratios, clipped) = (&work.ratios[..length], &mut work.total.clipped);
-        let odd = if rule.detached {
-            self.apply::<true>(rule, ratios, advantages, terms, out, clipped)
-        } else {
-            self.apply::<false>(rule, ratios, advantages, terms, out, clipped)
-        };
-        work.total.loss += self.weight * sum(terms);
-        if odd { self.check(advantages, terms, out) } else { Ok(()) }
+        let places = self.first..self.first + out.len();
+        match self.credit {
+            Credit::One { value, .. } => self.under(rule, Same(T::narrow(value)), work, out),
+            Credit::Single(values) => self.under(rule, &values[places], work, out),
+            Credit::Double(values) => self.under(rule, &values[places], work, out),
+        }
     }
 
-    /// The term of each token in the loss, before its weight, and its coefficient. Whether any is not finite.
+    /// The same under advantages in the type of the log-probabilities.
+    #[inline(always)]
+    fn under(
+        &self,
+        rule: &Rule<T>,
+        advantages: impl Given<T>,
+        work: &mut Work<T>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let Work { total, ratios, terms } = work;
+        let (ratios, terms) = (&ratios[..out.len()], &mut terms[..out.len()]);
+        if rule.detached {
+            self.apply::<true>(rule, ratios, advantages, terms, out, &mut total.clipped);
+        } else {
+            self.apply::<false>(rule, ratios, advantages, terms, out, &mut total.clipped);
+        }
+        let loss = sum(terms);
+        total.loss += self.weight * loss;
+        // A weight is at most 1: where a term is finite, so is its coefficient.
+        if loss.is_finite() { Ok(()) } else { self.check(advantages, terms) }
+    }
+
+    /// The term of each token in the loss, before its weight, and its coefficient.
     #[inline(always)]
     fn apply<const DETACHED: bool>(
         &self,
         rule: &Rule<T>,
         ratios: &[T],
-        advantages: &[T],
+        advantages: impl Given<T>,
         terms: &mut [T],
         out: &mut [T],
         clipped: &mut Clipped,
-    ) -> bool {
+    ) {
         let (zero, weight) = (T::default(), T::narrow(self.weight));
         // Numbers on their own: a choice between two pairs of them would be a choice of a place to load from.
         let Rule { positive, negative, .. } = *rule;
         let (floors, ceilings) = ((positive.0, negative.0), (positive.1, negative.1));
-        let (mut low, mut high, mut bound, mut odd) = (0_u32, 0_u32, 0_u32, false);
-        let given = ratios.iter().zip(advantages).zip(self.row.logp).zip(self.keep);
-        for ((term, out), (((&ratio, &advantage), &logp), &keep)) in terms.iter_mut().zip(out).zip(given) {
+        let (mut low, mut high, mut bound) = (0_u32, 0_u32, 0_u32);
+        let given = ratios.iter().zip(self.row.logp).zip(self.keep);
+        for (at, ((term, out), ((&ratio, &logp), &keep))) in terms.iter_mut().zip(out).zip(given).enumerate()
+        {
+            let advantage = advantages.at(at);
             let negative = advantage < zero;
             let floor = if negative { floors.1 } else { floors.0 };
             let ceiling = if negative { ceilings.1 } else { ceilings.0 };
             let (below, above) = (ratio < floor, ratio > ceiling);
             let at_most = if above { ceiling } else { ratio };
             let counted = if below { floor } else { at_most };
-            // A NaN is not equal to zero, and has to be seen below.
+            // A NaN is not equal to zero, and has to be seen in the sum.
             let live = keep & (advantage != zero);
             let flows = live & (DETACHED | !(below | above));
             let loss = -(advantage * counted) * if DETACHED { logp } else { T::ONE };
             let slope = -(advantage * weight) * counted;
             *term = if live { loss } else { zero };
             *out = if flows { slope } else { zero };
-            odd |= !(term.is_finite() & out.is_finite());
             low += u32::from(live & below);
             high += u32::from(live & above & (DETACHED | !negative));
             bound += u32::from(live & above & !DETACHED & negative);
@@ -175,20 +195,41 @@ impl<'a, T: Lane> Piece<'a, T> {
         clipped.low += u64::from(low);
         clipped.high += u64::from(high);
         clipped.bound += u64::from(bound);
-        odd
     }
 
     /// Names the first number that is not finite.
     #[cold]
     #[inline(never)]
-    fn check(&self, advantages: &[T], terms: &[T], out: &[T]) -> Result<()> {
+    fn check(&self, advantages: impl Given<T>, terms: &[T]) -> Result<()> {
         let one = |at: usize| {
             let token = self.row.first + at;
             let place = if let Credit::One { index, .. } = self.credit { index } else { token };
-            not_finite("advantages", place, advantages[at])
+            not_finite("advantages", place, advantages.at(at))
                 .or_else(|| not_finite("loss", token, terms[at]))
-                .or_else(|| not_finite("coefficient", token, out[at]))
         };
-        (0..out.len()).filter(|&at| self.keep[at]).find_map(one).map_or(Ok(()), Err)
+        (0..terms.len()).filter(|&at| self.keep[at]).find_map(one).map_or(Ok(()), Err)
+    }
+}
+
+/// The advantages of a piece: what is known to be the same is not read a token at a time.
+trait Given<T>: Copy {
+    fn at(self, place: usize) -> T;
+}
+
+/// One for all.
+#[derive(Clone, Copy)]
+struct Same<T>(T);
+
+impl<T: Lane> Given<T> for Same<T> {
+    #[inline(always)]
+    fn at(self, _: usize) -> T {
+        self.0
+    }
+}
+
+impl<T: Lane, A: Real> Given<T> for &[A] {
+    #[inline(always)]
+    fn at(self, place: usize) -> T {
+        T::narrow(self[place].widen())
     }
 }

@@ -57,19 +57,17 @@ impl Ratios {
         self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
     }
 
-    /// Takes in the ratios of some tokens, of which `kept` count.
+    /// Takes in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
     #[inline(always)]
-    pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], keep: &[bool], kept: usize) {
-        let (chunks, rest) = ratios.as_chunks::<SIDE>();
-        let (masks, mask) = keep.as_chunks::<SIDE>();
-        let mut moments = Moments::about(ratios, keep);
-        for (ratios, keep) in chunks.iter().zip(masks) {
-            moments.add(ratios, keep);
+    pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], kept: usize) {
+        let (chunks, rest) = ratios.as_chunks::<FEW>();
+        let mut moments = Moments::about(ratios);
+        for ratios in chunks {
+            moments.add(ratios);
         }
-        let (mut last, mut keep) = ([T::ONE; SIDE], [false; SIDE]);
+        let mut last = [moments.about; FEW];
         last[..rest.len()].copy_from_slice(rest);
-        keep[..mask.len()].copy_from_slice(mask);
-        moments.add(&last, &keep);
+        moments.add(&last);
         self.merge(&moments.fold(kept));
     }
 
@@ -122,32 +120,32 @@ impl Total {
     }
 }
 
+/// Ratios whose sums are kept side by side: four to a ratio, and so few that all of them stay in registers.
+const FEW: usize = SIDE / 2;
+
 /// Sums over ratios side by side. They are taken about one of the ratios: where all are equal, their deviation is
 /// exactly 0, and where they are near each other, no digit is lost.
 struct Moments<T> {
     about: T,
-    apart: [f64; SIDE],
-    squares: [f64; SIDE],
-    min: [T; SIDE],
-    max: [T; SIDE],
+    apart: [f64; FEW],
+    squares: [f64; FEW],
+    min: [T; FEW],
+    max: [T; FEW],
 }
 
 impl<T: Lane> Moments<T> {
-    /// No ratio yet, to be taken about the first that is kept and finite.
+    /// No ratio yet, to be taken about the first that is finite.
     #[inline(always)]
-    fn about(ratios: &[T], keep: &[bool]) -> Self {
-        let first = ratios.iter().zip(keep).find(|(ratio, keep)| **keep && ratio.is_finite());
-        let about = first.map_or(T::ONE, |(ratio, _)| *ratio);
-        Self { about, apart: [0.0; SIDE], squares: [0.0; SIDE], min: [about; SIDE], max: [about; SIDE] }
+    fn about(ratios: &[T]) -> Self {
+        let about = ratios.iter().copied().find(|ratio| ratio.is_finite()).unwrap_or(T::ONE);
+        Self { about, apart: [0.0; FEW], squares: [0.0; FEW], min: [about; FEW], max: [about; FEW] }
     }
 
     #[inline(always)]
-    fn add(&mut self, ratios: &[T; SIDE], keep: &[bool; SIDE]) {
-        let about = self.about;
-        for lane in 0..SIDE {
-            // The one they are taken about adds nothing, and is neither less nor more than it is.
-            let ratio = if keep[lane] { ratios[lane] } else { about };
-            let apart = ratio.widen() - about.widen();
+    fn add(&mut self, ratios: &[T; FEW]) {
+        let about = self.about.widen();
+        for (lane, &ratio) in ratios.iter().enumerate() {
+            let apart = ratio.widen() - about;
             self.apart[lane] += apart;
             self.squares[lane] += apart * apart;
             self.min[lane] = if ratio < self.min[lane] { ratio } else { self.min[lane] };

@@ -60,6 +60,20 @@ fn moments_follow_the_trace() {
 }
 
 #[test]
+fn moments_merge_as_published() {
+    let case = &golden("streaming_stats")["welford"];
+    let values = numbers(&case["x"]);
+    let (mut merged, mut empty) = (moments(&values[..2]), Moments::default());
+    empty.merge(&merged).unwrap();
+    merged.merge(&moments(&values[2..])).unwrap();
+    for (found, wanted) in [(empty, &case["empty_merge"]), (merged, &case["chan_merge_2_3"]["merged"])] {
+        assert_eq!(Some(found.count), wanted[0].as_u64());
+        assert_close(found.mean(), number(&wanted[1]), CLOSE, "mean");
+        assert_close(found.variance(0) * found.count as f64, number(&wanted[2]), CLOSE, "m2");
+    }
+}
+
+#[test]
 fn no_digits_are_lost_far_from_zero() {
     let case = &golden("streaming_stats")["catastrophic"];
     let found = moments(&numbers(&case["x"])).variance(0);

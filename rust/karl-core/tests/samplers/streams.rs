@@ -76,6 +76,15 @@ proptest! {
         let expected = selection.target.expected(&selection.rows(&population), &rewards, 1);
         let apart = (facts.expected_reward - expected).abs();
         prop_assert!(apart < 1e-14 || expected.is_nan() && facts.expected_reward.is_nan(), "{apart}");
+        // The sums that a log takes are of other code than those of a stream.
+        let wanted = select(&population, &karl_core::Settings { sampler: Sampler::Gumbel, ..whole }).unwrap().target;
+        for (found, wanted) in [
+            (facts.target.reached_ess, wanted.reached_ess),
+            (facts.target.reached_share, wanted.reached_share),
+            (facts.target.top_share, wanted.top_share),
+        ] {
+            prop_assert!((found - wanted).abs() <= 1e-12 * wanted, "{found} {wanted}");
+        }
     }
 
     #[test]

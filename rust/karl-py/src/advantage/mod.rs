@@ -31,8 +31,8 @@ fn scored<'py>(
     let (rewards, grouping) = (reals("rewards", rewards)?, Grouping::in_any_order(group_ids, offsets)?);
     with_reals!(&rewards, |values| {
         let layout = grouping.layout(values.len())?;
-        let mut scores = fresh::<f64>(py, values.len());
-        let (mut groups, mut dealt) = (fresh(py, layout.room()), fresh(py, layout.room()));
+        let mut scores = fresh::<f64>(py, values.len())?;
+        let (mut groups, mut dealt) = (fresh(py, layout.room())?, fresh(py, layout.room())?);
         let (column, room) =
             (scores.as_slice_mut()?, Room::new(groups.as_slice_mut()?, dealt.as_slice_mut()?));
         compute(py, || score.fill(values, layout, column, room, threads()))?;
