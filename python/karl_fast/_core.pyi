@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from karl_fast.protocols import ArrowArray, ArrowStream, Floats, Integers, Reals
+from karl_fast.reward.columns import Calls
 
 __all__ = [
     "DEBUG",
@@ -736,11 +737,7 @@ def karl_reward(record: object, version: Literal["v1", "v2"], weights: list[floa
 def karl_rewards(text: bytes, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
 def karl_rewards_in(path: str | Path, version: Literal["v1", "v2"], weights: list[float]) -> NDArray[np.float64]: ...
 def karl_column_rewards(
-    calls: list[Integers],
-    names: list[str],
-    flags: list[Integers | None],
-    seconds: Floats | None,
-    weights: list[float],
+    calls: Calls, version: Literal["v1", "v2"], weights: list[float]
 ) -> NDArray[np.float64]: ...
 def karl_stored(
     lines: list[bytes], version: Literal["v1", "v2"]

@@ -115,3 +115,56 @@ def counted(events: list[Any]) -> dict[str, Any]:
         "bash_errors": sum(one.get("tool_name") == "Bash" for one in failed),
         "events": events,
     }
+
+
+def tapped(random: Random) -> dict[str, Any]:
+    """A record as KARL's tap stores it, with the keys in its order."""
+    calls = [tapped_call(random) for _ in range(random.randrange(4, 37))]
+    whole = counted(calls)
+    given = outcome(random, 0.0)
+    stored = round(random.random(), 4) if random.random() < 0.3 else None
+    names = ("correction_detected", "build_success", "redo_detected", "session_continued")
+    return {
+        "id": f"traj_{random.randrange(16**8):08x}_{random.randrange(10**10)}",
+        "session_id": f"{random.randrange(16**32):032x}",
+        "channel": "live",
+        "recorded_at": "2026-03-10T14:31:00.123456+00:00",
+        "skill": {"name": "ops:deploy", "domain": random.choice(("ops", "coding", "research", None))},
+        "context": {"prompt_text": "Make the tests pass. " * 20, "cwd": "/Users/dev/projects/bot", "git_repo": "bot"},
+        "trajectory": {
+            "tool_sequence": [one["tool_name"] for one in calls],
+            **{key: whole[key] for key in ("tool_counts", "total_tools", "successes", "failures", "bash_errors")},
+            "events": calls,
+        },
+        "outcome": {
+            "annotation_status": "annotated",
+            **{name: given.get(name) for name in names},
+            "reward_score": stored,
+        },
+        "timing": {
+            "started_at": "2026-03-10T14:30:00.123456+00:00",
+            "ended_at": "2026-03-10T14:31:00.123456+00:00",
+            "duration_s": timing(random, 0.0)["duration_s"],
+        },
+    }
+
+
+def tapped_call(random: Random) -> dict[str, Any]:
+    tool = random.choice(("Bash", "Bash", "Read", "Read", "Edit", "Grep", "Write"))
+    file = f"/Users/dev/projects/bot/src/module_{random.randrange(8)}.py"
+    command = (
+        f"cd /Users/dev/projects/bot && {random.choice(COMMANDS) or 'git status'} 2>&1 | tail -{random.randrange(99)}"
+    )
+    params = {
+        "Bash": {"command": command, "description": "Look at what is there"},
+        "Grep": {"pattern": "def [a-z]+"},
+    }
+    success = random.choice((True, True, True, True, True, True, True, False, None))
+    return {
+        "tool_name": tool,
+        "key_params": params.get(tool, {"file_path": file}),
+        "success": success,
+        "exit_code": {True: 0, False: 1, None: None}[success] if tool == "Bash" else None,
+        "duration_ms": random.randrange(9999),
+        "ts": f"2026-03-10T14:30:{random.randrange(60):02}.{random.randrange(10**6):06}+00:00",
+    }

@@ -60,7 +60,7 @@ def test_versions_are_told_apart(seed: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_log_has_a_reward_a_line_and_nan_where_one_raises(version: Any) -> None:
-    records = [made(seed, 0.3) for seed in range(60)]
+    records = [made(seed, junk) for junk in (0.0, 0.02, 0.3) for seed in range(200)]
     lines = "\n\n".join(json.dumps(one) for one in records).encode() + b'\n{"outcome": \n'
     found = reward.compute_rewards(lines, version=version)
     wanted = [found_by(lambda one=one: naive.reward(one, version)["reward_score"]) for one in records]

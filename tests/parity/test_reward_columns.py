@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -14,58 +15,69 @@ from hypothesis import strategies as st
 
 from karl_fast import errors, reward
 from karl_fast.reward.store import Told, plainly, told
-from tests.parity.karl_records import counted, event, outcome, record, timing
+from tests.parity.karl_columns import columns
+from tests.parity.karl_records import counted, event, outcome, record, tapped, timing
 from tests.parity.naive import reward as naive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-TOOLS = ["Read", "Edit", "Bash", "Write", "NotebookEdit", "Grep"]
-FLAGS = ("correction_detected", "redo_detected", "build_success", "session_continued")
-ANSWER = {True: 1, False: 0, None: -1}
-
-
-def columns(records: list[dict[str, Any]]) -> reward.Calls:
-    """The columns of records whose counts are those of their events."""
-    events = [one["trajectory"]["events"] for one in records]
-    calls = [call for some in events for call in some]
-    flag = {name: np.array([ANSWER[one["outcome"].get(name)] for one in records]) for name in FLAGS}
-    return reward.Calls(
-        offsets=np.cumsum([0, *map(len, events)]),
-        tools=np.array([TOOLS.index(call["tool_name"]) for call in calls], dtype=np.int64),
-        success=np.array([ANSWER[call["success"]] for call in calls], dtype=np.int64),
-        names=TOOLS,
-        **dict(zip(("correction", "redo", "build", "continued"), flag.values(), strict=True)),
-        seconds=np.array([one["timing"]["duration_s"] or np.nan for one in records], dtype=np.float64),
-    )
+VERSIONS: list[Any] = ["v1", "v2"]
+TOOLS = ["Read", "Edit", "Bash", "Write", "NotebookEdit", "Grep", ""]
 
 
 def whole(random: Random) -> dict[str, Any]:
-    events = [event(random, TOOLS, 0.4, 0.0) for _ in range(random.choice((0, 1, 2, 5, 20, 90)))]
+    tools = random.sample(TOOLS, random.randrange(1, len(TOOLS) + 1))
+    events = [event(random, tools, 0.4, 0.0) for _ in range(random.choice((0, 1, 2, 5, 20, 90)))]
     return {"outcome": outcome(random, 0.0), "trajectory": counted(events), "timing": timing(random, 0.0)}
 
 
+def of_each(records: list[dict[str, Any]], version: str, *weights: tuple[float, ...]) -> list[float]:
+    return [naive.reward(one, version, *weights)["reward_score"] for one in records]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 30))
-def test_calls_in_columns_have_the_rewards_of_their_records(seed: int, count: int) -> None:
+def test_calls_in_columns_have_the_rewards_of_their_records(version: Any, seed: int, count: int) -> None:
     random = Random(seed)
     records = [whole(random) for _ in range(count)]
-    wanted = [naive.reward(one, "v1")["reward_score"] for one in records]
-    assert reward.compute_call_rewards(columns(records)).tolist() == wanted
+    assert reward.compute_call_rewards(columns(records), version=version).tolist() == of_each(records, version)
 
 
-def test_many_trajectories_have_their_rewards_on_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_have_the_rewards_of_the_log_that_they_are_of(version: Any) -> None:
+    random = Random(3)
+    records = [tapped(random) for _ in range(2000)]
+    log = "\n".join(map(json.dumps, records)).encode()
+    found = reward.compute_call_rewards(columns(records), version=version)
+    assert np.array_equal(found, reward.compute_rewards(log, version=version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_trajectories_have_their_rewards_on_many_threads(version: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KARL_REWARD_W_OUTCOME", "0.1")
     random = Random(5)
     records = [whole(random) for _ in range(40)]
-    wanted = [naive.reward(one, "v1", (0.1, 0.35, 0.25))["reward_score"] for one in records]
-    assert reward.compute_call_rewards(columns(records * 500)).tolist() == wanted * 500
+    wanted = of_each(records, version, (0.1, 0.35, 0.25))
+    assert reward.compute_call_rewards(columns(records * 500), version=version).tolist() == wanted * 500
 
 
-def test_what_is_not_known_adds_nothing() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_not_known_adds_nothing(version: Any) -> None:
     alone = reward.Calls(np.array([0, 1, 1]), np.array([0]), np.array([-1]), ["Read"])
     events = [{"tool_name": "Read", "success": None}]
-    wanted = [naive.reward({"trajectory": counted(some)}, "v1")["reward_score"] for some in (events, [])]
-    assert reward.compute_call_rewards(alone).tolist() == wanted
+    wanted = of_each([{"trajectory": counted(some)} for some in (events, [])], version)
+    assert reward.compute_call_rewards(alone, version=version).tolist() == wanted
+
+
+def test_commands_and_files_are_for_v2_alone() -> None:
+    bare = reward.Calls(np.array([0, 4]), np.array([0, 1, 0, 1]), np.array([1, 1, 1, 1]), ["Edit", "Bash"])
+    full = replace(bare, files=np.array([0, -1, 0, -1]), commands=np.array([-1, 0, -1, -1]), texts=["Make test"])
+    scores = {
+        version: [reward.compute_call_rewards(it, version=version)[0] for it in (bare, full)] for version in VERSIONS
+    }
+    assert scores["v1"][0] == scores["v1"][1]
+    assert scores["v2"][0] < scores["v2"][1]  # tests and a build, for a file that nobody has read
 
 
 @pytest.mark.parametrize(
@@ -79,12 +91,18 @@ def test_what_is_not_known_adds_nothing() -> None:
         ({"seconds": np.array([np.inf])}, errors.ArgumentError, "seconds"),
         ({"seconds": np.array([1.0, 2.0])}, errors.ArgumentError, "seconds"),
         ({"redo": np.array([1, 1])}, errors.ArgumentError, "flags"),
+        ({"files": np.array([0])}, errors.ArgumentError, "files"),
+        ({"files": np.array([0, 2])}, errors.ArgumentError, "2"),
+        ({"commands": np.array([-1, 0])}, errors.ArgumentError, "0"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(changes: Any, error: Any, says: str) -> None:
     given = {"offsets": np.array([0, 2]), "tools": np.array([0, 1]), "success": np.array([1, 0])}
-    with pytest.raises(error, match=says):
-        reward.compute_call_rewards(reward.Calls(**{**given, "names": ["Read", "Bash"], **changes}))
+    for version in VERSIONS if not {"files", "commands"} & set(changes) else ["v2"]:
+        with pytest.raises(error, match=says):
+            reward.compute_call_rewards(
+                reward.Calls(**{**given, "names": ["Read", "Bash"], **changes}), version=version
+            )
     with pytest.raises(errors.ArgumentError, match="wanted a Calls"):
         reward.compute_call_rewards(given)  # type: ignore[arg-type]
 

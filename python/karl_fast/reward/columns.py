@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.protocols import Floats, Integers
+    from karl_fast.reward.engine import Version
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,9 @@ class Calls:
         correction, redo, build, continued: whether the user corrected the work, had it done again, it built, and the
             session went on; None where nobody knows. [B]
         seconds: how long each trajectory took, float64, NaN where that is not known. [B]
+        files: which file each call was given, as a number from 0 and below E, or below 0 for none; v2 alone asks. [E]
+        commands: the place of each call's command in ``texts``, below 0 for none; v2 alone asks. [E]
+        texts: the texts of the commands.
     """
 
     offsets: Integers
@@ -43,32 +47,38 @@ class Calls:
     build: Integers | None = None
     continued: Integers | None = None
     seconds: Floats | None = None
+    files: Integers | None = None
+    commands: Integers | None = None
+    texts: Sequence[str] = ()
 
 
-def compute_call_rewards(calls: Calls) -> NDArray[np.float64]:
-    """Score trajectories whose calls are in columns, by v1.
+def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np.float64]:
+    """Score trajectories whose calls are in columns.
 
-        r = .40 outcome + .35 process + .25 efficiency
+    ::
 
-    To the bit what :func:`compute_reward` gives a record whose counts are those of its events; weights come from the
-    same variables. Cost: one pass over the calls, on all cores.
+        v1: .40 outcome + .35 process + .25 efficiency
+        v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
+
+    To the bit what :func:`compute_reward` gives a record whose counts are those of its events; the weights of v1 come
+    from the same variables. Cost: one pass over the calls in v1, a few in v2, on all cores.
 
     Args:
         calls: the columns.
+        version: of the formula.
 
     Returns:
         ``reward_score`` of each trajectory. [B]
 
     Raises:
-        ArgumentError: columns that differ in rows, a tool without a name, infinite seconds, or what is no Calls.
+        ArgumentError: columns that differ in rows, a tool without a name, a command without a text, a file beyond the
+            number of calls, infinite seconds, another version, or what is no Calls.
         DTypeError, LayoutError: a column that would have to be cast or copied, or offsets out of place.
         UsageError: as :func:`compute_reward`.
 
     Reference:
-        Diomandeee/karl, ``karl/reward_engine.py``, commit 7d5ef32.
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
     """
     if not isinstance(calls, Calls):
         raise ArgumentError(f"calls is a {type(calls).__name__}, wanted a Calls")
-    flags = [calls.correction, calls.redo, calls.build, calls.continued]
-    columns = [calls.offsets, calls.tools, calls.success]
-    return _core.karl_column_rewards(columns, list(calls.names), flags, calls.seconds, weights())
+    return _core.karl_column_rewards(calls, version, weights())

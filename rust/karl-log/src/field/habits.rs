@@ -87,6 +87,7 @@ impl Habit {
     }
 }
 
+#[inline]
 fn words(bytes: &[u8; LONGEST]) -> [u64; 4] {
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
     [word(0), word(1), word(2), word(3)]

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use karl_core::reward::karl::{Record, Version};
+use karl_core::reward::karl::{Version, score};
 use memchr::{memchr, memrchr};
 
 use super::Raw;
@@ -50,7 +50,7 @@ pub fn rewards_in(
 
 /// The reward of each line of a log, blank lines left out; NaN where a line has none.
 ///
-/// See [`Record::reward`], also for `weights`. The lines are dealt to threads in pieces, and stand in their order for any
+/// See [`score`], also for `weights`. The lines are dealt to threads in pieces, and stand in their order for any
 /// number of those. Cost: one reading of the text, and another of the events.
 #[must_use]
 pub fn rewards(text: &[u8], version: Version, weights: [f64; 3], threads: usize) -> Vec<f64> {
@@ -72,11 +72,14 @@ fn pieces(mut text: &[u8]) -> Vec<&[u8]> {
 fn of(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
     let mut usual = Usual::new(version);
     let lines = Lines(text).filter(|line| !line.trim_ascii().is_empty());
-    let mut reward = |line| {
-        let record = usual.read(line).map_or_else(|| Record::read(&Raw::of(line)?, version), Ok);
-        record.and_then(|record| record.reward(weights)).map_or(f64::NAN, |reward| reward.score)
-    };
+    let mut reward = |line| usual.reward(line, weights).unwrap_or_else(|| odd(line, version, weights));
     lines.map(&mut reward).collect()
+}
+
+/// The reward of a line that has another shape than most.
+fn odd(line: &[u8], version: Version, weights: [f64; 3]) -> f64 {
+    let reward = Raw::of(line).and_then(|record| score(&record, version, weights));
+    reward.map_or(f64::NAN, |reward| reward.score)
 }
 
 struct Lines<'a>(&'a [u8]);

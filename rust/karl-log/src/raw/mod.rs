@@ -1,7 +1,9 @@
 //! Raw JSON that can be looked into, for the reward of a record: nothing is built but what is asked for.
 
+mod calls;
 mod log;
 mod stored;
+mod texts;
 mod usual;
 
 use std::borrow::Cow;

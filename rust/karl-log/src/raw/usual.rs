@@ -1,30 +1,20 @@
-//! Records of the usual shape, which is most of a log, in one pass over their keys.
+//! Records of the usual shape, which is most of a log, in one pass over their keys, to numbers.
 //!
-//! The usual shape: outcome, trajectory, timing and whatever is in the list of calls are objects, where they are there. What
-//! has another shape (a canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both
-//! take.
+//! The usual shape: outcome, trajectory, timing and whatever is in the list of calls are objects, where they are there;
+//! counts are whole, names are texts, and what is answered is answered by true or false. What has another shape (a
+//! canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both take.
 
 use std::ops::Range;
 
-use karl_core::reward::karl::{
-    Counts, Event, Events, Node, OUTCOME, PARAMS, Record, TRAJECTORY, Trajectory, Value, Version,
-};
+use karl_core::reward::karl::{Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 
 use super::Raw;
-use crate::field::{Path, Scan, Wanted, skip_space};
+use super::calls::{Calls, answer, whole};
+use crate::field::{Path, Scan, Wanted};
 
 /// A record: its flags, what its trajectory says, its duration; then what has to be an object; then what v2 falls back on;
 /// then what no such record has.
 const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 7;
-
-/// A call: its tool, its success, its parameters and what v2 asks of those.
-const EVENT: usize = 3 + PARAMS.len();
-
-/// A call as newer records write it: the same, and the preview of its input.
-const CALL: usize = EVENT + 1;
-
-/// What a call is long, or more: room for calls is made once.
-const CALL_BYTES: usize = 128;
 
 /// Reads one record after the other; keys that come in the order in which they came before cost least.
 pub(super) struct Usual {
@@ -32,6 +22,8 @@ pub(super) struct Usual {
     record: Scan,
     event: Scan,
     call: Scan,
+    read: Calls,
+    ledger: Ledger,
 }
 
 impl Usual {
@@ -52,54 +44,69 @@ impl Usual {
                 Version::V2 => scan(&of(&["tool_name", "success", "key_params"])),
             },
             call: scan(&[of(&["tool", "success", "key_params"]), vec!["input_preview".to_owned()]].concat()),
+            read: Calls::new(),
+            ledger: Ledger::default(),
         }
     }
 
-    /// The record of a line; None where it has another shape.
-    pub(super) fn read<'a>(&mut self, line: &'a [u8]) -> Option<Record<'a>> {
+    /// The reward of a line; None where it has another shape.
+    pub(super) fn reward(&mut self, line: &[u8], weights: [f64; 3]) -> Option<f64> {
+        let [no, redo, build, continued, total, good, bad, errors, counts, events, seconds, rest @ ..] =
+            self.fields(line)?;
+        let [.., calls, count, _] = rest;
+        self.read.clear();
+        self.calls(events, calls)?;
+        self.read.count(counts, self.version)?;
+        let numbers = Numbers {
+            calls: &self.read.all,
+            counts: self.read.tools.counts(),
+            flags: [answer(no)?, answer(redo)?, answer(build)?, answer(continued)?],
+            total: self.said(total)?,
+            successes: self.said(good)?,
+            failures: self.said(bad)?,
+            bash_errors: self.said(errors)?,
+            seconds: seconds_of(seconds)?,
+        };
+        if self.version == Version::V1 {
+            return Some(numbers.reward_v1(weights));
+        }
+        // v2 takes a total of 0 for none.
+        let some = |total: Option<u32>| total.filter(|total| *total > 0);
+        let total = some(numbers.total).or(some(self.said(count)?));
+        self.ledger.hold(self.read.files.len());
+        Some(Numbers { total, ..numbers }.reward_v2(&mut self.ledger))
+    }
+
+    /// What is asked of a record, where it has the usual shape.
+    fn fields<'a>(&mut self, line: &'a [u8]) -> Option<[Option<Raw<'a>>; RECORD]> {
         let line = line.trim_ascii_end();
         let mut slots = [const { None }; RECORD];
         let end = self.record.object(line, &mut slots).ok()?.end;
         let fields = slots.map(|slot| found(line, slot));
-        let [no, redo, build, continued, total, good, bad, errors, counts, events, seconds, rest @ ..] =
-            fields;
-        let [outcome, trajectory, timing, calls, count, canonical] = rest;
-        let objects = [outcome, trajectory, timing];
-        if end != line.len() || canonical.is_some() || objects.iter().flatten().any(|raw| !raw.is_object()) {
-            return None;
-        }
-        let mut trajectory = Trajectory {
-            version: self.version,
-            total: value(total)?,
-            successes: value(good)?,
-            failures: value(bad)?,
-            bash_errors: value(errors)?,
-            counts: Counts::read(counts.as_ref()).ok()?,
-            events: self.events(events, calls)?,
-        };
-        if self.version == Version::V2 {
-            trajectory.fill(|| count.map_or(Ok(Value::Absent), |raw| raw.value())).ok()?;
-        }
-        let outcome = [value(no)?, value(redo)?, value(build)?, value(continued)?];
-        Some(Record { outcome: Ok(outcome), trajectory, duration: Ok(value(seconds)?) })
+        let [.., outcome, trajectory, timing, _, _, canonical] = fields;
+        let objects = [outcome, trajectory, timing].into_iter().flatten().all(Raw::is_object);
+        (end == line.len() && canonical.is_none() && objects).then_some(fields)
     }
 
-    fn events<'a>(&mut self, events: Option<Raw<'a>>, calls: Option<Raw<'a>>) -> Option<Events<'a>> {
+    fn calls(&mut self, events: Option<Raw<'_>>, calls: Option<Raw<'_>>) -> Option<()> {
         let v2 = self.version == Version::V2;
         if events.is_some_and(|events| !events.0.starts_with(b"[")) {
             return None;
         }
         match (events, calls) {
-            (Some(events), _) if !v2 || events.some() => {
-                let list = if v2 {
-                    each(events, &mut self.event, event)
-                } else {
-                    each(events, &mut self.event, plain)
-                };
-                list.map(Events::of)
-            }
-            (_, Some(calls)) if v2 => each(calls, &mut self.call, call).map(Events::of),
-            _ => Some(Events::default()),
+            (Some(events), _) if !v2 => self.read.each(events, &mut self.event, Calls::plain),
+            (Some(events), _) if events.some() => self.read.each(events, &mut self.event, Calls::event),
+            (_, Some(calls)) if v2 => self.read.each(calls, &mut self.call, Calls::call),
+            _ => Some(()),
+        }
+    }
+
+    /// A count of the record; in v1, which makes none itself, what is not there is 0.
+    fn said(&self, count: Option<Raw<'_>>) -> Option<Option<u32>> {
+        match count {
+            None => Some((self.version == Version::V1).then_some(0)),
+            Some(Raw(b"null")) if self.version == Version::V2 => Some(None),
+            Some(count) => whole(count).map(Some),
         }
     }
 }
@@ -113,54 +120,12 @@ pub(super) fn found(bytes: &[u8], slot: Option<Range<usize>>) -> Option<Raw<'_>>
     slot.and_then(|range| bytes.get(range)).map(Raw)
 }
 
-fn value(field: Option<Raw<'_>>) -> Option<Value<'_>> {
-    field.map_or(Some(Value::Absent), |raw| raw.value().ok())
-}
-
-/// The elements of a list that are all objects.
-fn each<'a, const N: usize>(
-    list: Raw<'a>,
-    scan: &mut Scan,
-    read: impl Fn([Option<Raw<'a>>; N]) -> Option<Event<'a>>,
-) -> Option<Vec<Event<'a>>> {
-    let bytes = list.0.strip_prefix(b"[")?;
-    let (mut events, mut at) = (Vec::with_capacity(bytes.len() / CALL_BYTES), skip_space(bytes, 0));
-    if bytes.get(at) == Some(&b']') {
-        return Some(events);
+/// Seconds, NaN where they are not known; None for what is no number.
+fn seconds_of(raw: Option<Raw<'_>>) -> Option<f64> {
+    match raw.map(|raw| raw.value()) {
+        None | Some(Ok(Value::Null)) => Some(f64::NAN),
+        Some(Ok(Value::Float(seconds))) => Some(seconds),
+        Some(Ok(Value::Int(seconds))) => i32::try_from(seconds).ok().map(f64::from),
+        Some(_) => None,
     }
-    loop {
-        let element = bytes.get(at..)?;
-        let mut slots = [const { None }; N];
-        let end = scan.object(element, &mut slots).ok()?.end;
-        events.push(read(slots.map(|slot| found(element, slot)))?);
-        at = skip_space(bytes, at + end);
-        match bytes.get(at)? {
-            b',' => at = skip_space(bytes, at + 1),
-            b']' => return Some(events),
-            _ => return None,
-        }
-    }
-}
-
-/// A call as v1 reads it.
-fn plain([tool, success]: [Option<Raw<'_>>; 2]) -> Option<Event<'_>> {
-    Some(Event { tool: value(tool)?, success: value(success)?.said(), params: None })
-}
-
-fn event([tool, success, params, command, file]: [Option<Raw<'_>>; EVENT]) -> Option<Event<'_>> {
-    if params.is_some_and(|params| !params.is_object()) {
-        return None;
-    }
-    let params = Some([value(command)?, value(file)?]);
-    Some(Event { tool: value(tool)?, success: value(success)?.said(), params })
-}
-
-fn call([tool, success, params, command, file, preview]: [Option<Raw<'_>>; CALL]) -> Option<Event<'_>> {
-    let params = if params.is_some_and(|params| params.is_object() && params.some()) {
-        Some([value(command)?, value(file)?])
-    } else {
-        preview.map_or(Some(None), |preview| preview.embedded(PARAMS).ok())?
-    };
-    let params = Some(params.unwrap_or([const { Value::Absent }; 2]));
-    Some(Event { tool: value(tool)?, success: value(success)?.said(), params })
 }

@@ -8,13 +8,14 @@ use karl_core::reward::karl::{
     longest_failure,
 };
 use karl_log::raw::{Raw, Stored, rewards, rewards_in, stored};
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
 
 use super::python::Object;
 use crate::array::{Column, column, threads};
+use crate::arrow::columns::Cell;
 use crate::enter::{compute, enter};
 use crate::error::ArgumentError;
 
@@ -67,37 +68,45 @@ pub(crate) fn karl_rewards_in<'py>(
     Ok(enter(py, None, |watch| rewards_in(&path, version, weights, threads(), watch))?.into_pyarray(py))
 }
 
-/// The rewards of v1 of trajectories in columns.
+/// The rewards of trajectories in columns, which are the attributes of Python's `Calls`.
 #[pyfunction]
 pub(crate) fn karl_column_rewards<'py>(
     py: Python<'py>,
-    calls: [Bound<'py, PyAny>; 3],
-    names: Vec<String>,
-    flags: [Option<Bound<'py, PyAny>>; 4],
-    seconds: Option<&Bound<'py, PyAny>>,
+    calls: &Bound<'py, PyAny>,
+    version: &str,
     weights: [f64; 3],
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    const FLAGS: [&str; 4] = ["correction", "redo", "build", "continued"];
-    let [offsets, tools, success] = &calls;
-    let (offsets, tools) = (column::<i64>("offsets", offsets)?, column::<i64>("tools", tools)?);
-    let success = column::<i64>("success", success)?;
-    let said = FLAGS
-        .iter()
-        .zip(&flags)
-        .map(|(name, flag)| flag.as_ref().map(|it| column::<i64>(name, it)).transpose());
-    let said = said.collect::<PyResult<Vec<Option<Column<'_, i64>>>>>()?;
-    let seconds = seconds.map(|seconds| column::<f64>("seconds", seconds)).transpose()?;
-    let mut flags = [None; 4];
-    for (slot, flag) in flags.iter_mut().zip(&said) {
-        *slot = flag.as_ref().map(Column::as_slice).transpose()?;
-    }
-    let (offsets, tools) = (offsets.as_slice()?, tools.as_slice()?);
-    let (success, seconds) = (success.as_slice()?, seconds.as_ref().map(Column::as_slice).transpose()?);
+    let version = parse(version)?;
+    let of = |name: &str| column::<i64>(name, &calls.getattr(name)?);
+    let (offsets, tools, success) = (of("offsets")?, of("tools")?, of("success")?);
+    // v1 asks for neither, and does not look.
+    let v2 = |name: &str| if version == Version::V2 { some::<i64>(calls, name) } else { Ok(None) };
+    let (files, commands) = (v2("files")?, v2("commands")?);
+    let [no, redo] = [some::<i64>(calls, "correction")?, some(calls, "redo")?];
+    let [build, continued] = [some::<i64>(calls, "build")?, some(calls, "continued")?];
+    let seconds = some::<f64>(calls, "seconds")?;
+    let texts = |name: &str| calls.getattr(name)?.extract::<Vec<String>>();
+    let names = &texts("names")?;
+    let texts = &if commands.is_some() { texts("texts")? } else { Vec::new() };
+    let (offsets, tools, success) = (offsets.as_slice()?, tools.as_slice()?, success.as_slice()?);
+    let (files, commands, seconds) = (slice(&files)?, slice(&commands)?, slice(&seconds)?);
+    let flags = [slice(&no)?, slice(&redo)?, slice(&build)?, slice(&continued)?];
     let out = compute(py, || {
         let offsets = Offsets::new("offsets", offsets, tools.len())?;
-        karl::scores(&Columns { offsets, tools, success, names: &names, flags, seconds }, weights, threads())
+        let columns = Columns { offsets, tools, success, names, files, commands, texts, flags, seconds };
+        karl::scores(&columns, version, weights, threads())
     })?;
     Ok(out.into_pyarray(py))
+}
+
+/// A column that may be None.
+fn some<'py, T: Element + Cell>(calls: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Column<'py, T>>> {
+    let found = calls.getattr(name)?;
+    if found.is_none() { Ok(None) } else { column(name, &found).map(Some) }
+}
+
+fn slice<'a, T: Element + Cell>(column: &'a Option<Column<'_, T>>) -> PyResult<Option<&'a [T]>> {
+    column.as_ref().map(Column::as_slice).transpose()
 }
 
 /// Channel, domain and reward of each line of a store; None for a line that is not as nearly all are.

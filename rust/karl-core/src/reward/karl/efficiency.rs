@@ -30,10 +30,18 @@ pub fn efficiency(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<S
     let touch = touch(trajectory)?;
     let parts = [("r_diversity", diversity), ("r_duration_eff", pace), ("r_file_touch", touch)];
     if v1 {
-        return Ok(Signal::new(diversity * 0.35 + pace * 0.35 + touch * 0.30, parts));
+        return Ok(Signal::new(of_three(diversity, pace, touch), parts));
     }
     let sustained = sustained(trajectory)?;
-    Ok(with_sustained(diversity * 0.25 + pace * 0.25 + touch * 0.20 + sustained * 0.30, parts, sustained))
+    Ok(with_sustained(of_four(diversity, pace, touch, sustained), parts, sustained))
+}
+
+pub(super) fn of_three(diversity: f64, pace: f64, touch: f64) -> f64 {
+    diversity * 0.35 + pace * 0.35 + touch * 0.30
+}
+
+pub(super) fn of_four(diversity: f64, pace: f64, touch: f64, sustained: f64) -> f64 {
+    diversity * 0.25 + pace * 0.25 + touch * 0.20 + sustained * 0.30
 }
 
 fn with_sustained(score: f64, [diversity, pace, touch]: [(&'static str, f64); 3], sustained: f64) -> Signal {
@@ -81,8 +89,13 @@ fn touch(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
     for (_, count) in trajectory.counts.tools()?.iter().filter(|(mutation, _)| *mutation) {
         mutations = mutations.plus(count.number()?)?;
     }
-    let third = larger(trajectory.total.number()?.float()? * 0.3, 1.0);
-    Ok(smaller(1.0, mutations.float()? / third))
+    let total = trajectory.total.number()?.float()?;
+    Ok(touch_of(mutations.float()?, total))
+}
+
+/// The share of calls that change files; three of ten are all.
+pub(super) fn touch_of(mutations: f64, total: f64) -> f64 {
+    smaller(1.0, mutations / larger(total * 0.3, 1.0))
 }
 
 /// Long work that went well is work, whatever its mix of tools.
@@ -92,13 +105,16 @@ fn sustained(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
     let (good, bad) = (said(&trajectory.successes)?, said(&trajectory.failures)?);
     let all = good.plus(bad)?;
     let rate = if all.above(0) { good.over(all)? } else { 1.0 };
-    Ok(if !total.at_least(8) {
-        0.5
-    } else if !total.at_least(20) {
+    Ok(sustained_of(total.float()?, rate))
+}
+
+/// How sustained so many calls are of which that share went well.
+pub(super) fn sustained_of(total: f64, rate: f64) -> f64 {
+    if total >= 20.0 {
+        if rate >= 0.85 { 0.5 + 0.5 * smaller(1.0, (total - 20.0) / 40.0) } else { 0.4 }
+    } else if total >= 8.0 {
         0.6
-    } else if rate >= 0.85 {
-        0.5 + 0.5 * smaller(1.0, (total.float()? - 20.0) / 40.0)
     } else {
-        0.4
-    })
+        0.5
+    }
 }

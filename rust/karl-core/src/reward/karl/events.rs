@@ -143,9 +143,14 @@ fn call<'a, N: Node<'a>>(node: &N) -> Result<Event<'a>, Fault> {
 /// The longest run of failed calls.
 #[must_use]
 pub fn longest_failure(events: &[Event<'_>]) -> usize {
+    longest_run(events.iter().map(Event::failed))
+}
+
+/// The longest run of what is true.
+pub(super) fn longest_run(failed: impl Iterator<Item = bool>) -> usize {
     let (mut longest, mut run) = (0, 0);
-    for event in events {
-        run = if event.failed() { run + 1 } else { 0 };
+    for failed in failed {
+        run = if failed { run + 1 } else { 0 };
         longest = longest.max(run);
     }
     longest

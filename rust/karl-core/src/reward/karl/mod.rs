@@ -27,17 +27,23 @@
 mod canonical;
 mod columns;
 mod efficiency;
+mod entropy;
 mod events;
 mod files;
 mod motion;
 mod node;
+mod numbers;
 mod outcome;
+mod plan;
 mod process;
 mod round;
 mod score;
+mod tally;
+mod tools;
 mod trajectory;
 mod value;
 mod verification;
+mod words;
 
 pub use columns::{Columns, scores};
 pub use efficiency::efficiency;
@@ -45,13 +51,17 @@ pub use events::{Event, Events, PARAMS, longest_failure};
 pub use files::Files;
 pub use motion::{consistency, motion};
 pub use node::Node;
+pub use numbers::{Call, Kind, Numbers};
 pub use outcome::{OUTCOME, outcome, said};
+pub use plan::Ledger;
 pub use process::process;
 pub use round::round4;
 pub use score::{Record, Reward, score};
+pub use tools::Tools;
 pub use trajectory::{Counts, TRAJECTORY, Trajectory};
 pub use value::Value;
 pub use verification::verification;
+pub use words::Words;
 
 /// Which of KARL's rewards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

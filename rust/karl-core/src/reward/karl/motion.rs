@@ -32,9 +32,18 @@ pub fn consistency(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal,
     }
     let before = if writes > 0 { f64::from(prepared) / f64::from(writes) } else { 0.5 };
     let often = edits.iter().filter(|&&edits| edits >= 3).count();
-    let calm = if often == 0 { 1.0 } else { larger(0.0, 1.0 - often as f64 * 0.2) };
+    let calm = calm(often);
     let parts = [("r_read_before_write", before), ("r_no_thrashing", calm)];
-    Ok(Signal::new(before * 0.6 + calm * 0.4, parts))
+    Ok(Signal::new(of_two(before, calm), parts))
+}
+
+/// How few files were written three times or more.
+pub(super) fn calm(often: usize) -> f64 {
+    if often == 0 { 1.0 } else { larger(0.0, 1.0 - often as f64 * 0.2) }
+}
+
+pub(super) fn of_two(before: f64, calm: f64) -> f64 {
+    before * 0.6 + calm * 0.4
 }
 
 /// The signal of forward motion; v2 alone has it.
@@ -57,10 +66,13 @@ pub fn motion(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Faul
         return Ok(Signal::new(0.8, []));
     }
     let events = trajectory.events.all()?;
-    let (stuck, loops) = (stuck(events) as f64, loops(events) as f64);
     let idle = idle(events, files)?;
-    let waste = stuck * 2.0 + loops * 1.5 + undone(events)? as f64 + idle * 3.0;
-    Ok(Signal::new(libm::exp(-0.15 * waste), []))
+    Ok(Signal::new(of_waste(stuck(events), loops(events), undone(events)?, idle), []))
+}
+
+pub(super) fn of_waste(stuck: usize, loops: usize, undone: usize, idle: f64) -> f64 {
+    let waste = stuck as f64 * 2.0 + loops as f64 * 1.5 + undone as f64 + idle * 3.0;
+    libm::exp(-0.15 * waste)
 }
 
 fn wrote(event: &Event<'_>) -> bool {

@@ -3,8 +3,9 @@
 use super::node::values;
 use super::{Component, Fault, Node, Signal, Value, clip};
 
-/// What each flag adds, said and false, and said and true.
-pub(super) const DELTAS: [[f64; 2]; 4] = [[0.35, -0.35], [0.25, -0.25], [-0.10, 0.20], [0.0, 0.20]];
+/// What each flag adds: said and false, said and true, not said.
+pub(super) const DELTAS: [[f64; 3]; 4] =
+    [[0.35, -0.35, 0.0], [0.25, -0.25, 0.0], [-0.10, 0.20, 0.0], [0.0, 0.20, 0.0]];
 
 /// What is asked of an outcome.
 pub const OUTCOME: [&str; 4] = ["correction_detected", "redo_detected", "build_success", "session_continued"];

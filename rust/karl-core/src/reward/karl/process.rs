@@ -25,15 +25,24 @@ pub fn process(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
         let parts = [("r_success_rate", 0.5), ("r_bash_clean", 1.0), ("r_error_density", 1.0)];
         return Ok(if v1 { Signal::new(0.5, parts) } else { with_late(0.5, parts, 0.5) });
     }
-    let rate = if v1 { plain_rate(trajectory)? } else { weighted_rate(trajectory.events.all()?) };
+    let failed = || trajectory.events.all().map(|events| events.iter().map(Event::failed));
+    let rate = if v1 { plain_rate(trajectory)? } else { weighted_rate(failed()?) };
     let events = trajectory.events.all()?;
     let (bash, density) = (bash(trajectory, events)?, density(trajectory, events)?);
     let parts = [("r_success_rate", rate), ("r_bash_clean", bash), ("r_error_density", density)];
     if v1 {
-        return Ok(Signal::new(rate * 0.45 + bash * 0.30 + density * 0.25, parts));
+        return Ok(Signal::new(of_three(rate, bash, density), parts));
     }
-    let late = late(events);
-    Ok(with_late(rate * 0.40 + bash * 0.25 + density * 0.20 + late * 0.15, parts, late))
+    let late = late(failed()?);
+    Ok(with_late(of_four(rate, bash, density, late), parts, late))
+}
+
+pub(super) fn of_three(rate: f64, bash: f64, density: f64) -> f64 {
+    rate * 0.45 + bash * 0.30 + density * 0.25
+}
+
+pub(super) fn of_four(rate: f64, bash: f64, density: f64, late: f64) -> f64 {
+    rate * 0.40 + bash * 0.25 + density * 0.20 + late * 0.15
 }
 
 fn with_late(score: f64, [rate, bash, density]: [(&'static str, f64); 3], late: f64) -> Signal {
@@ -45,16 +54,14 @@ fn plain_rate(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
     if total.above(0) { trajectory.successes.or_zero().number()?.over(total) } else { Ok(0.5) }
 }
 
-/// Later events weigh more, from .5 to 1.5.
-fn weighted_rate(events: &[Event<'_>]) -> f64 {
-    let last = events.len().saturating_sub(1).max(1) as f64;
+/// Of the events those that have not failed; later events weigh more, from .5 to 1.5.
+pub(super) fn weighted_rate(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
+    let last = failed.len().saturating_sub(1).max(1) as f64;
     let (mut good, mut all) = (0.0, 0.0);
-    for (at, event) in events.iter().enumerate() {
+    for (at, failed) in failed.enumerate() {
         let weight = 0.5 + at as f64 / last;
         all += weight;
-        if !event.failed() {
-            good += weight;
-        }
+        good += if failed { 0.0 } else { weight };
     }
     if all > 0.0 { good / all } else { 0.5 }
 }
@@ -80,8 +87,9 @@ pub(super) fn calm(longest: usize) -> f64 {
     if longest < 3 { 1.0 } else { larger(0.0, 1.0 - (longest - 2) as f64 * 0.15) }
 }
 
-fn late(events: &[Event<'_>]) -> f64 {
-    let from = events.len().saturating_sub((events.len() / 4).max(1));
-    let failures = events.iter().skip(from).filter(|event| event.failed()).count();
-    larger(0.0, 1.0 - failures as f64 * 0.15)
+/// How few of the last quarter have failed.
+pub(super) fn late(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
+    let from = failed.len().saturating_sub((failed.len() / 4).max(1));
+    let failures: u32 = failed.skip(from).map(u32::from).sum();
+    larger(0.0, 1.0 - f64::from(failures) * 0.15)
 }

@@ -22,8 +22,10 @@ pub fn round4(x: f64) -> f64 {
 /// The commonest case: `x` is well below 2^31 and far from a half, so that one multiplication decides; the whole number is
 /// exact, and its quotient by 10^4 is the nearest float.
 fn near(x: f64) -> Option<f64> {
+    // A float of this size has no decimals, and what is added to it loses its own.
+    const WHOLE: f64 = 1.5 * 4_503_599_627_370_496.0;
     let scaled = x * 1e4;
-    let whole = scaled.round();
+    let whole = (scaled + WHOLE) - WHOLE;
     let clear = scaled.abs() < 2e9 && ((scaled - whole).abs() - 0.5).abs() > 1e-6;
     (clear && whole != 0.0).then(|| whole / 1e4)
 }

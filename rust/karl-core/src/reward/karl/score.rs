@@ -12,7 +12,7 @@ const KEYS: [&str; 6] =
     ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
-const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
+pub(super) const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
 
 /// A record's reward. Scores are rounded to four decimals.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,11 +93,16 @@ pub fn score<'a, N: Node<'a>>(node: &N, version: Version, weights: [f64; 3]) -> 
     Record::read(node, version)?.reward(weights)
 }
 
-fn composite<const S: usize>(signals: [Signal; S], weights: [f64; S]) -> Reward {
-    let mut terms = signals.iter().zip(weights).map(|(signal, weight)| weight * signal.score);
+/// Terms are added from left to right.
+pub(super) fn weighted<const S: usize>(scores: [f64; S], weights: [f64; S]) -> f64 {
+    let mut terms = scores.iter().zip(weights).map(|(score, weight)| weight * score);
     let first = terms.next().unwrap_or_default();
+    terms.fold(first, |sum, term| sum + term)
+}
+
+fn composite<const S: usize>(signals: [Signal; S], weights: [f64; S]) -> Reward {
     Reward {
-        score: round4(terms.fold(first, |sum, term| sum + term)),
+        score: round4(weighted(signals.each_ref().map(|signal| signal.score), weights)),
         signals: signals.iter().map(|signal| round4(signal.score)).collect(),
         components: signals.into_iter().flat_map(|signal| signal.components).collect(),
     }

@@ -138,11 +138,6 @@ impl Number {
         self.compares(bound.into(), |value| value > bound.into(), i64::gt)
     }
 
-    /// `self >= bound`, false for NaN.
-    pub(super) fn at_least(self, bound: i32) -> bool {
-        self.compares(bound.into(), |value| value >= bound.into(), i64::ge)
-    }
-
     /// `self < bound`, false for NaN.
     pub(super) fn below(self, bound: i32) -> bool {
         self.compares(bound.into(), |value| value < bound.into(), i64::lt)

@@ -1,10 +1,7 @@
 //! Whether the agent looked at what it had done.
 
 use super::files::Files;
-use super::{Fault, Signal, Trajectory, Value};
-
-const TESTS: [&str; 6] = ["pytest", "npm test", "bun test", "cargo test", "go test", "make test"];
-const BUILDS: [&str; 5] = ["xcodebuild", "cargo build", "make ", "npm run build", "bun build"];
+use super::{Fault, Signal, Trajectory, Value, Words};
 
 /// The signal of tests, builds and second looks; v2 alone has it.
 ///
@@ -12,7 +9,7 @@ const BUILDS: [&str; 5] = ["xcodebuild", "cargo build", "make ", "npm run build"
 /// verification = .4 [a test ran] + .3 [a build ran] + .09 [a written file was read]
 /// ```
 ///
-/// A test or a build is a command of Bash with one of eleven words in it, in any case. .6 where no tool changed a file,
+/// A test or a build is a command of Bash ([`Words`]). .6 where no tool changed a file,
 /// .5 where the total is 0.
 ///
 /// # Errors
@@ -27,9 +24,12 @@ pub fn verification(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal
         let [test, build, read] = parts(false, false, false);
         return Ok(Signal::new(0.6, [test, build, read, ("r_no_mutation", 1.0)]));
     }
+    Ok(Signal::new(of_three(test, build, read), parts(test, build, read)))
+}
+
+pub(super) fn of_three(test: bool, build: bool, read: bool) -> f64 {
     let again = if read { 0.3 } else { 0.0 };
-    let score = f64::from(test) * 0.4 + f64::from(build) * 0.3 + again * 0.3;
-    Ok(Signal::new(score, parts(test, build, read)))
+    f64::from(test) * 0.4 + f64::from(build) * 0.3 + again * 0.3
 }
 
 fn parts(test: bool, build: bool, read: bool) -> [(&'static str, f64); 3] {
@@ -43,9 +43,9 @@ fn seen(trajectory: &Trajectory<'_>, files: &Files) -> Result<(bool, bool, bool)
     for (at, event) in events.iter().enumerate() {
         let [command, file] = event.params()?;
         if event.tool.is("Bash") {
-            let command = lower(command)?;
-            test |= command.contains("test") && TESTS.iter().any(|word| command.contains(word));
-            build |= BUILDS.iter().any(|word| command.contains(word));
+            let words = words(command)?;
+            test |= words.test;
+            build |= words.build;
         } else if !matches!(command, Value::Text(_)) && command.truth() {
             return Err(Fault::Attribute);
         }
@@ -60,10 +60,10 @@ fn seen(trajectory: &Trajectory<'_>, files: &Files) -> Result<(bool, bool, bool)
     Ok((test, build, read))
 }
 
-fn lower(command: &Value<'_>) -> Result<String, Fault> {
+fn words(command: &Value<'_>) -> Result<Words, Fault> {
     match command {
-        Value::Text(text) => Ok(text.to_lowercase()),
+        Value::Text(text) => Ok(Words::of(text)),
         other if other.truth() => Err(Fault::Attribute),
-        _ => Ok(String::new()),
+        _ => Ok(Words::default()),
     }
 }

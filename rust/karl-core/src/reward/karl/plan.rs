@@ -1,0 +1,106 @@
+//! Whether calls in numbers follow a plan, and whether they go forward.
+
+use super::numbers::{Call, Kind};
+use super::{clip, motion};
+
+/// A page for each file, by its number: what calls have done to it so far. All are blank between trajectories.
+/// The page of no file is the first.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Vec<Page>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    reads: u32,
+    writes: u32,
+}
+
+impl Ledger {
+    /// Makes room for so many files.
+    pub fn hold(&mut self, files: usize) {
+        self.0.resize((files + 1).max(self.0.len()), Page::default());
+    }
+}
+
+/// What is counted of calls for verification, consistency and motion.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plan {
+    /// Whether a file was read after it was written.
+    pub(super) again: bool,
+    reads: u32,
+    writes: u32,
+    /// Writes of files that were read before.
+    prepared: u32,
+    /// Files that were written three times or more.
+    often: u32,
+    /// Reads of files that are never written.
+    idle: u32,
+    undone: u32,
+    loops: u32,
+    stuck: u32,
+}
+
+// Calls come as they like: a branch on what one is would often be guessed wrong, so that there is none.
+impl Plan {
+    pub(super) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
+        let (mut plan, mut run) = (Self::default(), Run::default());
+        let mut before = Call::NONE;
+        for call in calls {
+            plan.file(call, &mut ledger.0[call.file as usize]);
+            plan.stuck += u32::from(run.sticks(call));
+            let written = before.kind.writes() & call.kind.writes();
+            plan.undone += u32::from(written & (before.file == call.file) & (call.file != 0));
+            plan.loops += u32::from(before.failed_bash() & call.failed_bash());
+            before = *call;
+        }
+        for call in calls {
+            // A page is blank when its file comes again.
+            let page = std::mem::take(&mut ledger.0[call.file as usize]);
+            plan.idle += if page.writes == 0 { page.reads } else { 0 };
+        }
+        plan
+    }
+
+    fn file(&mut self, call: &Call, page: &mut Page) {
+        let (read, written) =
+            ((call.kind == Kind::Read) & (call.file != 0), call.kind.writes() & (call.file != 0));
+        self.again |= read & (page.writes > 0);
+        self.prepared += u32::from(written & (page.reads > 0));
+        self.reads += u32::from(read);
+        self.writes += u32::from(written);
+        page.reads += u32::from(read);
+        page.writes += u32::from(written);
+        self.often += u32::from(written & (page.writes == 3));
+    }
+
+    pub(super) fn consistency(&self) -> f64 {
+        let before = if self.writes > 0 { f64::from(self.prepared) / f64::from(self.writes) } else { 0.5 };
+        clip(motion::of_two(before, motion::calm(self.often as usize)))
+    }
+
+    pub(super) fn motion(&self) -> f64 {
+        let idle = if self.reads == 0 { 0.0 } else { f64::from(self.idle) / f64::from(self.reads) };
+        clip(motion::of_waste(self.stuck as usize, self.loops as usize, self.undone as usize, idle))
+    }
+}
+
+/// Calls of one tool in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    tool: u32,
+    length: u32,
+    failed: bool,
+    stuck: bool,
+}
+
+impl Run {
+    /// Whether it gets stuck with this call: the third or a later one of a tool with a name, and one of them failed.
+    fn sticks(&mut self, call: &Call) -> bool {
+        let goes_on = (call.tool == self.tool) & (call.kind != Kind::Unnamed) & (self.length > 0);
+        self.tool = call.tool;
+        self.length = if goes_on { self.length + 1 } else { 1 };
+        self.failed = (self.failed & goes_on) | call.failed();
+        let stuck = self.stuck & goes_on;
+        self.stuck = stuck | ((self.length > 2) & self.failed);
+        self.stuck & !stuck
+    }
+}

@@ -1,0 +1,47 @@
+//! What a command of Bash is for.
+
+const TESTS: [&str; 6] = ["pytest", "npm test", "bun test", "cargo test", "go test", "make test"];
+const BUILDS: [&str; 5] = ["xcodebuild", "cargo build", "make ", "npm run build", "bun build"];
+
+/// How those words end.
+const ENDS: [u32; 3] =
+    [u32::from_le_bytes(*b"test"), u32::from_le_bytes(*b"uild"), u32::from_le_bytes(*b"ake ")];
+
+/// The bits by which small letters differ from capital ones; a space has it too.
+const SMALL: u32 = 0x2020_2020;
+
+/// Whether a command runs tests, and whether it builds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// One of the six words of tests stands in it, in any case.
+    pub test: bool,
+    /// One of the five words of builds does.
+    pub build: bool,
+}
+
+impl Words {
+    /// Those of a command.
+    ///
+    /// ```
+    /// use karl_core::reward::karl::Words;
+    ///
+    /// assert_eq!(Words::of("cd src && Make test"), Words { test: true, build: true });
+    /// assert_eq!(Words::of("make"), Words::default());
+    /// ```
+    #[must_use]
+    pub fn of(command: &str) -> Self {
+        // A letter beyond ASCII may have a small form within.
+        if command.is_ascii() && !ends(command.as_bytes()) {
+            return Self::default();
+        }
+        let command = command.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| command.contains(word));
+        Self { test: has(&TESTS), build: has(&BUILDS) }
+    }
+}
+
+/// Whether four bytes are the end of a word, which most commands do not have.
+fn ends(command: &[u8]) -> bool {
+    let is_end = |four: &[u8; 4]| ENDS.contains(&(u32::from_le_bytes(*four) | SMALL));
+    command.windows(4).any(|four| four.first_chunk().is_some_and(is_end))
+}
