@@ -215,6 +215,7 @@ def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> dict[
     return {
         "model": f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned",
         "rounds": len(rounds[ours]),
+        "rows": len(texts),
         "mlx_lm_tokens_per_second": tokens / seconds[theirs],
         "karl_fast_tokens_per_second": tokens / seconds[ours],
         "speed_ratio": seconds[theirs] / seconds[ours],
@@ -237,10 +238,9 @@ def shown(row: dict[str, Any]) -> str:
 
 def keep(rows: list[dict[str, Any]]) -> None:
     """Put rows into the record, each in the place of the one before it."""
-    before = json.loads(RECORD.read_text("utf-8"))["rows"] if RECORD.exists() else []
+    before = json.loads(RECORD.read_text("utf-8"))["table"] if RECORD.exists() else []
     known = {row["model"]: row for row in before} | {row["model"]: row for row in rows}
-    setting = {"steps": STEPS, "rows": ROWS}
-    whole = {"machine": record.facts(), "setting": setting, "rows": list(known.values())}
+    whole = {"machine": record.facts(), "table": list(known.values())}
     RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
