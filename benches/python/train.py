@@ -6,11 +6,10 @@ Both get the same model, the same rows, the same adapters, batches of 4 and Adam
 what it reports and saves. Rows are of 24 to 200 tokens. Every token of them is learned, so that nothing speaks for a
 mask; then the last third of each row alone, which mlx-lm calls --mask-prompt. Padding counts for nobody.
 
-A round is one epoch of each, so that both see the same rows. Tokens are counted over seconds of processor time, as
-other processes share the cores. What counts is the median over rounds of the ratio within a round, and the two take
-turns in going first.
+A round is one epoch of each, so that both see the same batches; they take turns in going first. Tokens are counted over
+seconds of processor time, each step's the least of all rounds, as other processes share the cores and their caches.
 
-`--smoke` makes one small round. Numbers choose rows of the table, from 0; without `--smoke` their record in
+`--smoke` makes one small round of one row. Numbers choose rows of the table, from 0; without `--smoke` their record in
 benches/record/train.json is made anew.
 """
 
@@ -19,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -50,6 +48,8 @@ from karl_fast.train.template import Text
 
 SMOKE = "--smoke" in sys.argv
 STEPS, ROUNDS, ROWS = (4, 1, 16) if SMOKE else (24, 5, 96)
+SECONDS = 45
+"""Of processor time, after which two rounds are enough."""
 
 SHAPE = {
     "hidden_size": 128,
@@ -123,13 +123,26 @@ class Cached(CacheDataset):
         return len(self[idx][0])
 
 
-def theirs(model: Any, texts: list[Text]) -> int:
-    """Steps of mlx-lm; the tokens that it saw."""
-    seen: list[int] = []
+class Clock:
+    """Processor seconds of each step, by the lengths of its rows; of what is before and behind the steps, by a word."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Any, float] = {}
+        self._now, self._begun = "before", time.process_time()
+
+    def begins(self, what: Any) -> None:
+        """What was measured until now is over."""
+        now = time.process_time()
+        self.seconds[self._now] = self.seconds.get(self._now, 0.0) + now - self._begun
+        self._now, self._begun = what, time.process_time()
+
+
+def theirs(model: Any, texts: list[Text], clock: Clock) -> None:
+    """Steps of mlx-lm."""
 
     def batches(**how: Any) -> Any:
         for tokens, lengths in trainer.iterate_batches(**how):
-            seen.append(int(lengths[:, 1].sum().item()))
+            clock.begins(tuple(sorted(lengths[:, 1].tolist())))
             yield tokens, lengths
 
     arguments = trainer.TrainingArgs(
@@ -142,12 +155,18 @@ def theirs(model: Any, texts: list[Text]) -> int:
     )
     with contextlib.redirect_stdout(io.StringIO()):
         trainer.train(model, optim.Adam(1e-4), Cached(Rows(texts)), None, arguments, iterate_batches=batches)
-    return sum(seen[:STEPS])
 
 
-def ours(model: Any, texts: list[Text]) -> int:
+def ours(model: Any, texts: list[Text], clock: Clock) -> None:
     """The same of karl-fast: its loop, which also judges each step to be finite, and writes a line and a checkpoint."""
     examples = [Example(text, row) for row, text in enumerate(texts)]
+
+    class Timed(Order):
+        def __next__(self) -> list[int]:
+            rows = super().__next__()
+            clock.begins(tuple(sorted(self.lengths[row] for row in rows)))
+            return rows
+
     with tempfile.TemporaryDirectory() as folder:
         adam = optimizer.build(SETTINGS)
         adam.init(model.trainable_parameters())
@@ -155,7 +174,7 @@ def ours(model: Any, texts: list[Text]) -> int:
             settings=SETTINGS,
             learner=Learner(model, examples, Objective(SETTINGS, examples)),
             optimizer=adam,
-            order=Order([len(one) for one in examples], units_of(None, len(examples)), 4, 0),
+            order=Timed([len(one) for one in examples], units_of(None, len(examples)), 4, 0),
             batches=STEPS,
             state=State(),
             checkpoints=Checkpoints(Path(folder), {}, keep=1),
@@ -166,42 +185,48 @@ def ours(model: Any, texts: list[Text]) -> int:
             limit=0,
         )
         loop.train(run, Quiet())
-    return sum(map(len, examples))  # an epoch
 
 
-def timed(train: Any, model: Any, texts: list[Text]) -> tuple[float, int]:
-    """Tokens a second of processor time, and the peak of memory above what is there."""
+def timed(train: Any, model: Any, texts: list[Text]) -> tuple[dict[Any, float], int]:
+    """Processor seconds of what an epoch is made of, and the peak of memory above what is there."""
     start = dict(tree_flatten(model.trainable_parameters()))
     mx.clear_cache()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    begun = time.process_time()
-    tokens = train(model, texts)
-    seconds = time.process_time() - begun
+    clock = Clock()
+    train(model, texts, clock)
+    clock.begins("behind")
     peak = mx.get_peak_memory() - before
     model.load_weights(list(start.items()), strict=False)
-    return tokens / seconds, peak
+    return clock.seconds, peak
 
 
 def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> dict[str, Any]:
     """A row of the table."""
     texts, model = rows_of(vocabulary, share), model_of(kind, bits, vocabulary)
-    rounds: list[tuple[tuple[float, int], tuple[float, int]]] = []
-    for number in range(ROUNDS + 1):
-        both = [(train, timed(train, model, texts)) for train in ((theirs, ours), (ours, theirs))[number % 2]]
-        found = dict(both)
-        rounds.append((found[theirs], found[ours]))
-    del rounds[0]  # to warm up
-    speeds, peaks = ([[one[at] for one in pair] for pair in rounds] for at in (0, 1))
+    rounds: dict[Any, list[tuple[dict[Any, float], int]]] = {theirs: [], ours: []}
+    begun = time.process_time()
+    while len(rounds[ours]) < ROUNDS and (len(rounds[ours]) < 2 or time.process_time() - begun < SECONDS):
+        for train in ((theirs, ours), (ours, theirs))[len(rounds[ours]) % 2]:
+            rounds[train].append(timed(train, model, texts))
+    seconds = {train: _least([steps for steps, _ in found]) for train, found in rounds.items()}
+    peak = {train: max(peak for _, peak in found) / 1e6 for train, found in rounds.items()}
+    tokens = sum(len(text.tokens) for text in texts)
     return {
         "model": f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned",
-        "mlx_lm_tokens_per_second": statistics.median(one for one, _ in speeds),
-        "karl_fast_tokens_per_second": statistics.median(other for _, other in speeds),
-        "speed_ratio": statistics.median(other / one for one, other in speeds),
-        "speed_ratios": [round(other / one, 4) for one, other in speeds],
-        "mlx_lm_peak_mb": max(one for one, _ in peaks) / 1e6,
-        "karl_fast_peak_mb": max(other for _, other in peaks) / 1e6,
+        "rounds": len(rounds[ours]),
+        "rows": len(texts),
+        "mlx_lm_tokens_per_second": tokens / seconds[theirs],
+        "karl_fast_tokens_per_second": tokens / seconds[ours],
+        "speed_ratio": seconds[theirs] / seconds[ours],
+        "mlx_lm_peak_mb": peak[theirs],
+        "karl_fast_peak_mb": peak[ours],
     }
+
+
+def _least(rounds: list[dict[Any, float]]) -> float:
+    """An epoch of steps that are each the quickest of their kind."""
+    return sum(min(seconds[step] for seconds in rounds) for step in rounds[0])
 
 
 def shown(row: dict[str, Any]) -> str:
@@ -213,17 +238,16 @@ def shown(row: dict[str, Any]) -> str:
 
 def keep(rows: list[dict[str, Any]]) -> None:
     """Put rows into the record, each in the place of the one before it."""
-    before = json.loads(RECORD.read_text("utf-8"))["rows"] if RECORD.exists() else []
+    before = json.loads(RECORD.read_text("utf-8"))["table"] if RECORD.exists() else []
     known = {row["model"]: row for row in before} | {row["model"]: row for row in rows}
-    setting = {"steps": STEPS, "rounds": ROUNDS, "rows": ROWS}
-    whole = {"machine": record.facts(), "setting": setting, "rows": list(known.values())}
+    whole = {"machine": record.facts(), "table": list(known.values())}
     RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     print(f"{'':48} {'tokens a second':>26} {'peak, MB':>26}")
     print(f"{'':48} {'mlx-lm':>9} {'karl-fast':>9} {'':7} {'mlx-lm':>9} {'karl-fast':>9}")
-    chosen = [int(one) for one in sys.argv[1:] if one.isdigit()] or range(len(CASES))
+    chosen = [int(one) for one in sys.argv[1:] if one.isdigit()] or range(1 if SMOKE else len(CASES))
     for number in chosen:
         row = compare(*CASES[number])
         print(shown(row), flush=True)
