@@ -70,8 +70,9 @@ def draw(
     Returns:
         A turn a context, in their order.
     """
-    how = {"temperature": temperature, "rows": rows, "seed": seed}
-    return [turn for turn, _ in go_on(policy, contexts, budgets, [None] * len(contexts), keep=False, **how)]
+    nothing = [None] * len(contexts)
+    said = go_on(policy, contexts, budgets, nothing, keep=False, temperature=temperature, rows=rows, seed=seed)
+    return [turn for turn, _ in said]
 
 
 def go_on(

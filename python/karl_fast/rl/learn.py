@@ -144,7 +144,7 @@ class PolicyLearner:
         found = np.zeros(mask.shape, dtype=np.float32)
         rows = np.flatnonzero((packed.mask & ~mask).any(1))
         if rows.size:
-            found[rows] = self._logp(packed.rows(rows))
+            found[rows] = self._logp(packed.rows(rows.tolist()))
         return found
 
     def _logp(self, packed: Packed) -> NDArray[np.float32]:
