@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Alarms
 
 HINTS = {
-    "raised": "mend the function or the environment: what it raised, and on which line, stands above",
+    "raised": "mend the function or the environment: without --quiet, a round says what it raised and on which line",
     "timeout": "raise timeout_seconds, or let the function give up by itself and return None",
     "length": "a reward function gives a number for each completion, an environment (observation, done) for each turn",
     "number": "give a finite number, or None where the function has nothing to say",
@@ -29,7 +29,7 @@ HINTS = {
 """What to change, by what is wrong."""
 
 MISSING = {
-    "raised": "raised",
+    "raised": "mend the function or the environment: without --quiet, a round says what it raised and on which line",
     "timeout": "timeout",
     "busy": "timeout",
     "length": "length",
