@@ -9,7 +9,7 @@ use std::thread;
 /// Rows of one block: large enough to hide the cost of handing it out, small enough that its columns stay in cache.
 pub(crate) const BLOCK: usize = 4096;
 
-/// Fewer rows than this are not worth a second thread, which takes as long to start as one of them takes for most.
+/// Fewer rows than this are not worth a second thread: most kernels are done with them before it has started.
 pub(crate) const ALONE: usize = 8 * BLOCK;
 
 /// One result a block of rows, in the order of the blocks. The calling thread takes its share of them.

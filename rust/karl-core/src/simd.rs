@@ -59,7 +59,7 @@ pub fn fold(lanes: [f64; LANES]) -> f64 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// The sum of many lanes: eights in their order, and those as [`fold`] does.
+/// The sum of many lanes, a multiple of [`LANES`]: eights in their order, and those as [`fold`] does.
 #[inline(always)]
 #[must_use]
 pub fn fold_side<const N: usize>(lanes: &[f64; N]) -> f64 {
