@@ -54,7 +54,13 @@ impl Calls {
     /// A call as v1 reads it.
     pub(super) fn plain(&mut self, [tool, success]: [Option<Raw<'_>>; 2]) -> Option<()> {
         let kind = Kind::of(text(tool)?.as_bytes());
-        self.all.push(Call { tool: 0, kind, success: answer(success)?, words: Words::default(), file: 0 });
+        self.all.push(Call {
+            tool: 0,
+            kind,
+            success: answer(success).ok()?,
+            words: Words::default(),
+            file: 0,
+        });
         Some(())
     }
 
@@ -86,7 +92,7 @@ impl Calls {
         let tool = if kind == Kind::Other { KNOWN + self.names.number(&name) } else { kind as u32 };
         let words = if kind == Kind::Bash { Words::of(&command) } else { Words::default() };
         let file = if file.is_empty() { 0 } else { self.files.number(&file) };
-        self.all.push(Call { tool, kind, success: answer(success)?, words, file });
+        self.all.push(Call { tool, kind, success: answer(success).ok()?, words, file });
         Some(())
     }
 
@@ -145,13 +151,13 @@ impl Calls {
     }
 }
 
-/// Whether it is so, where it is said; None for what is no answer.
-pub(super) fn answer(raw: Option<Raw<'_>>) -> Option<Option<bool>> {
+/// Whether it is so, where it is said.
+pub(super) fn answer(raw: Option<Raw<'_>>) -> Result<Option<bool>, Fault> {
     match raw.map(|raw| raw.0) {
-        None | Some(b"null") => Some(None),
-        Some(b"true") => Some(Some(true)),
-        Some(b"false") => Some(Some(false)),
-        _ => None,
+        None | Some(b"null") => Ok(None),
+        Some(b"true") => Ok(Some(true)),
+        Some(b"false") => Ok(Some(false)),
+        _ => Err(Fault::Type),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use karl_core::reward::karl::{Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
+use karl_core::reward::karl::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 
 use super::Raw;
 use super::calls::{Calls, answer, whole};
@@ -60,11 +60,11 @@ impl Usual {
         let numbers = Numbers {
             calls: &self.read.all,
             counts: self.read.tools.counts(),
-            flags: [answer(no)?, answer(redo)?, answer(build)?, answer(continued)?],
-            total: self.said(total)?,
-            successes: self.said(good)?,
-            failures: self.said(bad)?,
-            bash_errors: self.said(errors)?,
+            flags: [answer(no).ok()?, answer(redo).ok()?, answer(build).ok()?, answer(continued).ok()?],
+            total: self.said(total).ok()?,
+            successes: self.said(good).ok()?,
+            failures: self.said(bad).ok()?,
+            bash_errors: self.said(errors).ok()?,
             seconds: seconds_of(seconds)?,
         };
         if self.version == Version::V1 {
@@ -72,7 +72,7 @@ impl Usual {
         }
         // v2 takes a total of 0 for none.
         let some = |total: Option<u32>| total.filter(|total| *total > 0);
-        let total = some(numbers.total).or(some(self.said(count)?));
+        let total = some(numbers.total).or(some(self.said(count).ok()?));
         self.ledger.hold(self.read.files.len());
         Some(Numbers { total, ..numbers }.reward_v2(&mut self.ledger))
     }
@@ -102,11 +102,11 @@ impl Usual {
     }
 
     /// A count of the record; in v1, which makes none itself, what is not there is 0.
-    fn said(&self, count: Option<Raw<'_>>) -> Option<Option<u32>> {
+    fn said(&self, count: Option<Raw<'_>>) -> Result<Option<u32>, Fault> {
         match count {
-            None => Some((self.version == Version::V1).then_some(0)),
-            Some(Raw(b"null")) if self.version == Version::V2 => Some(None),
-            Some(count) => whole(count).map(Some),
+            None => Ok((self.version == Version::V1).then_some(0)),
+            Some(Raw(b"null")) if self.version == Version::V2 => Ok(None),
+            Some(count) => whole(count).map(Some).ok_or(Fault::Type),
         }
     }
 }
