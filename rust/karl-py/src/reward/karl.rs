@@ -89,8 +89,10 @@ pub(crate) fn karl_column_rewards<'py>(
     let names = &texts("names")?;
     let texts = &if commands.is_some() { texts("texts")? } else { Vec::new() };
     let (offsets, tools, success) = (offsets.as_slice()?, tools.as_slice()?, success.as_slice()?);
-    let (files, commands, seconds) = (slice(&files)?, slice(&commands)?, slice(&seconds)?);
-    let flags = [slice(&no)?, slice(&redo)?, slice(&build)?, slice(&continued)?];
+    let (files, commands, seconds) =
+        (slice(files.as_ref())?, slice(commands.as_ref())?, slice(seconds.as_ref())?);
+    let flags =
+        [slice(no.as_ref())?, slice(redo.as_ref())?, slice(build.as_ref())?, slice(continued.as_ref())?];
     let out = compute(py, || {
         let offsets = Offsets::new("offsets", offsets, tools.len())?;
         let columns = Columns { offsets, tools, success, names, files, commands, texts, flags, seconds };
@@ -105,8 +107,8 @@ fn some<'py, T: Element + Cell>(calls: &Bound<'py, PyAny>, name: &str) -> PyResu
     if found.is_none() { Ok(None) } else { column(name, &found).map(Some) }
 }
 
-fn slice<'a, T: Element + Cell>(column: &'a Option<Column<'_, T>>) -> PyResult<Option<&'a [T]>> {
-    column.as_ref().map(Column::as_slice).transpose()
+fn slice<'a, T: Element + Cell>(column: Option<&'a Column<'_, T>>) -> PyResult<Option<&'a [T]>> {
+    column.map(Column::as_slice).transpose()
 }
 
 /// Channel, domain and reward of each line of a store; None for a line that is not as nearly all are.
