@@ -13,9 +13,7 @@ from karl_fast.objective.interop import to_numpy
 from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
 from karl_fast.rl.rollout import pack
-from karl_fast.train.tensors import flat
-from karl_fast.train.update import Update
-from karl_fast.train.vectors import norm
+from karl_fast.train.vectors import added, joined, norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -106,7 +104,7 @@ class PolicyLearner:
         partition: Partition | None = None,
     ) -> None:
         """A learner; `partition` is the head of log Z where the objective learns one."""
-        self.forward, self.objective, self.update = forward, objective, Update(optimizer)
+        self.forward, self.objective, self.optimizer = forward, objective, optimizer
         self.passes, self.partition = passes, partition
 
     def prepare(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
@@ -181,18 +179,17 @@ class PolicyLearner:
     def _step(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
         """One update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
-        from mlx.utils import tree_map
 
         parts = [(part, prepared.scored.rows(_place(part))) for part in self._parts(prepared, rows)]
         count = max(1.0, sum(self.objective.denominator(scored) for _, scored in parts))
-        loss, summed, found = mx.array(0.0), dict[str, Any](), list[mx.array]()
+        loss, summed, found = mx.array(0.0), dict[str, dict[str, mx.array]](), list[mx.array]()
         for part, scored in parts:
             mx.eval(loss, summed, found)  # what is left of a part, before the next one needs the room
             value, logp, gradient = self._of_part(prepared, part, scored, count)
             loss = loss + value
-            summed = gradient if not summed else tree_map(mx.add, summed, gradient)
+            summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
             found.append(logp)
-        norms = {name: norm(flat(one)) for name, one in summed.items()}
+        norms = {name: norm(one) for name, one in summed.items()}
         mx.eval(loss, summed, found, norms)  # at once: each call waits for the device
         for (part, _), logp in zip(parts, found, strict=True):
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
@@ -209,17 +206,19 @@ class PolicyLearner:
             _finite(learned.logp)
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(_place(rows))))
 
-    def _move(self, gradient: dict[str, Any], norms: dict[str, mx.array]) -> None:
+    def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
         import mlx.core as mx
 
         limit = self.passes.max_grad_norm or float("inf")
-        shares = {name: mx.minimum(limit / (size + FLOOR), 1.0) for name, size in norms.items()}
+        bounded = {
+            name: _scaled(gradient[name], mx.minimum(limit / (size + FLOOR), 1.0)) for name, size in norms.items()
+        }
         model = self.forward.policy.model
-        self.update(model, gradient["policy"], shares["policy"])
+        self.optimizer.update(model, bounded["policy"])
         if self.partition is not None:
-            self.partition.update(gradient["log_z"], shares["log_z"])
-        mx.eval(model.trainable_parameters(), self.update.optimizer.state)
+            self.partition.update(bounded["log_z"])
+        mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
@@ -239,8 +238,8 @@ class PolicyLearner:
 
     def _of_part(
         self, prepared: Prepared, rows: list[int], scored: Scored, count: float
-    ) -> tuple[mx.array, mx.array, dict[str, Any]]:
-        """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients."""
+    ) -> tuple[mx.array, mx.array, dict[str, dict[str, mx.array]]]:
+        """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients, joined."""
         tokens, mask = prepared.packed.tokens[rows], prepared.mask[rows]
         more = {} if self.partition is None else {"log_z": self.partition(self.forward.policy, tokens, mask)}
 
@@ -249,9 +248,9 @@ class PolicyLearner:
             return self.objective(logp, known, denominator=count, **more)
 
         value, logp, gradient = self.forward.gradient(tokens, mask, lambda logp: loss(logp, **more))
-        found = {"policy": gradient}
+        found = {"policy": joined(gradient)}
         if self.partition is not None:
-            found["log_z"] = self.partition.gradient(lambda log_z: loss(logp, log_z=log_z))
+            found["log_z"] = joined(self.partition.gradient(lambda log_z: loss(logp, log_z=log_z)))
         return value, logp, found
 
 
@@ -260,6 +259,10 @@ def _on_policy(scored: Scored, logp: mx.array) -> Scored:
     import mlx.core as mx
 
     return replace(scored, logp_old=mx.stop_gradient(mx.where(scored.mask, logp, 0.0)))
+
+
+def _scaled(vectors: dict[str, mx.array], share: mx.array) -> dict[str, mx.array]:
+    return {name: one * share.astype(one.dtype) for name, one in vectors.items()}
 
 
 def _place(rows: list[int]) -> slice | list[int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import CheckpointError
+from karl_fast.train.vectors import parted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,13 +59,12 @@ class Partition:
 
         return nn.value_and_grad(self.head, lambda: loss(self._log_z()))()[1]
 
-    def update(self, gradient: Any, share: mx.array) -> None:
-        """One step of the head, against a gradient that is multiplied by `share` first."""
+    def update(self, gradient: dict[str, mx.array]) -> None:
+        """One step of the head, against a gradient that is joined to vectors."""
         import mlx.core as mx
-        from mlx.utils import tree_map
 
-        self.optimizer.update(self.head, tree_map(lambda one: one * share, gradient))
         module: Any = self.head
+        self.optimizer.update(self.head, parted(gradient, module.trainable_parameters()))
         mx.eval(module.parameters(), self.optimizer.state)
 
     def save(self, path: Path) -> None:

@@ -84,7 +84,7 @@ class OnlineRun:
 
     def aim(self, number: int) -> None:
         """Set the optimizer up for a step of this round."""
-        optimizer.aim(self.learner.update.optimizer, self.settings.training, self.rate(number))
+        optimizer.aim(self.learner.optimizer, self.settings.training, self.rate(number))
 
     def close(self) -> None:
         """Close what is written to, all of it where one refuses."""
@@ -104,9 +104,7 @@ class OnlineRun:
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
         progress.save(out, now, self.learner.partition)
-        self.checkpoints.save(
-            self.policy.model, self.learner.update.optimizer, State(step=now.round, settings=self.identity)
-        )
+        self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
         progress.forget(out, {int(place.name) for place in self.checkpoints.found()})
 
 
@@ -156,7 +154,7 @@ def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
 def _go_on(run: OnlineRun) -> None:
     """Put a run behind its last checkpoint."""
     out, learner = Path(run.settings.out), run.learner
-    state = run.checkpoints.resume(run.policy.model, learner.update.optimizer, run.identity)
+    state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
     now = run.progress = progress.load(out, state.step, learner.partition)
     run.sentry.flat, run.sentry.skipped = now.flat, now.skipped
     run.curriculum.restore(now.curriculum)
