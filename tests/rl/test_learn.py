@@ -41,9 +41,10 @@ def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
 
 
 def learner(policy: Any, name: str, **passes: Any) -> PolicyLearner:
-    import mlx.optimizers as optim
+    from karl_fast.train import optimizer as optimizers
+    from karl_fast.train.settings import Training
 
-    optimizer = optim.SGD(0.1)
+    optimizer = optimizers.build(Training(optimizer="sgd", learning_rate=0.1))
     optimizer.init(policy.model.trainable_parameters())
     return PolicyLearner(
         Forward(policy, 1.0), recipe(name).objective, optimizer, Passes(**{"max_grad_norm": 0.0} | passes)
