@@ -29,7 +29,7 @@ HINTS = {
 """What to change, by what is wrong."""
 
 MISSING = {
-    "raised": "mend the function or the environment: without --quiet, a round says what it raised and on which line",
+    "raised": "raised",
     "timeout": "timeout",
     "busy": "timeout",
     "length": "length",
