@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
+from karl_fast.words import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,5 +56,5 @@ def _run(label: str, file: Path, source: bytes) -> ModuleType:
         del sys.modules[label]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise UsageError(f"{file} does not run: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{file} does not run: {told(error)}") from error
     return module

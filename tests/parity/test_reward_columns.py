@@ -92,6 +92,8 @@ def test_commands_and_files_are_for_v2_alone() -> None:
         ({"seconds": np.array([1.0, 2.0])}, errors.ArgumentError, "seconds"),
         ({"redo": np.array([1, 1])}, errors.ArgumentError, "flags"),
         ({"files": np.array([0])}, errors.ArgumentError, "files"),
+        ({"names": ["Read", "Read"]}, errors.ArgumentError, "'Read' twice"),
+        ({"names": ["", "unknown"]}, errors.ArgumentError, "'unknown' twice"),
         ({"files": np.array([0, 2])}, errors.ArgumentError, "2"),
         ({"commands": np.array([-1, 0])}, errors.ArgumentError, "0"),
     ],

@@ -118,3 +118,4 @@ def test_a_cache_that_forgets_or_is_of_another_kind_is_not_carried_on(reversal: 
     assert not cache.carried([models.KVCache(), rotating])
     assert not cache.carried([models.ChunkedKVCache(8)])
     assert not cache.carried(reversal.policy(seed=1).caches())
+    assert not cache.carried([])

@@ -241,6 +241,17 @@ def test_a_log_without_a_checkpoint_is_not_gone_on_with(online: Callable[..., On
     assert len(lines(log)) == 32
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "rollouts.jsonl"])
+def test_a_file_that_has_lost_lines_is_not_gone_on_with(online: Callable[..., Online], name: str) -> None:
+    settings = online(rounds=2)
+    rl(settings)
+    file = Path(settings.out) / name
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(CheckpointError, match=f"{name} is shorter than when the checkpoint was made"):
+        rl(online(rounds=3), resume=True)
+    assert len(file.read_bytes()) == 40
+
+
 def test_a_file_that_has_changed_makes_another_run(online: Callable[..., Online], tmp_path: Path) -> None:
     code = (EXAMPLES / "reversal.py").read_text()
     (tmp_path / "mine.py").write_text(code)

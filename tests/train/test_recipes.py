@@ -22,8 +22,8 @@ from karl_fast.train.order import epoch
 from karl_fast.train.parts import LARGEST_SEED, Parts
 from karl_fast.train.recipe import Objective
 from karl_fast.train.scorer import Scorer
-from karl_fast.train.step import Learner, clipped
-from karl_fast.train.vectors import added, joined, parted
+from karl_fast.train.step import Learner
+from karl_fast.train.vectors import added, bounded, joined, parted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,9 +196,9 @@ def test_a_gradient_is_scaled_down_to_its_limit_and_never_up() -> None:
     def norm(values: Any) -> float:
         return float(np.sqrt(sum(float(mx.square(one).sum().item()) for _, one in tree_flatten(values))))
 
-    assert norm(clipped(found, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
-    assert clipped(found, found.norm * 4) is found.values
-    assert clipped(found, 0.0) is found.values
+    assert norm(bounded(found.values, found.norm, found.norm / 4)) == pytest.approx(found.norm / 4, rel=1e-5)
+    assert bounded(found.values, found.norm, found.norm * 4) is found.values
+    assert bounded(found.values, found.norm, 0.0) is found.values
 
 
 def test_a_step_that_would_spoil_the_weights_is_not_made() -> None:

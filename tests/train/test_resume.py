@@ -156,6 +156,21 @@ def test_another_run_is_not_gone_on_with(
     assert bytes_of(adapter) == bytes_of(uninterrupted)
 
 
+def test_moments_of_another_version_are_refused(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    import mlx.core as mx
+
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    newest = sorted((adapter / "checkpoints").iterdir())[-1] / "optimizer.safetensors"
+    moments: Any = mx.load(str(newest))
+    mx.save_safetensors(str(newest), {name.replace("float32-", "old-"): value for name, value in moments.items()})
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 1
+    assert "is of another version: its optimizer has other moments" in done.stderr
+
+
 def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = run(
         data,

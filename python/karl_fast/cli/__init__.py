@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.plain import plain
-from karl_fast.cli.words import clean
 from karl_fast.errors import FileError, KarlError, UsageError
+from karl_fast.words import clean
 
 if TYPE_CHECKING:
     from types import FrameType

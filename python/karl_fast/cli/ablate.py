@@ -11,9 +11,9 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.usage import flags
-from karl_fast.cli.words import clean
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
+from karl_fast.words import clean
 
 if TYPE_CHECKING:
     from karl_fast.rl.ablation import Arm

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast.cli.words import clean, counted
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import why_no_groups
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,11 +14,11 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.layers import flag
 from karl_fast.cli.progress import progress
-from karl_fast.cli.words import clean
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.settings import Settings
+from karl_fast.words import clean
 
 Sources = Annotated[
     list[str] | None,

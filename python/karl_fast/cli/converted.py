@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.show import _bytes, _counts, _page
-from karl_fast.cli.words import clean, counted
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

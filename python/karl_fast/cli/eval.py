@@ -9,9 +9,9 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.words import clean, counted
 from karl_fast.export.manifest import dumps
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,12 +10,12 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.progress import progress
 from karl_fast.cli.show import inspected
-from karl_fast.cli.words import counted
 from karl_fast.config import Config
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline import inspect
 from karl_fast.settings import Settings
+from karl_fast.words import counted
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
 

@@ -11,9 +11,9 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.usage import flags
-from karl_fast.cli.words import clean, counted
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
+from karl_fast.words import clean, counted
 
 Config = Annotated[str | None, typer.Option("--config", help="The settings of the run, a TOML file.")]
 Recipe = Annotated[str | None, typer.Option("--recipe", help="A name, or a TOML file with a table for each axis.")]

@@ -6,7 +6,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli import caution
-from karl_fast.cli.words import clean, counted, scores
+from karl_fast.cli.words import scores
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.cli.words import clean, counted
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

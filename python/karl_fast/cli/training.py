@@ -13,9 +13,9 @@ import typer
 
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
 from karl_fast.cli.training_words import HELP
-from karl_fast.cli.words import clean, counted
 from karl_fast.config.training import TrainConfig, load
 from karl_fast.train.settings import DEFAULTS, GB, TEMPERED, Training
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

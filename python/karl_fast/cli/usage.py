@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from karl_fast.cli.layers import SOURCES, flag, variable
-from karl_fast.cli.words import clean
 from karl_fast.errors import UsageError
+from karl_fast.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

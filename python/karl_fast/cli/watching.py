@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.cli.words import clean, counted
+from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,8 +72,8 @@ def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np
         ``reward_score`` of each trajectory. [B]
 
     Raises:
-        ArgumentError: columns that differ in rows, a tool without a name, a command without a text, a file beyond the
-            number of calls, infinite seconds, another version, or what is no Calls.
+        ArgumentError: columns that differ in rows, a tool without a name, a name that stands twice, a command without a
+            text, a file beyond the number of calls, infinite seconds, another version, or what is no Calls.
         DTypeError, LayoutError: a column that would have to be cast or copied, or offsets out of place.
         UsageError: as :func:`compute_reward`.
 
@@ -81,4 +82,7 @@ def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np
     """
     if not isinstance(calls, Calls):
         raise ArgumentError(f"calls is a {type(calls).__name__}, wanted a Calls")
+    twice = [name for name, count in Counter(name or "unknown" for name in calls.names).items() if count > 1]
+    if twice:  # KARL calls a tool without a name so
+        raise ArgumentError(f"names has {twice[0]!r} twice (an empty name is 'unknown'), wanted a number for each tool")
     return _core.karl_column_rewards(calls, version, weights())

@@ -36,7 +36,7 @@ class Heard:
 
 def carried(caches: Sequence[Any]) -> bool:
     """Whether they can be cut back to what a rollout has of them: of a kind that is not known, nothing is kept."""
-    return all(
+    return bool(caches) and all(
         hasattr(cache, "offset")
         and set(vars(cache)) <= CUT
         and cache.offset <= getattr(cache, "max_size", cache.offset)

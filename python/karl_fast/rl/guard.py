@@ -8,13 +8,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.cli.words import clean
+from karl_fast.words import clean, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-LONGEST = 200
-"""Characters of what an exception says."""
 
 
 class CallError(Exception):
@@ -110,8 +107,3 @@ def _place(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
     return f" ({clean(Path(frames[0].filename).name)}, line {lines[-1]})" if lines else ""
-
-
-def told(error: BaseException) -> str:
-    """An exception in a line that cannot steer a terminal."""
-    return clean(f"{type(error).__name__}: {error}".replace("\n", " "))[:LONGEST]

@@ -13,7 +13,7 @@ from karl_fast.objective.interop import to_numpy
 from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
 from karl_fast.rl.rollout import pack
-from karl_fast.train.vectors import added, joined, norm
+from karl_fast.train.vectors import added, bounded, joined, norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.partition import Partition
     from karl_fast.rl.rollout import Packed, Rollout
-
-FLOOR = 1e-6
-"""Of a norm that is divided by, as in `mlx.optimizers.clip_grad_norm`."""
 
 
 @dataclass(frozen=True)
@@ -210,14 +207,12 @@ class PolicyLearner:
         """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
         import mlx.core as mx
 
-        limit = self.passes.max_grad_norm or float("inf")
-        bounded = {
-            name: _scaled(gradient[name], mx.minimum(limit / (size + FLOOR), 1.0)) for name, size in norms.items()
-        }
+        limit = self.passes.max_grad_norm
+        part = {name: bounded(gradient[name], float(to_numpy(size)), limit) for name, size in norms.items()}
         model = self.forward.policy.model
-        self.optimizer.update(model, bounded["policy"])
+        self.optimizer.update(model, part["policy"])
         if self.partition is not None:
-            self.partition.update(bounded["log_z"])
+            self.partition.update(part["log_z"])
         mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
@@ -259,10 +254,6 @@ def _on_policy(scored: Scored, logp: mx.array) -> Scored:
     import mlx.core as mx
 
     return replace(scored, logp_old=mx.stop_gradient(mx.where(scored.mask, logp, 0.0)))
-
-
-def _scaled(vectors: dict[str, mx.array], share: mx.array) -> dict[str, mx.array]:
-    return {name: one * share.astype(one.dtype) for name, one in vectors.items()}
 
 
 def _place(rows: list[int]) -> slice | list[int]:

@@ -105,6 +105,7 @@ class Journal:
         with whole.refused(path):
             self._file = path.open("ab")
             if self._file.tell() < size:
+                self._file.close()
                 raise CheckpointError(f"{path} is shorter than when the checkpoint was made")
             self._file.truncate(size)
 

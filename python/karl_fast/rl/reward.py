@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.cli import words
+from karl_fast import words
 from karl_fast.rl.guard import CallError, Guard
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import UsageError
+from karl_fast.errors import CheckpointError, UsageError
 from karl_fast.rl import curriculum, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
@@ -169,8 +169,9 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
         place.clear(out)  # the last thing: what can be wrong with the new run has been found
     with whole.refused(out):
         out.mkdir(parents=True, exist_ok=True)
-    if (out / FILE).is_file():
-        with whole.refused(out / FILE), (out / FILE).open("ab") as file:
-            file.truncate(now.metrics_bytes)
-    run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]
+    with whole.refused(out / FILE), (out / FILE).open("ab") as file:
+        if file.tell() < now.metrics_bytes:
+            raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
+        file.truncate(now.metrics_bytes)
     run.journal = record.Journal(out / record.FILE, now.rollouts_bytes)
+    run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]

@@ -158,10 +158,15 @@ def _filled(place: Path, model: Any, optimizer: Any) -> None:
         weights, moments = read(place / ADAPTERS), read(place / "optimizer.safetensors")
     except (RuntimeError, ValueError, OSError) as error:
         raise CheckpointError(f"{place} is damaged: {' '.join(str(error).split())[:120]}") from error
-    shapes = {name: value.shape for name, value in flat(model.trainable_parameters()).items()}
-    if shapes != {name: value.shape for name, value in weights.items()}:
+    if _shapes(flat(model.trainable_parameters())) != _shapes(weights):
         raise CheckpointError(f"{place} is of another model: its tensors have other names or shapes")
     model.load_weights(list(weights.items()), strict=False)
     optimizer.state = tree_unflatten(list(moments.items()))
-    optimizer.init(model.trainable_parameters())
+    optimizer.init(model.trainable_parameters())  # adds what is missing
+    if _shapes(flat(optimizer.state)) != _shapes(moments):
+        raise CheckpointError(f"{place} is of another version: its optimizer has other moments")
     mx.eval(model.parameters(), optimizer.state)
+
+
+def _shapes(tensors: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(value.shape) for name, value in tensors.items()}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.errors import DivergedError
 from karl_fast.train.optimizer import aim, learning_rate
 from karl_fast.train.order import mixed
-from karl_fast.train.step import Gradient, clipped
+from karl_fast.train.vectors import bounded
 
 if TYPE_CHECKING:
     from karl_fast.train.run import Run, Watch
+    from karl_fast.train.step import Gradient
 
 MOST_SKIPPED = 10
 """Steps in a row whose gradient is not finite, after which a run gives up."""
@@ -61,7 +62,7 @@ def _update(run: Run, gradient: Gradient) -> float:
     run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
     if gradient.finite:
         aim(run.optimizer, run.settings, rate)
-        run.optimizer.update(run.learner.model, clipped(gradient, run.settings.max_grad_norm))
+        run.optimizer.update(run.learner.model, bounded(gradient.values, gradient.norm, run.settings.max_grad_norm))
         mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
     elif run.state.skipped >= MOST_SKIPPED:
         raise _diverged(run, f"the gradients of {MOST_SKIPPED} steps in a row are not finite")

@@ -43,9 +43,13 @@ class Loaded:
 def require() -> None:
     """Raise where MLX or mlx-lm is not installed."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    for name in ("mlx", "mlx_lm"):
-        if importlib.util.find_spec(name) is None:  # importing them takes seconds, which not every run has to wait for
-            raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}")
+    try:
+        importlib.import_module("mlx.core")  # on Linux, mlx is there without its core where mlx[cpu] was not asked for
+        there = importlib.util.find_spec("mlx_lm") is not None  # importing it takes seconds, which not every run needs
+    except ImportError as error:
+        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}") from error
+    if not there:
+        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}")
 
 
 def load(path: str, adapter_path: str | None = None) -> Loaded:

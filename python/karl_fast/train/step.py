@@ -90,11 +90,3 @@ class Learner:
 def _number(value: mx.array) -> float:
     found: Any = value.item()
     return float(found)
-
-
-def clipped(gradient: Gradient, limit: float) -> dict[str, mx.array]:
-    """The gradient, scaled down where its norm is above the limit; 0 is no limit."""
-    if not limit or gradient.norm <= limit:
-        return gradient.values
-    share = limit / gradient.norm
-    return {name: one * share for name, one in gradient.values.items()}

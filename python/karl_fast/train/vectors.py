@@ -48,7 +48,9 @@ def parted(vectors: dict[str, mx.array], like: Any) -> Any:
 
 def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
     """Their sum; nothing and another are the other."""
-    return {name: one[name] + value for name, value in other.items()} if one else other
+    if not one:
+        return other
+    return {name: first + second for (name, first), second in zip(one.items(), other.values(), strict=True)}
 
 
 def norm(vectors: dict[str, mx.array]) -> mx.array:
@@ -57,6 +59,13 @@ def norm(vectors: dict[str, mx.array]) -> mx.array:
 
     wide = [one.astype(mx.float32) for one in vectors.values()]
     return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
+
+
+def bounded(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
+    """The vectors, scaled down where their norm is above the limit; 0 is no limit."""
+    if not limit or size <= limit:
+        return vectors
+    return {name: one * (limit / size) for name, one in vectors.items()}
 
 
 def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:

@@ -1,0 +1,21 @@
+"""Words of people and programs, made harmless: nothing of a log or of foreign code reaches a terminal as it came."""
+
+from __future__ import annotations
+
+LONGEST = 200
+"""Characters of what an exception says."""
+
+
+def clean(text: str) -> str:
+    """Text that cannot steer a terminal: what does not print (controls, escapes, bidi marks) is spelled out."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def told(error: BaseException) -> str:
+    """An exception in a line that cannot steer a terminal."""
+    return clean(f"{type(error).__name__}: {error}".replace("\n", " "))[:LONGEST]
