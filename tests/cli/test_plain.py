@@ -15,6 +15,7 @@ from karl_fast.errors import UsageError
 from tests.cli.run import karl
 
 VALUES = {
+    "shaping": "up=1.4,down=0.5",
     "format": "verl",
     "id": "meta.id,run",
     "group": "hash(prompt)",
