@@ -26,6 +26,7 @@ STANDARD = {
     "LogChangedError": ValueError,
     "FileError": OSError,
     "DataSetError": ValueError,
+    "AlreadyConvertedError": ValueError,
     "BadRowError": ValueError,
     "RewardError": ValueError,
     "NothingToSampleError": ValueError,
