@@ -1,6 +1,6 @@
 """The online loop on token reversal, over several seeds, beside the same loop in PyTorch and in bare MLX.
 
-    python benches/python/online.py [--seeds 5] [--rounds 400] [--symbols 3] [--wide] [--loop ours torch bare]
+    python benches/python/online.py [--seeds 5] [--rounds 400] [--symbols 3] [--wide] [--loop ours torch bare] [--record]
 
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
 the wall and by the processor. Ours logs, measures and checkpoints as `karl-fast rl` does; the other two do none of it,
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -334,19 +336,38 @@ def main() -> None:
     parser.add_argument("--wide", action="store_true", help="64 wide, 16 prompts a round")
     parser.add_argument("--loop", nargs="*", choices=("ours", *OTHERS), default=("ours", *OTHERS))
     parser.add_argument("--abreast", action="store_true")
+    parser.add_argument("--record", action="store_true", help="keep the lines beside the other records")
     given = parser.parse_args()
     sys.path.insert(0, str(REVERSAL.parent))
     wanted = list(given.loop)
     if "torch" in wanted and importlib.util.find_spec("torch") is None:
         wanted.remove("torch")
         print("torch is not installed: the others alone", file=sys.stderr)
+    lines = []
+    for line in measured(given, wanted):
+        print(json.dumps(line), flush=True)
+        lines.append(line)
+    if given.record:
+        keep(given, lines)
+
+
+def measured(given: argparse.Namespace, wanted: list[str]) -> Iterator[dict[str, Any]]:
+    """A line a seed, and a loop where they do not run abreast."""
+    task = Task(given.rounds, given.symbols, given.wide)
     for seed in range(given.seeds):
-        task = Task(given.rounds, given.symbols, given.wide)
         if given.abreast:
-            print(json.dumps(abreast([name for name in wanted if name != "ours"], seed, task)), flush=True)
-            continue
-        for name in wanted:
-            print(json.dumps(alone(name, seed, task)), flush=True)
+            yield abreast([name for name in wanted if name != "ours"], seed, task)
+        else:
+            yield from (alone(name, seed, task) for name in wanted)
+
+
+def keep(given: argparse.Namespace, lines: list[dict[str, Any]]) -> None:
+    """Put the lines into the record, in the place of those of the same kind."""
+    file = record.RECORD / "online.json"
+    held = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    kind = f"{'abreast' if given.abreast else 'alone'}{', wide' if given.wide else ''}"
+    held[kind] = {"machine": record.facts(), "rounds": given.rounds, "symbols": given.symbols, "lines": lines}
+    file.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+import record
+
 os.environ.setdefault("MLX_DISABLE_COMPILE", "1")
 
 SYMBOLS, LENGTH, ARROW, END = 8, 2, 8, 9
@@ -271,7 +273,7 @@ def _recorded(found: list[dict[str, Any]], rounds: int) -> dict[str, Any]:
         name: [run["exact"] for run in runs if run["loop"] == name] for name in {run["loop"]: None for run in runs}
     }
     speed = [{name: run[name] for name in SPEED} | {"rounds": rounds} for run in runs if run["seed"] == seeds[0]]
-    return {"exact": {"rounds": rounds, "seeds": seeds, **exact}, "speed": speed}
+    return {"machine": record.facts(), "exact": {"rounds": rounds, "seeds": seeds, **exact}, "speed": speed}
 
 
 def main() -> None:
