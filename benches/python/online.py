@@ -1,6 +1,6 @@
 """The online loop on token reversal, over several seeds, beside the same loop in PyTorch and in bare MLX.
 
-    python benches/python/online.py [--seeds 5] [--rounds 400] [--symbols 3] [--wide] [--loop ours torch bare] [--record]
+    python benches/python/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch bare] [--record]
 
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
 the wall and by the processor. Ours logs, measures and checkpoints as `karl-fast rl` does; the other two do none of it,
