@@ -219,6 +219,17 @@ def test_the_report_of_swe_bench_says_whether_a_run_solved_its_task(
     assert account.skipped == []
 
 
+@pytest.mark.parametrize("report", ["{", "[1]x", " " * ((1 << 20) + 1)], ids=["torn", "welded", "long"])
+def test_a_report_that_cannot_be_read_is_noted(convert: Convert, tmp_path: Path, report: str) -> None:
+    path = tmp_path / "batch" / "task" / "task.traj"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(run()), "utf-8")
+    (tmp_path / "batch" / "results.json").write_text(report, "utf-8")
+    account, [found] = convert(tmp_path / "batch")
+    assert found["reward"] is None
+    assert account.notes["report_unread"] == 1
+
+
 def test_published_runs_of_swe_agent_keep_every_message(shared_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "trajectories.jsonl"
     account = karl_fast.convert(shared_data / "swe-agent-demos", out)

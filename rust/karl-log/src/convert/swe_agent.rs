@@ -36,7 +36,7 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
     let head = Head {
         id: format!("{instance}/{:016x}", digest >> 64),
-        reward: resolved(Path::new(file), &instance),
+        reward: resolved(Path::new(file), &instance, made),
         group: Some(instance),
         tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
         source: source("swe-agent", file, more),
@@ -46,13 +46,16 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
 }
 
 /// Whether the report beside a run, or in the folder above its own, says that its task was solved: 1 or 0. None without a
-/// report, and where it was not judged.
-fn resolved(file: &Path, instance: &str) -> Option<f64> {
+/// report, and where it was not judged; a report that cannot be read is noted.
+fn resolved(file: &Path, instance: &str, made: &mut Made) -> Option<f64> {
     // Standard input has nothing beside it.
     let own = file.parent().filter(|_| file != Path::new("-"));
-    let folders = [own, own.and_then(Path::parent)];
-    let read = |path: &Path| trusted::parse(&sidecar::read(path).ok()?).ok();
-    let report = folders.into_iter().flatten().find_map(|folder| read(&folder.join("results.json")))?;
+    let folders = [own, own.and_then(Path::parent)].into_iter().flatten();
+    let path = folders.map(|folder| folder.join("results.json")).find(|path| path.exists())?;
+    let Some(report) = sidecar::read(&path).ok().and_then(|text| trusted::parse(&text).ok()) else {
+        made.note("report_unread");
+        return None;
+    };
     let says = |key: &str| list(&report, key).iter().any(|id| id.as_str() == Some(instance));
     let judged = |reward, keys: &[&str]| keys.iter().any(|key| says(key)).then_some(reward);
     judged(1.0, &["resolved_ids"]).or_else(|| judged(0.0, &["unresolved_ids", "empty_patch_ids"]))
