@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from by_torch import by_torch
+from reversing import END, GROUP, Task, all_prompts, answers, judged
 
 import record
 
@@ -31,29 +33,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 REVERSAL = ROOT / "examples" / "rl" / "reversal.py"
-SYMBOLS, ARROW, END = 8, 8, 9
-LAYERS, HEADS, LONGEST, GROUP = 2, 4, 32, 8
-
-
-@dataclass(frozen=True)
-class Task:
-    """How large the model, the batch and the prompts are."""
-
-    rounds: int
-    symbols: int
-    wide: bool
-
-    @property
-    def size(self) -> int:
-        return 64 if self.wide else 32
-
-    @property
-    def prompts(self) -> int:
-        return 16 if self.wide else 8
-
-    @property
-    def rate(self) -> float:
-        return 1e-3 if self.wide else 2e-3
 
 
 @dataclass
@@ -139,35 +118,6 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
     return float(np.mean([turn.tokens.tolist() == one for turn, one in zip(turns, wanted, strict=True)]))
 
 
-def by_torch(seed: int, task: Task) -> Iterator[float]:
-    """The same loop in PyTorch, and at its end the exact match: GRPO with k3 at 0.04, Adam, the norm at most 1."""
-    import torch
-
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    symbols, prompts = task.symbols, task.prompts
-    model, reference = _model(torch, task.size), _model(torch, task.size)
-    reference.load_state_dict(model.state_dict())
-    adam = torch.optim.Adam(model.parameters(), lr=task.rate)
-    every = torch.tensor(_every(symbols)).long()
-    for _ in range(task.rounds):
-        chosen = every[torch.randperm(len(every))[:prompts]].repeat_interleave(GROUP, 0)
-        tokens = _drawn(torch, model, chosen, symbols + 1, greedy=False)
-        mask, advantages = map(torch.from_numpy, _judged(chosen.numpy(), tokens.numpy(), task))
-        with torch.no_grad():
-            ref = _logp(torch, reference, tokens, symbols)
-        logp = _logp(torch, model, tokens, symbols)
-        ratio, far = (logp - logp.detach()).exp(), ref - logp
-        loss = -torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages) + 0.04 * (far.exp() - far - 1)
-        adam.zero_grad()
-        ((loss * mask).sum(1) / mask.sum(1)).mean().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        adam.step()
-        yield 0.0
-    said = _drawn(torch, model, every, symbols + 1, greedy=True)[:, symbols + 1 :]
-    yield float((said.numpy() == _wanted(every.numpy(), symbols)).all(1).mean())
-
-
 def by_mlx(seed: int, task: Task) -> Iterator[float]:
     """The same loop in MLX."""
     import mlx.core as mx
@@ -182,11 +132,11 @@ def by_mlx(seed: int, task: Task) -> Iterator[float]:
     adam = optim.Adam(task.rate, bias_correction=True)
     adam.init(policy.model.trainable_parameters())
     mx.eval(policy.model.parameters(), adam.state)
-    every = _every(symbols)
+    every = all_prompts(symbols)
     for _ in range(task.rounds):
         chosen = np.repeat(every[order.permutation(len(every))[: task.prompts]], GROUP, 0)
         tokens = _said(mx, policy, mx.array(chosen), symbols + 1, greedy=False)
-        mask, advantages = map(mx.array, _judged(chosen, np.array(tokens), task))
+        mask, advantages = map(mx.array, judged(chosen, np.array(tokens), task))
         ref = _logps(mx, reference, tokens, symbols)
         mx.eval(ref)
 
@@ -201,29 +151,7 @@ def by_mlx(seed: int, task: Task) -> Iterator[float]:
         mx.eval(value, policy.model.parameters(), adam.state)
         yield 0.0
     said = np.array(_said(mx, policy, mx.array(every), symbols + 1, greedy=True))[:, symbols + 1 :]
-    yield float((said == _wanted(every, symbols)).all(1).mean())
-
-
-def _every(symbols: int) -> Any:
-    numbers = np.arange(SYMBOLS**symbols)
-    return np.stack(
-        [*(numbers // SYMBOLS**place % SYMBOLS for place in range(symbols)), 0 * numbers + ARROW], 1
-    ).astype("i4")
-
-
-def _wanted(prompts: Any, symbols: int) -> Any:
-    return np.concatenate([prompts[:, :symbols][:, ::-1], np.full((len(prompts), 1), END)], 1)
-
-
-def _judged(prompts: Any, tokens: Any, task: Task) -> tuple[Any, Any]:
-    """Which tokens count, and the advantage of each rollout."""
-    said = tokens[:, task.symbols + 1 :]
-    ends = said == END
-    mask = np.cumsum(ends, 1) - ends == 0
-    rewards = ((said == _wanted(prompts, task.symbols)) * mask).sum(1) / (task.symbols + 1)
-    groups = rewards.reshape(-1, GROUP)
-    advantages = (groups - groups.mean(1, keepdims=True)) / (groups.std(1, keepdims=True) + 1e-6)
-    return mask.astype("f4"), advantages.reshape(-1, 1).astype("f4")
+    yield float((said == answers(every, symbols)).all(1).mean())
 
 
 def _said(mx: Any, policy: Any, prompts: Any, count: int, *, greedy: bool) -> Any:
@@ -242,61 +170,6 @@ def _logps(mx: Any, policy: Any, tokens: Any, symbols: int) -> Any:
     logits = policy.head(policy.body(tokens[:, :-1])[:, symbols:])
     taken = mx.take_along_axis(logits, tokens[:, symbols + 1 :, None], -1)[..., 0]
     return taken - mx.logsumexp(logits, -1)
-
-
-def _model(torch: Any, size: int) -> Any:
-    nn = torch.nn
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norms = nn.ModuleList([nn.LayerNorm(size), nn.LayerNorm(size)])
-            self.joint, self.out = nn.Linear(size, 3 * size), nn.Linear(size, size)
-            self.wide, self.narrow = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
-
-        def forward(self, x: Any, cache: dict[str, Any] | None) -> Any:
-            rows, length, _ = x.shape
-            joint = self.joint(self.norms[0](x)).view(rows, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-            keys, values = joint[1], joint[2]
-            if cache is not None:
-                keys = torch.cat([cache["keys"], keys], 2) if cache else keys
-                values = torch.cat([cache["values"], values], 2) if cache else values
-                cache.update(keys=keys, values=values)
-            heard = nn.functional.scaled_dot_product_attention(joint[0], keys, values, is_causal=length > 1)
-            x = x + self.out(heard.transpose(1, 2).reshape(rows, length, size))
-            return x + self.narrow(torch.relu(self.wide(self.norms[1](x))))
-
-    class Transformer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tokens, self.places = nn.Embedding(SYMBOLS + 2, size), nn.Embedding(LONGEST, size)
-            self.blocks = nn.ModuleList([Block() for _ in range(LAYERS)])
-            self.norm, self.logits = nn.LayerNorm(size), nn.Linear(size, SYMBOLS + 2)
-
-        def forward(self, tokens: Any, caches: list[dict[str, Any]] | None = None, start: int = 0) -> Any:
-            x = self.tokens(tokens) + self.places(torch.arange(start, start + tokens.shape[1]))
-            for place, block in enumerate(self.blocks):
-                x = block(x, None if caches is None else caches[place])
-            return self.logits(self.norm(x))
-
-    return Transformer()
-
-
-def _drawn(torch: Any, model: Any, prompts: Any, count: int, *, greedy: bool) -> Any:
-    tokens, caches = prompts, [{} for _ in range(LAYERS)]
-    with torch.no_grad():
-        logits = model(prompts, caches)[:, -1]
-        for place in range(count):
-            new = logits.argmax(-1) if greedy else torch.distributions.Categorical(logits=logits).sample()
-            tokens = torch.cat([tokens, new[:, None]], 1)
-            if place + 1 < count:
-                logits = model(new[:, None], caches, tokens.shape[1] - 1)[:, -1]
-    return tokens
-
-
-def _logp(torch: Any, model: Any, tokens: Any, symbols: int) -> Any:
-    logits = model(tokens[:, :-1])[:, symbols:]
-    return logits.log_softmax(-1).gather(-1, tokens[:, symbols + 1 :, None])[..., 0]
 
 
 OTHERS = {"torch": by_torch, "bare": by_mlx}
