@@ -122,7 +122,7 @@ impl Numbers<'_> {
         let plan = Plan::of(self.calls, ledger);
         let signals = [
             said(self.flags),
-            self.weighted_process(),
+            self.weighted_process(plan.bash),
             self.sustained_efficiency(),
             self.verification(&plan),
             if self.total() < 3 { 0.6 } else { plan.consistency() },
@@ -156,20 +156,20 @@ impl Numbers<'_> {
             return 0.5;
         }
         let rate = f64::from(self.successes()) / f64::from(self.total());
-        clip(process::of_three(rate, self.bash(), self.density()))
+        clip(process::of_three(rate, self.clean(self.count(|call| call.kind == Kind::Bash)), self.density()))
     }
 
-    fn weighted_process(&self) -> f64 {
+    fn weighted_process(&self, bash: u32) -> f64 {
         if self.total() == 0 {
             return 0.5;
         }
         let failed = self.calls.iter().map(Call::failed);
         let (rate, late) = (process::weighted_rate(failed.clone()), process::late(failed));
-        clip(process::of_four(rate, self.bash(), self.density(), late))
+        clip(process::of_four(rate, self.clean(bash), self.density(), late))
     }
 
-    fn bash(&self) -> f64 {
-        let calls = self.count(|call| call.kind == Kind::Bash);
+    /// How few of so many calls of Bash failed.
+    fn clean(&self, calls: u32) -> f64 {
         if calls == 0 { 1.0 } else { 1.0 - f64::from(self.bash_errors()) / f64::from(calls) }
     }
 
@@ -215,9 +215,7 @@ impl Numbers<'_> {
         if !self.counts.iter().any(|(changes, _)| *changes) {
             return 0.6;
         }
-        let (test, build) = self.calls.iter().fold((false, false), |(test, build), Call { words, .. }| {
-            (test | words.test, build | words.build)
-        });
+        let Words { test, build } = plan.words;
         clip(verification::of_three(test, build, plan.again))
     }
 }

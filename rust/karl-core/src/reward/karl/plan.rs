@@ -1,7 +1,7 @@
 //! Whether calls in numbers follow a plan, and whether they go forward.
 
 use super::numbers::{Call, Kind};
-use super::{clip, motion};
+use super::{Words, clip, motion};
 
 /// A page for each file, by its number: what calls have done to it so far. All are blank between trajectories.
 /// The page of no file is the first.
@@ -26,6 +26,10 @@ impl Ledger {
 pub(super) struct Plan {
     /// Whether a file was read after it was written.
     pub(super) again: bool,
+    /// What the commands were for.
+    pub(super) words: Words,
+    /// Calls of Bash.
+    pub(super) bash: u32,
     reads: u32,
     writes: u32,
     /// Writes of files that were read before.
@@ -42,34 +46,50 @@ pub(super) struct Plan {
 // Calls come as they like: a branch on what one is would often be guessed wrong, so that there is none.
 impl Plan {
     pub(super) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
-        let (mut plan, mut run) = (Self::default(), Run::default());
-        let mut before = Call::NONE;
-        for call in calls {
-            plan.file(call, &mut ledger.0[call.file as usize]);
-            plan.stuck += u32::from(run.sticks(call));
-            let written = before.kind.writes() & call.kind.writes();
-            plan.undone += u32::from(written & (before.file == call.file) & (call.file != 0));
-            plan.loops += u32::from(before.failed_bash() & call.failed_bash());
-            before = *call;
-        }
-        for call in calls {
-            // A page is blank when its file comes again.
-            let page = std::mem::take(&mut ledger.0[call.file as usize]);
-            plan.idle += if page.writes == 0 { page.reads } else { 0 };
-        }
+        let mut plan = Self::default();
+        // Two walks, each with as many counts as a processor has registers for.
+        plan.files(calls, ledger);
+        plan.steps(calls);
         plan
     }
 
+    fn files(&mut self, calls: &[Call], ledger: &mut Ledger) {
+        let mut before = Call::NONE;
+        for call in calls {
+            self.file(call, &mut ledger.0[call.file as usize]);
+            let written = before.kind.writes() & call.kind.writes();
+            self.undone += u32::from(written & (before.file == call.file) & (call.file != 0));
+            before = *call;
+        }
+        for call in calls {
+            ledger.0[call.file as usize] = Page::default();
+        }
+    }
+
+    fn steps(&mut self, calls: &[Call]) {
+        let (mut run, mut before) = (Run::default(), Call::NONE);
+        for call in calls {
+            self.stuck += u32::from(run.sticks(call));
+            self.loops += u32::from(before.failed_bash() & call.failed_bash());
+            self.words = self.words.or(call.words);
+            self.bash += u32::from(call.kind == Kind::Bash);
+            before = *call;
+        }
+    }
+
     fn file(&mut self, call: &Call, page: &mut Page) {
-        let (read, written) =
-            ((call.kind == Kind::Read) & (call.file != 0), call.kind.writes() & (call.file != 0));
-        self.again |= read & (page.writes > 0);
-        self.prepared += u32::from(written & (page.reads > 0));
-        self.reads += u32::from(read);
-        self.writes += u32::from(written);
-        page.reads += u32::from(read);
-        page.writes += u32::from(written);
-        self.often += u32::from(written & (page.writes == 3));
+        let read = u32::from((call.kind == Kind::Read) & (call.file != 0));
+        let written = u32::from(call.kind.writes() & (call.file != 0));
+        let fresh = u32::from(page.writes == 0);
+        self.again |= read > fresh;
+        self.prepared += written & u32::from(page.reads > 0);
+        self.reads += read;
+        self.writes += written;
+        // Reads before a file's first write are not idle once it comes.
+        self.idle = self.idle + (read & fresh) - page.reads * (written & fresh);
+        page.reads += read;
+        page.writes += written;
+        self.often += written & u32::from(page.writes == 3);
     }
 
     pub(super) fn consistency(&self) -> f64 {

@@ -1,5 +1,7 @@
 //! How the calls went.
 
+use std::sync::LazyLock;
+
 use super::value::Number;
 use super::{Event, Fault, Signal, Trajectory, Version, larger, longest_failure};
 
@@ -56,14 +58,36 @@ fn plain_rate(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
 
 /// Of the events those that have not failed; later events weigh more, from .5 to 1.5.
 pub(super) fn weighted_rate(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
-    let last = failed.len().saturating_sub(1).max(1) as f64;
-    let (mut good, mut all) = (0.0, 0.0);
-    for (at, failed) in failed.enumerate() {
-        let weight = 0.5 + at as f64 / last;
-        all += weight;
-        good += if failed { 0.0 } else { weight };
+    let count = failed.len();
+    match SCALES.get(count) {
+        Some(scale) => scale.share(failed),
+        None => Scale::of(count).share(failed),
     }
-    if all > 0.0 { good / all } else { 0.5 }
+}
+
+static SCALES: LazyLock<Vec<Scale>> = LazyLock::new(|| (0..=64).map(Scale::of).collect());
+
+/// What each of so many events weighs.
+struct Scale {
+    weights: Vec<f64>,
+    sum: f64,
+}
+
+impl Scale {
+    fn of(count: usize) -> Self {
+        let last = count.saturating_sub(1).max(1) as f64;
+        let weights: Vec<f64> = (0..count).map(|at| 0.5 + at as f64 / last).collect();
+        let sum = weights.iter().sum();
+        Self { weights, sum }
+    }
+
+    /// The share of those that have not failed.
+    fn share(&self, failed: impl Iterator<Item = bool>) -> f64 {
+        // Without a branch, which would often be guessed wrong.
+        let good = failed.zip(&self.weights).map(|(failed, weight)| weight * f64::from(!failed));
+        let good = good.fold(0.0, |sum, weight| sum + weight);
+        if self.sum > 0.0 { good / self.sum } else { 0.5 }
+    }
 }
 
 fn bash(trajectory: &Trajectory<'_>, events: &[Event<'_>]) -> Result<f64, Fault> {

@@ -20,6 +20,11 @@ pub struct Words {
 }
 
 impl Words {
+    /// Those of either of two commands.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { test: self.test | other.test, build: self.build | other.build }
+    }
+
     /// Those of a command.
     ///
     /// ```
