@@ -76,7 +76,11 @@ impl Report {
             [(path, ..)] => Some((path, String::new())),
             _ => None,
         };
-        let found = bad.or_else(mistyped).or_else(only);
+        let unread = || {
+            let (path, why) = self.refused.iter().chain(&self.skipped).next()?;
+            Some((path, format!("; {why}")))
+        };
+        let found = bad.or_else(mistyped).or_else(only).or_else(unread);
         let (path, why) =
             found.map_or_else(|| (target.to_path_buf(), String::new()), |(path, why)| (path.clone(), why));
         (path, format!("there is no conversation in what was read{why}"))

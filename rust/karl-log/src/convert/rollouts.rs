@@ -10,7 +10,7 @@ use super::json::mended;
 use super::kind::Kind;
 use super::record::{Head, Tokens, write};
 use super::report::{EMPTY, Made, count_type};
-use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, Wanted, absent, check, damaged};
+use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
 use super::spoken::Spoken;
 use super::values::source;
 use crate::emit::Flaw;
@@ -119,7 +119,9 @@ impl Writer<'_> {
         let parsed = mended(row.record, made).and_then(|text| trusted::parse(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
         let mut head = head(&record, self.input, row, made);
-        expect(&record, fields, made);
+        if expect(&record, fields, made) {
+            return Err(Flaw::BadMessage.name());
+        }
         let found = held(&mut record, fields).map_err(|flaw| {
             if flaw == Flaw::NoTrajectory {
                 let first = fields.trajectory().flat_map(Field::choices).next();
@@ -147,19 +149,16 @@ impl Writer<'_> {
 fn head(record: &Value, input: &Input, row: &Row<'_>, made: &mut Made) -> Head {
     let format = input.format;
     let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
-    let version: [(&str, Wanted); 1] = [(format.policy_version, &[Sort::Number, Sort::Text])];
-    if !format.policy_version.is_empty() {
-        check(record, &version, made);
-    }
+    let version = at(format.policy_version);
+    let wanted = &[Sort::Number, Sort::Text];
+    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
     // A tool that does not count writes 0.
     let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
     Head {
         id: id(record, &input.fields).unwrap_or_else(|| format!("{:032x}", row.id)),
         group: row.group.map(|group| String::from_utf8_lossy(group).into_owned()),
         reward: row.rewards.first().copied(),
-        policy_version: at(format.policy_version)
-            .filter(|value| value.is_number() || value.is_string())
-            .cloned(),
+        policy_version: version,
         model: at(format.model).and_then(Value::as_str).map(str::to_owned),
         tokens: Tokens {
             input: count(format.input_tokens),
@@ -178,20 +177,28 @@ fn id(record: &Value, fields: &Fields) -> Option<String> {
     fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
 }
 
-/// Counts what is of another sort than a trajectory's parts are.
-fn expect(record: &Value, fields: &Fields, made: &mut Made) {
-    let parts = [
-        (&fields.messages, LIST),
-        (&fields.prompt, WORDS),
-        (&fields.completion, WORDS),
-        (&fields.text, TEXT),
-    ];
-    for (field, wanted) in parts {
-        for choice in field.iter().flat_map(Field::choices) {
-            let wanted = if choice.made == Kept::Json { TEXT } else { wanted };
-            check(record, &[(&choice.path.to_string(), wanted)], made);
+/// Counts what is of another sort than a trajectory's parts are; whether anything is. What stands beside a conversation is
+/// not looked at, nor a text beside a prompt and its completion.
+fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
+    let chat = [(&fields.messages, LIST)];
+    let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
+    let text = [(&fields.text, TEXT)];
+    for parts in [&chat[..], &halves, &text] {
+        let mut found = false;
+        let mut wrong = false;
+        for (field, wanted) in parts {
+            for choice in field.iter().flat_map(Field::choices) {
+                let wanted = if choice.made == Kept::Json { WORDS } else { wanted };
+                let held = lookup(record, &choice.path);
+                found |= held.is_some_and(|value| !value.is_null());
+                wrong |= is_mistyped(held, wanted, &choice.path.to_string(), made);
+            }
+        }
+        if found {
+            return wrong;
         }
     }
+    false
 }
 
 /// What is left of a record: that which stands nowhere else.

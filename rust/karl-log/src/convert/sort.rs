@@ -94,11 +94,17 @@ pub(super) fn check(value: &Value, wanted: &[(&str, Wanted)], made: &mut Made) {
     }
 }
 
+/// Counts a value that is there, and is of another sort than wanted; whether it is.
+pub(super) fn is_mistyped(value: Option<&Value>, wanted: Wanted, field: &str, made: &mut Made) -> bool {
+    value.is_some_and(|value| judge(Sort::of(value), wanted, field, made))
+}
+
 /// Goes on along a path from a value that stands at `place`.
 fn follow(value: &Value, path: &str, wanted: Wanted, place: &mut String, made: &mut Made) {
     let before = place.len();
     if path.is_empty() {
-        return judge(Sort::of(value), wanted, place, made);
+        judge(Sort::of(value), wanted, place, made);
+        return;
     }
     if let Some(rest) = path.strip_prefix("[]") {
         for (at, element) in value.as_array().into_iter().flatten().enumerate() {
@@ -118,10 +124,12 @@ fn follow(value: &Value, path: &str, wanted: Wanted, place: &mut String, made: &
     }
 }
 
-fn judge(came: Sort, wanted: Wanted, field: &str, made: &mut Made) {
-    if came != Sort::Nothing && !wanted.contains(&came) {
+fn judge(came: Sort, wanted: Wanted, field: &str, made: &mut Made) -> bool {
+    let wrong = came != Sort::Nothing && !wanted.contains(&came);
+    if wrong {
         made.mistyped(field.to_owned(), came.name(), named(wanted));
     }
+    wrong
 }
 
 fn named(wanted: Wanted) -> String {
