@@ -400,6 +400,14 @@ class FileFacts(TypedDict):
     bad_lines: list[BadRow]
 
 @type_check_only
+class MistypedFacts(TypedDict):
+    path: str
+    offset: int
+    field: str
+    came: str
+    wanted: str
+
+@type_check_only
 class ConversionFacts(TypedDict):
     files: list[FileFacts]
     refused: list[tuple[str, str]]
@@ -418,6 +426,7 @@ class ConversionFacts(TypedDict):
     messages: list[tuple[str, int]]
     tool_calls: list[tuple[str, int]]
     notes: list[tuple[str, int]]
+    mistyped: list[MistypedFacts]
     written_bytes: int
 
 def convert(

@@ -35,10 +35,14 @@ class Conversion:
         duplicates: lines that stand in several files of one session, or twice in one.
         dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
             that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
-            ``other_branch``, ``orphan_result``, ``empty``, ``damaged``.
+            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``damaged``; of rollouts ``no_trajectory``,
+            ``bad_message``, ``unparsable``.
         bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
         types: lines by the type that they name, known or not.
-        notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``, ``mended``.
+        notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
+            ``unknown_role``, ``orphan_result``, ``mended``, ``wrong_type``.
+        mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
+            the line or document), ``field``, what ``came``, what was ``wanted``. What stands around them was read.
         files: each transcript with its format, its lines, and the places of its first bad ones.
         refused: files of a tool whose transcripts are not read, or damaged ones, each with the reason.
         skipped: other files of the folders, each with the reason.
@@ -59,6 +63,7 @@ class Conversion:
     bad: dict[str, int]
     types: dict[str, int]
     notes: dict[str, int]
+    mistyped: list[_core.MistypedFacts]
     files: list[_core.FileFacts]
     refused: list[tuple[str, str]]
     skipped: list[tuple[str, str]]

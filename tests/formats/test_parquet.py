@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ import pytest
 import karl_fast
 from karl_fast import errors
 from tests import rows
+from tests.hostile.peak import MIB, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +62,75 @@ def test_completions_of_trl_are_grouped_by_step_and_prompt_and_their_rewards_add
     sample = karl_fast.sample(log, None, k=4, score="centre")
     assert sample.manifest["accounting"]["dropped"] == {"missing_reward": 2}
     assert "answer" in next(sample.lines())
+
+
+def test_completions_of_trl_convert_to_trajectories(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"completions_{step:05}.parquet", completions(step)) for step in (10, 20)]
+    account = karl_fast.convert(tmp_path / "*.parquet", tmp_path / "out.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert (account.lines_read, account.lines_used, account.trajectories) == (8, 8, 8)
+    assert [file["path"] for file in account.files] == [str(path) for path in paths]
+    assert [one["policy_version"] for one in found] == [10] * 4 + [20] * 4
+    assert [one["reward"] for one in found[:4]] == [1.5, 0.25, 0.125, None]
+    assert [message["content"] for message in found[0]["messages"]] == ["prompt 0 ü", "answer 0"]
+    assert found[0]["source"] == {
+        "format": "trl",
+        "files": [str(paths[0])],
+        "record": {"correct": 1.0, "brief": 0.5, "advantage": 0.0},
+    }
+    direct, back = karl_fast.read(paths), karl_fast.read(tmp_path / "out.jsonl")
+    assert sorted(np.bincount(direct.groups)) == sorted(np.bincount(back.groups))
+    np.testing.assert_array_equal(np.sort(direct.rewards), np.sort(back.rewards))
+
+
+def test_any_table_of_conversations_converts_to_trajectories(tmp_path: Path) -> None:
+    records = rows.records(50)
+    table = write(tmp_path / "log.parquet", records)
+    lines = rows.write(tmp_path / "log.jsonl", records)
+    found = []
+    for path in (table, lines):
+        karl_fast.convert(path, tmp_path / "out.jsonl", force=True)
+        found.append([json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()])
+        for one in found[-1]:
+            assert one["source"].pop("files") == [str(path)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 50
+
+
+def test_a_table_of_something_else_is_refused_by_its_name(tmp_path: Path) -> None:
+    for path in (
+        write(tmp_path / "columns.parquet", [{"a": 1, "b": "x"}]),
+        write(tmp_path / "empty.parquet", [], schema=pyarrow.schema([("messages", pyarrow.string())])),
+    ):
+        with pytest.raises(errors.LogError, match=path.name):
+            karl_fast.convert(path, tmp_path / "out.jsonl")
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes((tmp_path / "columns.parquet").read_bytes()[:-9])
+    with pytest.raises(errors.FileError, match="damaged"):
+        karl_fast.convert(damaged, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_columns_of_wrong_types_are_told_row_by_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [{"prompt": "p", "completion": n, "reward": 1.0} for n in range(3)])
+    with pytest.raises(errors.LogError, match=r"a\.parquet: .*byte 0: completion is a number, wanted a text or a list"):
+        karl_fast.convert(path, tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("group", [1500, 100], ids=["one row group", "row groups"])
+def test_a_table_is_not_held_in_memory(tmp_path: Path, group: int) -> None:
+    """120 MB of rows that share no text, in pages of a few; pyarrow itself takes some 60 MiB."""
+    rng = np.random.default_rng(0)
+    fields = [("prompt", pyarrow.string()), ("completion", pyarrow.string()), ("reward", pyarrow.float64())]
+    how = {"compression": "none", "use_dictionary": False, "write_batch_size": 16}
+    with parquet.ParquetWriter(tmp_path / "a.parquet", pyarrow.schema(fields), **how) as out:
+        for at in range(0, 1500, group):
+            texts = [rng.bytes(40_000).hex() for _ in range(group)]
+            made = {"prompt": ["p"] * group, "completion": texts, "reward": [1.0] * group}
+            out.write_table(pyarrow.table(made, schema=pyarrow.schema(fields)), row_group_size=group)
+    done = run("convert", "a.parquet", "-o", "out.jsonl", "--threads", "1", folder=tmp_path)
+    assert done.code == 0, done.err
+    assert done.peak < 200 * MIB, f"{done.peak / MIB:.0f} MiB"
 
 
 def test_reward_functions_are_weighed_by_name(tmp_path: Path) -> None:

@@ -81,3 +81,6 @@ def _places(account: Conversion) -> Iterable[str]:
     places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
     for path, bad in places[:PLACES_SHOWN]:
         yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"
+    for odd in account.mistyped[:PLACES_SHOWN]:
+        where = f"{clean(odd['path'])}, byte {odd['offset']}: {clean(odd['field'])}"
+        yield f"  {where} is {odd['came']}, wanted {odd['wanted']}"

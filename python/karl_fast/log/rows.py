@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-ROWS = 1024
-"""Rows that are in memory at a time."""
+ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
+"""What is in memory at a time: rows at most, and about how many bytes of them and of a column as it lies in the file."""
 
 TRL = ("step", "prompt", "completion", "advantage")
 """The columns of TRL's completions that are no rewards."""
@@ -36,15 +36,25 @@ def lines(path: str) -> Iterator[str]:
     pyarrow, parquet = _pyarrow()
     with temporary(path) as copy:
         try:
-            with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path) as table:
+            # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
+            file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES)
+            with Path(copy).open("w", encoding="utf-8") as out, file as table:
                 rewards = _rewards(table.schema_arrow, pyarrow)
-                for batch in table.iter_batches(ROWS):
+                for batch in _batches(table):
                     out.writelines(_line(row, rewards) for row in batch.to_pylist())
         except OSError as error:
             raise FileError(f"cannot read {path}: {error.strerror or error}", error.errno, path) from error
         except pyarrow.ArrowException as error:
             raise FileError(f"cannot read {path} as Parquet: {error}", None, path) from error
         yield copy
+
+
+def _batches(table: Any) -> Iterator[Any]:
+    """The rows of a table in their order, few at a time where they are long."""
+    for at in range(table.num_row_groups):
+        group = table.metadata.row_group(at)
+        fits = BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
+        yield from table.iter_batches(min(max(fits, 1), ROWS), row_groups=[at])
 
 
 def _rewards(schema: Any, pyarrow: Any) -> list[str]:

@@ -78,7 +78,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
 }
 
 /// A file of lines in ranges; every other is one.
-fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
+pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
     if input.layout == Layout::Lines { ranges(at, &input.source, range) } else { vec![Task::whole(at)] }
 }
 
@@ -187,7 +187,7 @@ pub(crate) enum Fail {
 }
 
 /// The texts of a task.
-fn pieces<'w>(
+pub(crate) fn pieces<'w>(
     input: &Input,
     task: Task,
     limit: usize,

@@ -67,7 +67,7 @@ pub struct Bad {
 }
 
 /// What was found in a file, or in a range of it, beside its rows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Rows that are records.
     pub(crate) rows: u64,

@@ -132,6 +132,15 @@ impl<'de> Visitor<'de> for KeysVisitor {
     }
 }
 
+/// The place of the first byte of a text that cannot stand where it does; its end where none is at fault.
+pub(crate) fn fault(text: &[u8]) -> u64 {
+    let at = parse(text).err().map_or(text.len(), |error| {
+        let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+        lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1)
+    });
+    at.min(text.len()) as u64
+}
+
 /// The value at a path; `None` where a key is absent or something on the way is no object.
 #[must_use]
 pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use karl_core::reward::karl::Version;
-use karl_log::convert::report::Counts;
+use karl_log::convert::report::{Counts, Mistyped};
 use karl_log::convert::{Kind, Rate, Report, Settings, convert as run};
 use karl_log::log::Account;
 use karl_log::source::Source;
@@ -33,10 +33,21 @@ pub(crate) struct ConversionFacts {
     messages: Named,
     tool_calls: Named,
     notes: Named,
+    mistyped: Vec<MistypedFacts>,
     written_bytes: u64,
 }
 
 type Named = Vec<(&'static str, u64)>;
+
+/// A value of a wrong type, and its place.
+#[derive(IntoPyObject)]
+pub(crate) struct MistypedFacts {
+    path: String,
+    offset: u64,
+    field: String,
+    came: &'static str,
+    wanted: String,
+}
 
 /// What was found in one file.
 #[derive(IntoPyObject)]
@@ -123,9 +134,22 @@ impl ConversionFacts {
             messages: named(&report.made.messages),
             tool_calls: named(&report.made.calls),
             notes: named(&report.made.notes),
+            mistyped: report.made.mistyped.iter().map(MistypedFacts::new).collect(),
             written_bytes: report.written,
             files: report.made.files.iter().map(FileFacts::new).collect(),
             types: report.made.types.into_iter().collect(),
+        }
+    }
+}
+
+impl MistypedFacts {
+    fn new(found: &Mistyped) -> Self {
+        Self {
+            path: found.path.display().to_string(),
+            offset: found.offset,
+            field: found.field.clone(),
+            came: found.came,
+            wanted: found.wanted.clone(),
         }
     }
 }

@@ -122,7 +122,9 @@ def messages(found: list[Line]) -> list[Line]:
             if message["id"] in ids and message["model"] != "<synthetic>":
                 if message["id"] not in turns:
                     turns[message["id"]] = {"role": "assistant", "content": [], "reasoning": [], "calls": []}
+                    turns[message["id"]] |= {"timestamp": line["timestamp"], "model": message["model"], "tokens": {}}
                     out.append(turns[message["id"]])
+                count(turns[message["id"]]["tokens"], message["usage"])
                 for block in message["content"]:
                     add(turns[message["id"]], block, waiting)
             continue
@@ -140,13 +142,23 @@ def messages(found: list[Line]) -> list[Line]:
                             "content": words(block.get("content")),
                             "id": block["tool_use_id"],
                             "success": done,
+                            "timestamp": line["timestamp"],
                         }
                     )
             elif line["uuid"] in on and (block["type"] != "text" or is_prompt(block["text"])):
                 prompt.append(words([block]))
         if prompt:
-            out.append({"role": "user", "content": "\n".join(prompt)})
+            out.append({"role": "user", "content": "\n".join(prompt), "timestamp": line["timestamp"]})
     return out
+
+
+def count(tokens: dict[str, int], usage: Line) -> None:
+    """Of a message whose lines differ, the most."""
+    keys = {"input": "input_tokens", "output": "output_tokens"}
+    keys |= {f"cache_{what}": f"cache_{what}_input_tokens" for what in ("creation", "read")}
+    for mine, theirs in keys.items():
+        if usage.get(theirs) is not None:
+            tokens[mine] = max(tokens.get(mine, 0), usage[theirs])
 
 
 def add(turn: Line, block: Line, waiting: set[str]) -> None:

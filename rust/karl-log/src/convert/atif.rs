@@ -10,12 +10,41 @@ use super::json::escaped;
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::values::{kept, list, quoted, source, text, words};
+use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::values::{arguments, kept, list, quoted, source, text, words};
 use crate::layout::sidecar;
 use crate::trusted;
 
+/// What a document has where.
+const WANTED: [(&str, Wanted); 23] = [
+    ("session_id", TEXT),
+    ("agent", OBJECT),
+    ("agent.model_name", TEXT),
+    ("steps", LIST),
+    ("steps[]", OBJECT),
+    ("steps[].timestamp", TEXT),
+    ("steps[].source", TEXT),
+    ("steps[].message", WORDS),
+    ("steps[].reasoning_content", TEXT),
+    ("steps[].model_name", TEXT),
+    ("steps[].tool_calls", LIST),
+    ("steps[].tool_calls[]", OBJECT),
+    ("steps[].tool_calls[].tool_call_id", TEXT),
+    ("steps[].tool_calls[].function_name", TEXT),
+    ("steps[].tool_calls[].arguments", &[Sort::Object, Sort::Text]),
+    ("steps[].observation", OBJECT),
+    ("steps[].observation.results", LIST),
+    ("steps[].observation.results[]", OBJECT),
+    ("steps[].observation.results[].source_call_id", TEXT),
+    ("steps[].observation.results[].content", WORDS),
+    ("steps[].metrics.prompt_tokens", NUMBER),
+    ("steps[].metrics.completion_tokens", NUMBER),
+    ("steps[].metrics.cached_tokens", NUMBER),
+];
+
 /// The trajectory of a document; `digest` is the hash of its bytes.
 pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
+    check(document, &WANTED, made);
     let mut talk = Conversation::default();
     let agent = document.get("agent").unwrap_or(&Value::Null);
     for step in list(document, "steps") {
@@ -48,10 +77,10 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
         // The environment's own step, without words, gives results alone.
         Some("system") if content.is_empty() => {}
         Some("system") => drop(talk.say(Role::System, &content, &moment)),
-        _ => made.note("unknown_block"),
+        _ => made.note("unknown_role"),
     }
     for call in list(step, "tool_calls") {
-        let arguments = call.get("arguments").map_or_else(|| "{}".to_owned(), Value::to_string);
+        let arguments = arguments(call.get("arguments"));
         talk.call(at, &quoted(call, "tool_call_id"), &quoted(call, "function_name"), arguments.as_bytes());
     }
     for result in step.get("observation").map(|seen| list(seen, "results")).unwrap_or_default() {

@@ -9,7 +9,11 @@ use super::json::{escaped, join};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::{Made, NO_CONVERSATION};
-use super::values::{kept, list, quoted, source, text, words};
+use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::values::{arguments, kept, list, quoted, source, text, words};
+
+/// Nobody that is known says it.
+const UNKNOWN_ROLE: &str = "unknown_role";
 
 /// What the tool writes in a person's name.
 const META: [&str; 5] = [
@@ -22,6 +26,28 @@ const META: [&str; 5] = [
 
 /// What stands for a turn that a person stopped.
 const ABORTED: &str = "<turn_aborted>";
+
+/// What every line has where.
+const EVERY: [(&str, Wanted); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
+
+/// What those that are used have where.
+const USED: [(&str, Wanted); 15] = [
+    ("payload.id", TEXT),
+    ("payload.model", TEXT),
+    ("payload.role", TEXT),
+    ("payload.content", WORDS),
+    ("payload.content[]", OBJECT),
+    ("payload.content[].text", TEXT),
+    ("payload.summary", LIST),
+    ("payload.summary[].text", TEXT),
+    ("payload.name", TEXT),
+    ("payload.arguments", &[Sort::Text, Sort::Object]),
+    ("payload.call_id", TEXT),
+    ("payload.output", &[Sort::Text, Sort::List, Sort::Object]),
+    ("payload.info.total_token_usage.input_tokens", NUMBER),
+    ("payload.info.total_token_usage.cached_input_tokens", NUMBER),
+    ("payload.info.total_token_usage.output_tokens", NUMBER),
+];
 
 /// A session while its lines are read.
 #[derive(Default)]
@@ -46,6 +72,15 @@ impl Rollout {
 
     /// Takes a line.
     pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> Fate {
+        check(line, &EVERY, made);
+        let fate = self.take(line, made);
+        if matches!(fate, Ok(()) | Err(UNKNOWN_ROLE)) {
+            check(line, &USED, made);
+        }
+        fate
+    }
+
+    fn take(&mut self, line: &Value, made: &mut Made) -> Fate {
         let payload = line.get("payload").unwrap_or(&Value::Null);
         match text(line, "type") {
             Some("response_item") => self.item(payload, &quoted(line, "timestamp"), made),
@@ -89,7 +124,7 @@ impl Rollout {
                 }
             }
             Some("function_call") => {
-                let arguments = text(item, "arguments").unwrap_or("{}").to_owned();
+                let arguments = arguments(item.get("arguments"));
                 self.call(item, &quoted(item, "name"), &arguments, moment);
             }
             Some("custom_tool_call") => {
@@ -98,7 +133,7 @@ impl Rollout {
                 self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment);
             }
             Some("local_shell_call") => {
-                let arguments = item.get("action").map_or_else(|| "{}".to_owned(), Value::to_string);
+                let arguments = arguments(item.get("action"));
                 self.call(item, b"local_shell", &arguments, moment);
             }
             Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
@@ -125,7 +160,7 @@ impl Rollout {
             }
             Some("user") => self.say(Role::User, &content, moment),
             Some("developer" | "system") => self.say(Role::System, &content, moment),
-            _ => return Err("unknown_role"),
+            _ => return Err(UNKNOWN_ROLE),
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::report::Made;
 use crate::field::{skip_space, skip_value};
 use crate::trusted;
 
@@ -69,6 +70,15 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
     let mended = whole_pairs(&String::from_utf8_lossy(raw)).into_bytes();
     trusted::check(&mended).is_ok().then_some(Cow::Owned(mended))
+}
+
+/// As [`sound`]; what had to be mended is noted.
+pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>> {
+    let sound = sound(raw);
+    if matches!(sound, Some(Cow::Owned(_))) {
+        made.note("mended");
+    }
+    sound
 }
 
 /// The text with `\ufffd` for each escape that is half of a pair.

@@ -1,9 +1,18 @@
 //! Which tool wrote a transcript, told by the keys of its first lines, or of the document that it is.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use tempfile::TempPath;
+
 use super::Settings;
 use super::report::Report;
+use super::unpack::unpacked;
 use crate::error::{Error, Result};
-use crate::layout::keys_of;
+use crate::field::{Fault, Wanted, scan};
+use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
+use crate::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
+use crate::layout::{Wishes, keys_of, probe};
 use crate::source::Source;
 use crate::split::{Extent, Lines, Piece, Window};
 use crate::watch::Watch;
@@ -15,6 +24,8 @@ pub enum Kind {
     ClaudeCode,
     /// Each file is a session.
     Alone(Alone),
+    /// Each record of a log is a rollout.
+    Rollouts(&'static Format),
 }
 
 /// A kind of which each file is one session.
@@ -30,8 +41,18 @@ pub enum Alone {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] =
-        [Self::ClaudeCode, Self::Alone(Alone::Codex), Self::Alone(Alone::SweAgent), Self::Alone(Alone::Atif)];
+    pub const ALL: [Self; 10] = [
+        Self::ClaudeCode,
+        Self::Alone(Alone::Codex),
+        Self::Alone(Alone::SweAgent),
+        Self::Alone(Alone::Atif),
+        Self::Rollouts(&TRL),
+        Self::Rollouts(&VERL),
+        Self::Rollouts(&PRIME_RL),
+        Self::Rollouts(&VERIFIERS),
+        Self::Rollouts(&TAU_BENCH),
+        Self::Rollouts(&GENERIC),
+    ];
 
     /// The name by which it is asked for and reported.
     #[must_use]
@@ -41,6 +62,7 @@ impl Kind {
             Self::Alone(Alone::Codex) => "codex",
             Self::Alone(Alone::SweAgent) => "swe-agent",
             Self::Alone(Alone::Atif) => "atif",
+            Self::Rollouts(format) => format.name,
         }
     }
 
@@ -54,6 +76,7 @@ impl Kind {
             Self::Alone(Alone::Codex) => "Codex: ~/.codex/sessions",
             Self::Alone(Alone::SweAgent) => "SWE-agent: .traj",
             Self::Alone(Alone::Atif) => "ATIF: Harbor's and Terminal-Bench's agent/trajectory.json",
+            Self::Rollouts(format) => format.about,
         }
     }
 
@@ -66,12 +89,12 @@ impl Kind {
 }
 
 /// What a file was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// A transcript that is read.
     Transcript(Kind),
-    /// Of a tool whose transcripts are not.
-    Refused(&'static str),
+    /// Of a tool whose transcripts are not, or damaged as a whole.
+    Refused(Cow<'static, str>),
     /// What a conversion writes.
     Converted,
     /// What stands beside transcripts.
@@ -79,6 +102,9 @@ pub(super) enum Told {
     /// None.
     Nothing,
 }
+
+const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
+const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
 
 /// How many lines are looked at for one that tells.
 const LINES_PROBED: usize = 100;
@@ -91,13 +117,13 @@ const LINES: [(&[&str], Told); 7] = [
     (&["type", "messageId", "snapshot"], Told::Transcript(Kind::ClaudeCode)),
     (&["type", "summary", "leafUuid"], Told::Transcript(Kind::ClaudeCode)),
     (&["timestamp", "type", "payload"], Told::Transcript(Kind::Alone(Alone::Codex))),
-    (&["timestamp", "type", "data"], Told::Refused("a session of Copilot CLI, which is not read")),
+    (&["timestamp", "type", "data"], Told::Refused(COPILOT)),
 ];
 
 /// What a document with these keys is.
 const DOCUMENTS: [(&[&str], Told); 8] = [
-    (&["sessionId", "projectHash", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
-    (&["sessionId", "startTime", "messages"], Told::Refused("a session of Gemini CLI, which is not read")),
+    (&["sessionId", "projectHash", "messages"], Told::Refused(GEMINI)),
+    (&["sessionId", "startTime", "messages"], Told::Refused(GEMINI)),
     (&["checkpoint_id"], Told::Beside),
     (&["task_name", "verifier_result"], Told::Beside),
     (&["resolved_ids"], Told::Beside),
@@ -111,10 +137,33 @@ const DOCUMENTS: [(&[&str], Told); 8] = [
 /// # Errors
 /// [`Error::Io`].
 pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
-    match by_lines(source, limit, watch)? {
-        Told::Nothing => document(source, limit, watch),
-        told => Ok(told),
+    for look in [by_lines, document, rollouts] {
+        let told = look(source, limit, watch)?;
+        if told != Told::Nothing {
+            return Ok(told);
+        }
     }
+    Ok(Told::Nothing)
+}
+
+/// Whether a file is a log of rollouts, whose records have a conversation or a prompt and its completion.
+fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
+    let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
+    let input = match probe(source.clone(), &wishes, watch) {
+        Err(Error::Layout { .. }) => return Ok(Told::Nothing),
+        input => input?,
+    };
+    let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
+    let kind = Kind::Rollouts(input.format);
+    Ok(match input.format.name {
+        name if name == KARL.name => {
+            Told::Refused("a store of KARL, which is scored and sampled as it is".into())
+        }
+        name if name == GENERIC.name && !(has("messages") || (has("prompt") && has("completion"))) => {
+            Told::Nothing
+        }
+        _ => Told::Transcript(kind),
+    })
 }
 
 fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
@@ -141,30 +190,75 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
         return Ok(Told::Nothing);
     }
     Ok(match window.value(limit).map_err(io)? {
-        Extent::Kept(length) => {
-            let keys = keys_of(&window.bytes()[..length]);
-            keys.map_or(Told::Nothing, |keys| by_keys(&DOCUMENTS, &keys))
+        Extent::Kept(length) => one(&window.bytes()[..length]),
+        Extent::Torn(end) => {
+            Told::Refused(format!("it ends inside the document that it begins, at byte {end}").into())
         }
-        Extent::Torn(_) => Told::Refused("it ends inside the document that it begins"),
-        Extent::Passed => Told::Refused("the document that it begins is longer than a line may be"),
+        Extent::Passed => Told::Refused(
+            format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
+        ),
     })
+}
+
+/// What a document is.
+fn one(text: &[u8]) -> Told {
+    match scan(text, &Wanted::default(), &mut []) {
+        Err(Fault::Malformed(at)) => {
+            Told::Refused(format!("byte {at} cannot stand there: wanted a document or lines of JSON").into())
+        }
+        _ => keys_of(text).map_or(Told::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
+    }
 }
 
 fn by_keys(known: &[(&[&str], Told)], keys: &[String]) -> Told {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
-    found.map_or(Told::Nothing, |(_, told)| *told)
+    found.map_or(Told::Nothing, |(_, told)| told.clone())
 }
 
-/// Files whose sessions may lie in several, and those of which each is one.
-pub(super) type Sorted = (Vec<Source>, Vec<(Alone, Source)>);
+/// Files by what they hold, each list by name.
+#[derive(Default)]
+pub(super) struct Sorted {
+    /// Sessions that may lie in several files.
+    pub(super) sessions: Vec<Source>,
+    /// A session each.
+    pub(super) alone: Vec<(Alone, Source)>,
+    /// Rollouts.
+    pub(super) logs: Vec<(&'static Format, Source)>,
+}
+
+impl Sorted {
+    /// Every file.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
+        let alone = self.alone.iter().map(|(_, source)| source);
+        self.sessions.iter().chain(alone).chain(self.logs.iter().map(|(_, source)| source))
+    }
+
+    /// The same with temporary files in the place of packed ones that are read in parts; they are there as long as what is
+    /// returned with them.
+    ///
+    /// # Errors
+    /// As [`unpacked`].
+    pub(super) fn unpacked(
+        self,
+        threads: usize,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<(Self, Vec<TempPath>)> {
+        let (sessions, mut kept) = unpacked(self.sessions, threads, report, watch)?;
+        let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
+        let (logs, more) = unpacked(logs, threads, report, watch)?;
+        kept.extend(more);
+        Ok((Self { sessions, alone: self.alone, logs: formats.into_iter().zip(logs).collect() }, kept))
+    }
+}
 
 /// Why files are passed over.
 const CONVERTED: &str = "it holds trajectories already";
 const NOTHING: &str = "it is no transcript of a known tool";
+const EMPTY: &str = "it is empty";
 
-/// The transcripts among the files, by name: those whose sessions may lie in several, and the others. What is none is
-/// reported, or refused where somebody named it.
+/// The transcripts among the files. What is none is reported, or refused where somebody named it.
 ///
 /// # Errors
 /// [`Error::Layout`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
@@ -174,27 +268,29 @@ pub(super) fn sorted(
     report: &mut Report,
     watch: &Watch,
 ) -> Result<Sorted> {
-    let (mut sessions, mut alone) = (Vec::new(), Vec::new());
+    let mut sorted = Sorted::default();
     for source in sources {
         let told = match settings.kind {
             Some(kind) => Told::Transcript(kind),
             None => tell(&source, settings.max_line_bytes, watch)?,
         };
         watch.advance(0)?;
-        let refused = |why: &str| Err(Error::Layout { path: source.path.clone(), problem: why.to_owned() });
+        let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
         match told {
-            Told::Transcript(Kind::ClaudeCode) => sessions.push(source),
-            Told::Transcript(Kind::Alone(kind)) => alone.push((kind, source)),
+            Told::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
+            Told::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
+            Told::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
             Told::Beside => {}
-            Told::Refused(why) if source.optional => report.refused.push((source.path, why.to_owned())),
-            Told::Converted if source.optional => report.skipped.push((source.path, CONVERTED.to_owned())),
-            Told::Converted => return Err(Error::Converted { path: source.path }),
-            Told::Nothing if source.optional => report.skipped.push((source.path, NOTHING.to_owned())),
-            Told::Refused(why) => return refused(why),
-            Told::Nothing => return refused(NOTHING),
+            Told::Refused(why) if source.optional => report.refused.push((path, why.into_owned())),
+            Told::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
+            Told::Converted => return Err(Error::Converted { path }),
+            Told::Nothing if source.optional => report.skipped.push((path, nothing.to_owned())),
+            Told::Refused(why) => return Err(Error::Layout { path, problem: why.into_owned() }),
+            Told::Nothing => return Err(Error::Layout { path, problem: nothing.to_owned() }),
         }
     }
-    sessions.sort_by(|a, b| a.name.cmp(&b.name));
-    alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
-    Ok((sessions, alone))
+    sorted.sessions.sort_by(|a, b| a.name.cmp(&b.name));
+    sorted.alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    sorted.logs.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    Ok(sorted)
 }

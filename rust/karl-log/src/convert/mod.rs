@@ -21,10 +21,14 @@ mod message;
 mod output;
 mod record;
 pub mod report;
+mod rollouts;
+mod sort;
+mod spoken;
 mod swe_agent;
 mod time;
 mod unpack;
 mod values;
+mod verdicts;
 mod work;
 
 use std::path::Path;
@@ -36,7 +40,8 @@ pub use self::kind::Kind;
 use self::kind::sorted;
 use self::output::Output;
 pub use self::report::{Made, Report};
-use self::unpack::unpacked;
+use self::rollouts::Rollouts;
+use self::verdicts::Verdicts;
 use self::work::run;
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -78,25 +83,29 @@ pub enum Rate {
 pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: &Watch) -> Result<Report> {
     output::check(target, settings.force)?;
     let mut report = Report::default();
-    let (sessions, alone) = sorted(sources, settings, &mut report, watch)?;
-    watch.expect(
-        sessions.iter().chain(alone.iter().map(|(_, source)| source)).map(|source| source.size).sum(),
-    );
-    let (sessions, _kept) = unpacked(sessions, settings.threads, &mut report, watch)?;
-    let all = sessions.iter().chain(alone.iter().map(|(_, source)| source));
-    report.bytes = all.map(|source| source.size).sum();
-    let transcripts = Transcripts::read(&sessions, settings, &mut report, watch)?;
+    let sorted = sorted(sources, settings, &mut report, watch)?;
+    watch.expect(sorted.sources().map(|source| source.size).sum());
+    let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
+    report.bytes = sorted.sources().map(|source| source.size).sum();
+    let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
+    let rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
+    let (alone, verdicts) = (&sorted.alone, Verdicts::default());
     let output = Output::create(target, settings.force)?;
-    let first = transcripts.len();
-    let made = run(first + alone.len(), settings.threads, &output, |at| match at.checked_sub(first) {
-        None => transcripts.make(at, watch),
-        Some(at) => document::make(alone[at].0, &alone[at].1, settings, watch),
+    let [first, second] = [transcripts.len(), transcripts.len() + alone.len()];
+    let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
+        at if at < first => transcripts.make(at, watch),
+        at if at < second => {
+            let (kind, source) = &alone[at - first];
+            document::make(*kind, source, settings, &verdicts, watch)
+        }
+        at => rollouts.make(at - second, settings, watch),
     })?;
     report.made.add(made);
+    rollouts.account(&mut report.made);
     report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
     if report.made.trajectories == 0 {
-        let problem = "there is no conversation in what was read".to_owned();
-        return Err(Error::Layout { path: target.to_path_buf(), problem });
+        let (path, problem) = report.nothing(target);
+        return Err(Error::Layout { path, problem });
     }
     report.written = output.finish()?;
     Ok(report)

@@ -34,7 +34,9 @@ pub(super) fn check(target: &Path, force: bool) -> Result<()> {
     match fs::symlink_metadata(target) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             let folder = folder(target);
-            fs::read_dir(folder).map(drop).map_err(|error| Error::io("write into the folder", folder, error))
+            // What it holds is not asked for: one may write into a folder that one may not list.
+            let inside = fs::metadata(folder.join("."));
+            inside.map(drop).map_err(|error| Error::io("write into the folder", folder, error))
         }
         Err(error) => Err(Error::io("look at", target, error)),
         Ok(_) if !force => refuse("it exists"),
@@ -133,13 +135,21 @@ impl Output {
             io::ErrorKind::AlreadyExists => Error::Exists { path: self.target.clone(), problem: "it exists" },
             _ => Error::io("rename to", &self.target, error.error),
         })?;
-        let synced = File::open(folder(&self.target)).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::io("sync the folder of", &self.target, error))?;
+        sync(folder(&self.target)).map_err(|error| Error::io("sync the folder of", &self.target, error))?;
         Ok(written)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a folder's names on the disk. One that may not be listed cannot be opened for it: its names are then written when
+/// the system writes them.
+fn sync(folder: &Path) -> io::Result<()> {
+    match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        folder => folder?.sync_all(),
     }
 }
 

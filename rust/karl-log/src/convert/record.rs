@@ -39,6 +39,8 @@ pub(super) struct Head {
     pub(super) tokens: Tokens,
     pub(super) source: Map<String, Value>,
     pub(super) tools: Option<Value>,
+    /// The model, where no message names it.
+    pub(super) model: Option<String>,
 }
 
 /// Writes a line; counts it and its messages.
@@ -87,7 +89,7 @@ fn fields(head: Head, messages: &[Message], model: &[u8]) -> Vec<(&'static str, 
         ("id", head.id.into()),
         ("group", head.group.into()),
         (REWARD, number(head.reward)),
-        ("model", text(Some(model))),
+        ("model", head.model.map_or_else(|| text(Some(model)), Value::from)),
         ("policy_version", head.policy_version.unwrap_or_default()),
         ("parent", parent),
         ("started_at", text(first)),

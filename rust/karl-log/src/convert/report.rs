@@ -1,9 +1,10 @@
 //! What a conversion read, made and left out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::log::Account;
+use crate::tally::{Bad, Tally};
 
 /// How many types of lines are told by name: a log may have any number.
 const TYPES_TOLD: usize = 64;
@@ -17,8 +18,29 @@ const OTHER: &str = "(other)";
 /// Why lines are left out that are neither a message nor a part of one.
 pub(super) const NO_CONVERSATION: &str = "no_conversation";
 
+/// Why nothing is used of what says nothing.
+pub(super) const EMPTY: &str = "empty";
+
 /// Why nothing of a line is used whose message is damaged.
 pub(super) const DAMAGED: &str = "damaged";
+
+/// How many values of wrong types are told with their places; all are counted.
+const MISTYPED_TOLD: usize = 100;
+
+/// A value that is of another type than its format has there, and its place. What stands around it is read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mistyped {
+    /// The file.
+    pub path: PathBuf,
+    /// The first byte of the line, or of the document, in the unpacked file.
+    pub offset: u64,
+    /// Where in it the value stands: `message.content`, `steps[3].message`.
+    pub field: String,
+    /// What came.
+    pub came: &'static str,
+    /// What the format has there.
+    pub wanted: String,
+}
 
 /// Counts by name.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -37,6 +59,32 @@ pub struct Report {
     pub made: Made,
     /// Bytes written.
     pub written: u64,
+}
+
+impl Report {
+    /// Which file it is that gave nothing to write, and why: with the first damage, if there is any.
+    pub(super) fn nothing(&self, target: &Path) -> (PathBuf, String) {
+        let bad = self.made.files.iter().find_map(|(path, _, account)| {
+            let Bad { reason, line, offset } = account.places.first()?;
+            Some((path, format!("; line {line}, byte {offset}: {}", reason.name().replace('_', " "))))
+        });
+        let mistyped = || {
+            let Mistyped { path, offset, field, came, wanted } = self.made.mistyped.first()?;
+            Some((path, format!("; byte {offset}: {field} is {came}, wanted {wanted}")))
+        };
+        let only = || match &self.made.files[..] {
+            [(path, ..)] => Some((path, String::new())),
+            _ => None,
+        };
+        let unread = || {
+            let (path, why) = self.refused.iter().chain(&self.skipped).next()?;
+            Some((path, format!("; {why}")))
+        };
+        let found = bad.or_else(mistyped).or_else(only).or_else(unread);
+        let (path, why) =
+            found.map_or_else(|| (target.to_path_buf(), String::new()), |(path, why)| (path.clone(), why));
+        (path, format!("there is no conversation in what was read{why}"))
+    }
 }
 
 /// What became of the lines of some trajectories.
@@ -62,6 +110,12 @@ pub struct Made {
     pub dropped: Counts,
     /// What was left out or mended inside lines that were used.
     pub notes: Counts,
+    /// The first values of wrong types, by file and place.
+    pub mistyped: Vec<Mistyped>,
+    /// Those whose place is to be told yet.
+    met: Vec<Mistyped>,
+    /// What was found in each unit of work that is a part of a file.
+    pub(super) tallies: Vec<(usize, Tally)>,
 }
 
 impl Made {
@@ -73,6 +127,8 @@ impl Made {
         self.sub_agents += other.sub_agents;
         self.used += other.used;
         self.duplicates += other.duplicates;
+        self.tallies.extend(other.tallies);
+        self.tell(other.mistyped);
         let pairs = [
             (&mut self.messages, other.messages),
             (&mut self.calls, other.calls),
@@ -94,6 +150,29 @@ impl Made {
     /// Counts something inside a line.
     pub(super) fn note(&mut self, what: &'static str) {
         *self.notes.entry(what).or_default() += 1;
+    }
+
+    /// Counts a value of a wrong type; where it lies is told by [`locate`](Self::locate).
+    pub(super) fn mistyped(&mut self, field: String, came: &'static str, wanted: String) {
+        self.note("wrong_type");
+        if self.met.len() < MISTYPED_TOLD {
+            self.met.push(Mistyped { path: PathBuf::new(), offset: 0, field, came, wanted });
+        }
+    }
+
+    /// Says where the values lie that were met since the last time.
+    pub(super) fn locate(&mut self, path: &str, offset: u64) {
+        if !self.met.is_empty() {
+            let met = std::mem::take(&mut self.met);
+            self.tell(met.into_iter().map(|met| Mistyped { path: path.into(), offset, ..met }).collect());
+        }
+    }
+
+    /// Keeps the first by file and place, whichever thread was faster.
+    fn tell(&mut self, more: Vec<Mistyped>) {
+        self.mistyped.extend(more);
+        self.mistyped.sort();
+        self.mistyped.truncate(MISTYPED_TOLD);
     }
 }
 

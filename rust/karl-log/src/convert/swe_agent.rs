@@ -3,27 +3,58 @@
 //! The task is the name of the file, for no field of older files names it. Whether it was solved is not in the document
 //! but in SWE-bench's report, which SWE-agent puts as `results.json` into the folder of a batch.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::json::escaped;
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::values::{kept, list, quoted, source, text, words};
-use crate::layout::sidecar;
+use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::values::{arguments, kept, list, quoted, source, text, words};
+use super::verdicts::Verdicts;
 use crate::trusted;
 
+/// What a document has where.
+const WANTED: [(&str, Wanted); 16] = [
+    ("environment", TEXT),
+    ("history", LIST),
+    ("history[]", OBJECT),
+    ("history[].role", TEXT),
+    ("history[].content", WORDS),
+    ("history[].tool_calls", LIST),
+    ("history[].tool_calls[]", OBJECT),
+    ("history[].tool_calls[].id", TEXT),
+    ("history[].tool_calls[].function", OBJECT),
+    ("history[].tool_calls[].function.name", TEXT),
+    ("history[].tool_calls[].function.arguments", &[Sort::Text, Sort::Object]),
+    ("history[].tool_call_ids", LIST),
+    ("history[].tool_call_ids[]", TEXT),
+    ("info", OBJECT),
+    ("info.model_stats.tokens_sent", NUMBER),
+    ("info.model_stats.tokens_received", NUMBER),
+];
+
 /// The trajectory of a document; `digest` is the hash of its bytes.
-pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
+pub(super) fn read(
+    document: &Value,
+    file: &str,
+    digest: u128,
+    verdicts: &Verdicts,
+    made: &mut Made,
+) -> (Head, Conversation) {
+    check(document, &WANTED, made);
     let mut talk = Conversation::default();
+    let model = model(document);
     for message in list(document, "history") {
         // A demonstration stands in the prompt; the run begins after it.
         if message.get("is_demo") == Some(&Value::Bool(true)) {
             made.note("demonstration");
             continue;
         }
-        say(message, &mut talk, made);
+        say(message, &model, &mut talk, made);
     }
     let instance =
         Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -36,7 +67,7 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     let count = |key: &str| info.pointer(&format!("/model_stats/{key}")).and_then(Value::as_u64);
     let head = Head {
         id: format!("{instance}/{:016x}", digest >> 64),
-        reward: resolved(Path::new(file), &instance, made),
+        reward: verdicts.of(Path::new(file), &instance, made),
         group: Some(instance),
         tokens: Tokens { input: count("tokens_sent"), output: count("tokens_received"), ..Tokens::default() },
         source: source("swe-agent", file, more),
@@ -45,38 +76,32 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
     (head, talk)
 }
 
-/// Whether the report beside a run, or in the folder above its own, says that its task was solved: 1 or 0. None without a
-/// report, and where it was not judged; a report that cannot be read is noted.
-fn resolved(file: &Path, instance: &str, made: &mut Made) -> Option<f64> {
-    // Standard input has nothing beside it.
-    let own = file.parent().filter(|_| file != Path::new("-"));
-    let folders = [own, own.and_then(Path::parent)].into_iter().flatten();
-    let path = folders.map(|folder| folder.join("results.json")).find(|path| path.exists())?;
-    let Some(report) = sidecar::read(&path).ok().and_then(|text| trusted::parse(&text).ok()) else {
-        made.note("report_unread");
-        return None;
+/// The model of a run, which newer files name in the settings that they keep to run it again: an object, or its text.
+fn model(document: &Value) -> Vec<u8> {
+    let settings = match document.get("replay_config") {
+        Some(Value::String(text)) => trusted::parse(text.as_bytes()).ok().map(Cow::Owned),
+        settings => settings.map(Cow::Borrowed),
     };
-    let says = |key: &str| list(&report, key).iter().any(|id| id.as_str() == Some(instance));
-    let judged = |reward, keys: &[&str]| keys.iter().any(|key| says(key)).then_some(reward);
-    judged(1.0, &["resolved_ids"]).or_else(|| judged(0.0, &["unresolved_ids", "empty_patch_ids"]))
+    let name = settings.as_deref().and_then(|settings| settings.pointer("/agent/model/name")?.as_str());
+    name.map(escaped).unwrap_or_default()
 }
 
-fn say(message: &Value, talk: &mut Conversation, made: &mut Made) {
+fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) {
     let content = words(message.get("content"), made);
     match text(message, "role") {
         Some("system") => drop(talk.say(Role::System, &content, b"")),
         Some("assistant") => {
             let at = talk.messages.len();
-            talk.say(Role::Assistant, &content, b"");
+            talk.say(Role::Assistant, &content, b"").model = model.to_vec();
             for call in list(message, "tool_calls") {
                 let function = call.get("function").unwrap_or(&Value::Null);
-                let arguments = text(function, "arguments").unwrap_or("{}");
+                let arguments = arguments(function.get("arguments"));
                 talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes());
             }
         }
         Some("tool") => {
             let id = list(message, "tool_call_ids").first().and_then(Value::as_str).unwrap_or_default();
-            let id = super::json::escaped(id);
+            let id = escaped(id);
             if talk.waits(&id) {
                 talk.answer(&id, &content, None, b"", made);
             } else {
@@ -84,6 +109,6 @@ fn say(message: &Value, talk: &mut Conversation, made: &mut Made) {
             }
         }
         Some("user") => drop(talk.say(Role::User, &content, b"")),
-        _ => made.note("unknown_block"),
+        _ => made.note("unknown_role"),
     }
 }

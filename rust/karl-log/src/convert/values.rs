@@ -21,6 +21,15 @@ pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The arguments of a call as JSON text: the text itself, or that of any other value; an empty object where there are none.
+pub(super) fn arguments(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "{}".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
 /// What a message says: a text, or the texts among its parts on lines of their own; a part that is no text leaves its
 /// kind in brackets.
 pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Vec<u8> {

@@ -96,17 +96,28 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
     if fields.truncated.as_ref().and_then(|path| lookup(&record, path)) == Some(&Value::Bool(true)) {
         return Err(Flaw::Truncated);
     }
-    let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(&mut record, field));
+    match held(&mut record, fields)? {
+        Example::Chat { messages, tools } => chat(messages, tools, fields.reasoning),
+        Example::Completion { prompt, completion } => completed(prompt, completion),
+        text @ Example::Text(_) => Ok(whole(text)),
+    }
+}
+
+/// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages may be what no trainer takes.
+pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Example, Flaw> {
+    let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
-    let chat = |messages| chat(messages, tools, fields.reasoning);
     match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
-        (Some(Value::Array(messages)), ..) => chat(messages),
+        (Some(Value::Array(messages)), ..) => Ok(Example::Chat { messages, tools }),
         (Some(_), ..) => Err(Flaw::BadMessage),
-        (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => completed(prompt, completion),
-        (_, Some(prompt), Some(completion), _) => {
-            chat([turns(prompt, "user"), turns(completion, "assistant")].concat())
+        (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
+            Ok(Example::Completion { prompt, completion })
         }
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(whole(Example::Text(text))),
+        (_, Some(prompt), Some(completion), _) => {
+            let messages = [turns(prompt, "user"), turns(completion, "assistant")].concat();
+            Ok(Example::Chat { messages, tools })
+        }
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Example::Text(text)),
         _ => Err(Flaw::NoTrajectory),
     }
 }
@@ -167,7 +178,7 @@ fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Resu
 }
 
 /// The tools that the model was offered, if there are any.
-fn offered(tools: Value) -> Option<Value> {
+pub(crate) fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
         _ => None,

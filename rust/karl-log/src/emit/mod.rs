@@ -15,7 +15,7 @@ pub mod draft;
 pub mod example;
 mod file;
 mod make;
-mod openai;
+pub(crate) mod openai;
 mod plan;
 pub mod redact;
 pub mod render;

@@ -6,7 +6,7 @@ use crate::trusted;
 
 /// A call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made of a flat one, or of the JSON text
 /// of either; none where it is no call.
-pub(super) fn call(call: Value) -> Option<Value> {
+pub(crate) fn call(call: Value) -> Option<Value> {
     let call = match call {
         Value::String(text) => trusted::parse(text.as_bytes()).ok()?,
         call => call,

@@ -16,5 +16,7 @@ pub const GENERIC: Format = Format {
     prompt: "prompt",
     completion: "completion",
     text: "text",
+    policy_version: "policy_version",
+    model: "model",
     ..Format::NOTHING
 };

@@ -55,7 +55,24 @@ pub struct Format {
     pub truncated: &'static str,
     /// Where a message keeps its words when its `content` is null.
     pub reasoning: &'static str,
+    /// The version of the policy that made a rollout, or the step of the trainer that says it.
+    pub policy_version: &'static str,
+    /// The model's name.
+    pub model: &'static str,
+    /// How many tokens went in; 0 is unknown.
+    pub input_tokens: &'static str,
+    /// How many tokens came out; 0 is unknown.
+    pub output_tokens: &'static str,
 }
+
+/// Formats are told apart by name.
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Format {}
 
 impl Format {
     /// A tool that keeps nothing.
@@ -76,6 +93,10 @@ impl Format {
         failed: "",
         truncated: "",
         reasoning: "",
+        policy_version: "",
+        model: "",
+        input_tokens: "",
+        output_tokens: "",
     };
 }
 

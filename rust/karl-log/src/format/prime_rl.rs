@@ -34,5 +34,8 @@ pub const PRIME_RL: Format = Format {
     prompt: "json(prompt)",
     completion: "json(completion)",
     reasoning: "reasoning_content",
+    policy_version: "step",
+    input_tokens: "num_input_tokens",
+    output_tokens: "num_output_tokens",
     ..Format::NOTHING
 };

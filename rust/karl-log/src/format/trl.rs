@@ -15,5 +15,6 @@ pub const TRL: Format = Format {
     reward: "trl_reward",
     prompt: "prompt",
     completion: "completion",
+    policy_version: "step",
     ..Format::NOTHING
 };

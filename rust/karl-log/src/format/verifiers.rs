@@ -34,5 +34,7 @@ pub const VERIFIERS: Format = Format {
     failed: "error",
     truncated: "is_truncated",
     reasoning: "reasoning_content",
+    input_tokens: "token_usage.input_tokens",
+    output_tokens: "token_usage.output_tokens",
     ..Format::NOTHING
 };

@@ -17,5 +17,6 @@ pub const VERL: Format = Format {
     reward: "score",
     prompt: "input",
     completion: "output",
+    policy_version: "step",
     ..Format::NOTHING
 };

@@ -8,7 +8,8 @@ use crate::convert::json::{elements, inside, join};
 use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
-use crate::convert::report::{DAMAGED, Made};
+use crate::convert::report::{DAMAGED, EMPTY, Made};
+use crate::convert::sort::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::field::unescape;
 
 /// Texts that the tool writes in a person's name around its own commands.
@@ -88,8 +89,11 @@ impl Talk {
         line: &Line<'_>,
         made: &mut Made,
     ) -> Result<(), &'static str> {
-        let message = line.message.as_deref().ok_or(DAMAGED)?;
+        let message = line.message(made)?;
         let [content, model, counts @ ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
+        expect(content, WORDS, "message.content", made);
+        expect(model, TEXT, "message.model", made);
+        counts.into_iter().for_each(|count| expect(count, NUMBER, "message.usage", made));
         let content = content.ok_or(EMPTY)?;
         let key = if row.message == 0 { row.id } else { row.message };
         let at = self.conversation.turn(key, line.timestamp);
@@ -116,6 +120,11 @@ impl Talk {
     fn speak(&mut self, at: usize, block: &[u8], made: &mut Made) {
         let Some(found) = self.block.of(block) else { return made.note("unknown_block") };
         let [kind, text, thinking, id, name, input, ..]: [Option<&[u8]>; 9] = found;
+        for (field, raw) in
+            [("type", kind), ("text", text), ("thinking", thinking), ("id", id), ("name", name)]
+        {
+            expect(raw, TEXT, field, made);
+        }
         let of = |raw: Option<&'_ [u8]>| raw.map_or_else(Vec::new, |raw| inside(raw).to_vec());
         let message = self.conversation.messages.get_mut(at);
         match (kind.map(inside), message) {
@@ -144,8 +153,9 @@ impl Talk {
         on_branch: bool,
         made: &mut Made,
     ) -> Result<(), &'static str> {
-        let message = line.message.as_deref().ok_or(DAMAGED)?;
+        let message = line.message(made)?;
         let [content, ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
+        expect(content, WORDS, "message.content", made);
         let content = content.ok_or(EMPTY)?;
         match (content.first(), on_branch) {
             (Some(b'['), _) => self.heard(content, line, on_branch, made),
@@ -166,8 +176,12 @@ impl Talk {
         let mut text = Vec::new();
         for block in elements(content) {
             let Some([kind, words, _, _, _, _, call, result, is_error]) = self.block.of(block) else {
+                made.note("unknown_block");
                 continue;
             };
+            for (field, raw) in [("type", kind), ("text", words), ("tool_use_id", call)] {
+                expect(raw, TEXT, field, made);
+            }
             match kind.map_or(&b""[..], inside) {
                 b"tool_result" if self.result(call, result, is_error, line, made) => fate = Ok(()),
                 b"tool_result" => fate = fate.map_err(|other| if on_branch { ORPHAN } else { other }),
@@ -211,10 +225,15 @@ impl Talk {
         if !self.conversation.waits(call) {
             return false;
         }
+        expect(content, WORDS, "content", made);
+        expect(is_error, FLAG, "is_error", made);
         let content = content.unwrap_or_default();
         let mut text = inside(content).to_vec();
         for block in elements(content) {
-            let Some([kind, words, ..]) = self.block.of::<9>(block) else { continue };
+            let Some([kind, words, ..]) = self.block.of::<9>(block) else {
+                made.note("unknown_block");
+                continue;
+            };
             match kind.map_or(&b""[..], inside) {
                 b"text" => join(&mut text, words.map_or(&b""[..], inside)),
                 kind => join(&mut text, &Conversation::unwritten(kind, made)),
@@ -230,7 +249,6 @@ impl Talk {
 
 /// It is not on the branch that the thread ends with.
 pub(super) const OTHER_BRANCH: &str = "other_branch";
-const EMPTY: &str = "empty";
 const ORPHAN: &str = "orphan_result";
 
 /// Whether a call went well. A result that is an error says so; a failed tool has a text in place of its own result, and

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use super::row::{Row, hash};
 use crate::convert::json::{inside, sound};
 use crate::convert::lines::Keys;
+use crate::convert::report::Made;
+use crate::convert::sort::{OBJECT, TEXT, absent, damaged, expect};
 use crate::error::{Error, Result};
 use crate::field::unescape;
 use crate::source::Source;
@@ -62,11 +64,32 @@ pub(super) struct Line<'r> {
     pub(super) result: Option<&'r [u8]>,
     /// The sub-agent that a result is of.
     pub(super) result_agent: &'r [u8],
-    pub(super) message: Option<Cow<'r, [u8]>>,
+    message: Option<Cow<'r, [u8]>>,
+    /// When, in which session, and the message, as they stand there.
+    raw: [Option<&'r [u8]>; 3],
     pub(super) mended: bool,
     /// Whether it names itself.
     pub(super) named: bool,
     pub(super) facts: Facts<'r>,
+}
+
+impl Line<'_> {
+    /// Counts what is of another sort than wanted.
+    pub(super) fn expect(&self, made: &mut Made) {
+        let [timestamp, session, message] = self.raw;
+        expect(timestamp, TEXT, "timestamp", made);
+        expect(session, TEXT, "sessionId", made);
+        expect(message, OBJECT, "message", made);
+    }
+
+    /// The message, or the reason why there is none.
+    pub(super) fn message(&self, made: &mut Made) -> std::result::Result<&[u8], &'static str> {
+        match (&self.message, self.raw[2]) {
+            (Some(message), _) => Ok(message),
+            (None, Some(_)) => Err(damaged(OBJECT, "message", made)),
+            (None, None) => Err(absent(OBJECT, "message", made)),
+        }
+    }
 }
 
 /// What a line says of its session.
@@ -147,6 +170,7 @@ impl Reader {
             result_agent: either(11, 12),
             mended: matches!(message, Some(Cow::Owned(_))),
             message,
+            raw: [found[1], found[2].or(found[3]), found[13]],
             named: named.is_some(),
             facts: Facts {
                 session: either(2, 3),

@@ -119,6 +119,7 @@ impl<'a> Transcripts<'a> {
             let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
             told.hear(&line.facts, row.spot.input());
             told.relayed |= row.relayed;
+            line.expect(made);
             match take(&mut talk, row, &line, live, made) {
                 Ok(()) => made.used += 1,
                 Err(reason) => made.drop_line(reason),
@@ -126,6 +127,7 @@ impl<'a> Transcripts<'a> {
             if row.kind == Kind::Result && self.rate == Rate::Result {
                 told.reward = ended_well(text);
             }
+            made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
         }
         Ok((talk, told))
     }

@@ -1,0 +1,210 @@
+//! Logs of rollouts, as trainers and evaluations write them: each record is a trajectory. Rows of Parquet come as lines.
+//!
+//! What a record holds is found where its [`Format`] says, as when it is sampled; what has no place of its own in a
+//! trajectory stays as it is, under `source.record`. Files of lines are worked on in ranges of their bytes.
+
+use serde_json::{Map, Value};
+
+use super::Settings;
+use super::json::mended;
+use super::kind::Kind;
+use super::record::{Head, Tokens, write};
+use super::report::{EMPTY, Made, count_type};
+use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
+use super::spoken::Spoken;
+use super::values::source;
+use crate::emit::Flaw;
+use crate::emit::example::held;
+use crate::error::Result;
+use crate::field::Path;
+use crate::format::{Field, Fields, Format, Made as Kept};
+use crate::layout::{Input, Wishes, probe};
+use crate::log::Account;
+use crate::parts::joined;
+use crate::ranges::{RANGE, Task};
+use crate::read::{end, pieces, scan, tasks_of};
+use crate::rows::{Row, Sink};
+use crate::scan::Scanner;
+use crate::source::Source;
+use crate::tally::Tally;
+use crate::trusted::{self, lookup};
+use crate::watch::Watch;
+
+/// The type under which a record is counted.
+const RECORD: &str = "record";
+
+/// Logs before trajectories are made of them, in units of work.
+pub(super) struct Rollouts {
+    inputs: Vec<Input>,
+    tasks: Vec<Task>,
+}
+
+impl Rollouts {
+    /// Looks at every file.
+    ///
+    /// # Errors
+    /// As [`probe`].
+    pub(super) fn look(logs: Vec<(&'static Format, Source)>, limit: usize, watch: &Watch) -> Result<Self> {
+        let one = |(format, source)| {
+            let wishes = Wishes { format: Some(format), max_line_bytes: limit, ..Wishes::default() };
+            probe(source, &wishes, watch)
+        };
+        let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
+        let tasks = inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect();
+        Ok(Self { inputs, tasks })
+    }
+
+    /// How many units of work there are.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// The trajectories of a unit, and what became of its records.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(&self, unit: usize, settings: &Settings, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+        let task = self.tasks[unit];
+        let input = &self.inputs[task.input];
+        let mut writer = Writer { input, settings, out: Vec::new(), made: Made::default() };
+        let mut scanner = Scanner::new(task.input, &input.fields, false, false);
+        let mut tally = Tally::default();
+        let read = pieces(input, task, settings.max_line_bytes, watch)
+            .and_then(|pieces| scan(pieces, &mut scanner, &mut writer, &mut tally, watch));
+        end(read, &input.source.path, input.source.codec, &mut tally)?;
+        writer.made.tallies.push((unit, tally));
+        Ok((writer.out, writer.made))
+    }
+
+    /// Adds the account of each file, whose units may have been done in any order.
+    pub(super) fn account(&self, made: &mut Made) {
+        let mut tallies = std::mem::take(&mut made.tallies);
+        tallies.sort_by_key(|(unit, _)| *unit);
+        let mut accounts = vec![(0, Account::default()); self.inputs.len()];
+        for (unit, tally) in tallies {
+            let (lines, account) = &mut accounts[self.tasks[unit].input];
+            account.add(&tally, *lines);
+            *lines += tally.lines;
+        }
+        let named = self.inputs.iter().zip(accounts);
+        made.files.extend(named.map(|(input, (_, account))| {
+            (input.source.name.clone().into(), Kind::Rollouts(input.format).name(), account)
+        }));
+    }
+}
+
+/// What takes the records of a unit.
+struct Writer<'a> {
+    input: &'a Input,
+    settings: &'a Settings,
+    out: Vec<u8>,
+    made: Made,
+}
+
+impl Sink for Writer<'_> {
+    fn push(&mut self, found: &Row<'_>) {
+        count_type(&mut self.made.types, RECORD, 1);
+        match self.take(found) {
+            Ok(()) => self.made.used += 1,
+            Err(reason) => self.made.drop_line(reason),
+        }
+        self.made.locate(&self.input.source.name, found.spot.place(found.length).offset);
+    }
+}
+
+impl Writer<'_> {
+    /// Writes a record's trajectory; the reason why it has none.
+    fn take(&mut self, row: &Row<'_>) -> std::result::Result<(), &'static str> {
+        let (fields, made) = (&self.input.fields, &mut self.made);
+        let parsed = mended(row.record, made).and_then(|text| trusted::parse(&text).ok());
+        let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
+        let mut head = head(&record, self.input, row, made);
+        if expect(&record, fields, made) {
+            return Err(Flaw::BadMessage.name());
+        }
+        let found = held(&mut record, fields).map_err(|flaw| {
+            if flaw == Flaw::NoTrajectory {
+                let first = fields.trajectory().flat_map(Field::choices).next();
+                absent(WORDS, &first.map(|choice| choice.path.to_string()).unwrap_or_default(), made);
+            }
+            flaw.name()
+        })?;
+        let mut spoken = Spoken::new(fields.reasoning);
+        head.tools = spoken.hear(found, made);
+        if spoken.talk.messages.is_empty() {
+            return Err(EMPTY);
+        }
+        let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format))]);
+        head.source = source(self.input.format.name, &self.input.source.name, more);
+        let unanswered = spoken.talk.unanswered();
+        if unanswered > 0 {
+            *made.calls.entry("unanswered").or_default() += unanswered;
+        }
+        write(head, &spoken.talk.messages, self.settings.rate, &mut self.out, made);
+        Ok(())
+    }
+}
+
+/// What a record says beside its messages.
+fn head(record: &Value, input: &Input, row: &Row<'_>, made: &mut Made) -> Head {
+    let format = input.format;
+    let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
+    let version = at(format.policy_version);
+    let wanted = &[Sort::Number, Sort::Text];
+    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
+    // A tool that does not count writes 0.
+    let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
+    Head {
+        id: id(record, &input.fields).unwrap_or_else(|| format!("{:032x}", row.id)),
+        group: row.group.map(|group| String::from_utf8_lossy(group).into_owned()),
+        reward: row.rewards.first().copied(),
+        policy_version: version,
+        model: at(format.model).and_then(Value::as_str).map(str::to_owned),
+        tokens: Tokens {
+            input: count(format.input_tokens),
+            output: count(format.output_tokens),
+            ..Tokens::default()
+        },
+        ..Head::default()
+    }
+}
+
+fn id(record: &Value, fields: &Fields) -> Option<String> {
+    let part = |path| {
+        let part = lookup(record, path).filter(|part| !part.is_null())?;
+        Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+    };
+    fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
+}
+
+/// Counts what is of another sort than a trajectory's parts are; whether anything is. What stands beside a conversation is
+/// not looked at, nor a text beside a prompt and its completion.
+fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
+    let chat = [(&fields.messages, LIST)];
+    let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
+    let text = [(&fields.text, TEXT)];
+    for parts in [&chat[..], &halves, &text] {
+        let mut found = false;
+        let mut wrong = false;
+        for (field, wanted) in parts {
+            for choice in field.iter().flat_map(Field::choices) {
+                let wanted = if choice.made == Kept::Json { WORDS } else { wanted };
+                let held = lookup(record, &choice.path);
+                found |= held.is_some_and(|value| !value.is_null());
+                wrong |= is_mistyped(held, wanted, &choice.path.to_string(), made);
+            }
+        }
+        if found {
+            return wrong;
+        }
+    }
+    false
+}
+
+/// What is left of a record: that which stands nowhere else.
+fn rest(record: Value, format: &Format) -> Value {
+    let told = [format.id, format.group, format.reward, format.policy_version, format.model];
+    let Value::Object(mut fields) = record else { return Value::Null };
+    fields.retain(|key, value| !value.is_null() && !told.contains(&&key[..]));
+    Value::Object(fields)
+}
