@@ -121,8 +121,9 @@ def train(
 
     from karl_fast.config.text import TRAIN_FILE, training
     from karl_fast.train import loop, whole
-    from karl_fast.train.model import checkpointed, require
+    from karl_fast.train.model import require
     from karl_fast.train.run import prepare
+    from karl_fast.train.views import checkpointed
 
     require()
     import mlx.core as mx
