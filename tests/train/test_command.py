@@ -266,17 +266,6 @@ def test_a_signal_leaves_the_last_checkpoint_and_says_so(
     assert not list(where.rglob(".unfinished-*"))
 
 
-def test_a_real_log_is_sampled_trained_on_and_judged(tau_bench: Path, tiny_model: Path, tmp_path: Path) -> None:
-    karl_fast.sample(tau_bench, tmp_path / "data", k=48, split=(0.7, 0.0, 0.3))
-    flags = ("--iters", 8, "--max-seq-length", 512, "--learning-rate", "3e-3", "--overlong", "tail", "--batch-size", 2)
-    done = karl("train", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
-    assert done.returncode == 0, done.stderr
-    flags = ("--max-seq-length", 512, "--against", "base", "--by", "karl_fast.group")
-    judged = karl("eval", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
-    assert judged.returncode == 0, judged.stderr
-    assert ": better" in judged.stdout
-
-
 def test_starting_up_loads_no_mlx(tmp_path: Path) -> None:
     code = (
         "import sys; sys.argv = ['karl-fast', 'train', '--help']\n"
