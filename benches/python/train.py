@@ -1,6 +1,6 @@
 """LoRA training beside mlx-lm's own trainer: tokens a second, and peak memory, in one process on the same data.
 
-    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 MLX_DISABLE_COMPILE=1 python benches/python/train.py
+    LD_PRELOAD=.../libopenblas.so.0 OPENBLAS_NUM_THREADS=1 python benches/python/train.py
 
 Both get the same model, the same rows, the same adapters, batches of 4 and Adam, and both run their whole loop, with
 what it reports and saves. Rows are of 24 to 200 tokens. Every token of them is learned, so that nothing speaks for a
@@ -9,8 +9,11 @@ mask; then the last third of each row alone, which mlx-lm calls --mask-prompt. P
 A round is one epoch of each, so that both see the same batches; they take turns in going first. Tokens are counted over
 seconds of processor time, each step's the least of all rounds, as other processes share the cores and their caches.
 
-`--smoke` makes one small round of one row. Numbers choose rows of the table, from 0; without `--smoke` their record in
-benches/record/train.json is made anew.
+Each runs twice a round: with `mx.compile` off, and with it on, which is mlx-lm's whole step and, in both, what a model
+compiles of itself. On the CPU that calls a C++ compiler, once a kernel; a few steps before the rounds have it done.
+
+`--smoke` makes one small round of one row; numbers choose rows of the table, from 0. Neither is kept: a run of the whole
+table, in about ten minutes, makes benches/record/train.json anew.
 """
 
 from __future__ import annotations
@@ -47,8 +50,9 @@ from karl_fast.train.step import Learner
 from karl_fast.train.template import Text
 
 SMOKE = "--smoke" in sys.argv
-STEPS, ROUNDS, ROWS = (4, 1, 16) if SMOKE else (24, 5, 96)
-SECONDS = 45
+BATCH = 4
+ROUNDS = 1 if SMOKE else 5
+SECONDS = 40
 """Of processor time, after which two rounds are enough."""
 
 SHAPE = {
@@ -67,7 +71,15 @@ SHAPE = {
     "query_pre_attn_scalar": 32,
 }
 
-MODELS = [("qwen3", None, 512), ("gemma3_text", None, 512), ("qwen3", 4, 512), ("qwen3", None, 65_536)]
+MODELS = {
+    ("qwen3", None, 512): 96,
+    ("gemma3_text", None, 512): 96,
+    ("qwen3", 4, 512): 24,
+    ("gemma3_text", 4, 512): 24,
+    ("qwen3", None, 65_536): 12,
+}
+"""Kinds, bits and vocabularies, and how many rows are an epoch: fewer where each takes longer."""
+
 CASES = [(*model, share) for model in MODELS for share in (1.0, 1 / 3)]
 RECORD = record.RECORD / "train.json"
 
@@ -89,10 +101,10 @@ def model_of(kind: str, bits: int | None, vocabulary: int) -> Any:
     return model
 
 
-def rows_of(vocabulary: int, share: float) -> list[Text]:
+def rows_of(count: int, vocabulary: int, share: float) -> list[Text]:
     """Rows of which the last share is learned."""
     random = np.random.default_rng(0)
-    lengths = random.integers(24, 200, ROWS)
+    lengths = random.integers(24, 200, count)
     return [
         Text(random.integers(4, vocabulary, length).astype(np.int32), np.arange(length) >= max(1, (1 - share) * length))
         for length in lengths
@@ -146,8 +158,8 @@ def theirs(model: Any, texts: list[Text], clock: Clock) -> None:
             yield tokens, lengths
 
     arguments = trainer.TrainingArgs(
-        batch_size=4,
-        iters=STEPS,
+        batch_size=BATCH,
+        iters=len(texts) // BATCH,
         steps_per_report=1000,
         steps_per_save=1000,
         max_seq_length=256,
@@ -174,8 +186,8 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             settings=SETTINGS,
             learner=Learner(model, examples, Objective(SETTINGS, examples)),
             optimizer=adam,
-            order=Timed([len(one) for one in examples], units_of(None, len(examples)), 4, 0),
-            batches=STEPS,
+            order=Timed([len(one) for one in examples], units_of(None, len(examples)), BATCH, 0),
+            batches=len(texts) // BATCH,
             state=State(),
             checkpoints=Checkpoints(Path(folder), {}, keep=1),
             trackers=trackers(SETTINGS, Path(folder), 0),
@@ -187,14 +199,20 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
         loop.train(run, Quiet())
 
 
-def timed(train: Any, model: Any, texts: list[Text]) -> tuple[dict[Any, float], int]:
+TRAINERS = {"mlx_lm": theirs, "karl_fast": ours}
+CONTENDERS = [f"{name}{how}" for how in ("", "_compiled") for name in TRAINERS]
+
+
+def timed(contender: str, model: Any, texts: list[Text]) -> tuple[dict[Any, float], int]:
     """Processor seconds of what an epoch is made of, and the peak of memory above what is there."""
     start = dict(tree_flatten(model.trainable_parameters()))
+    name, compiled, _ = contender.partition("_compiled")
+    (mx.enable_compile if compiled else mx.disable_compile)()
     mx.clear_cache()
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     clock = Clock()
-    train(model, texts, clock)
+    TRAINERS[name](model, texts, clock)
     clock.begins("behind")
     peak = mx.get_peak_memory() - before
     model.load_weights(list(start.items()), strict=False)
@@ -203,24 +221,26 @@ def timed(train: Any, model: Any, texts: list[Text]) -> tuple[dict[Any, float], 
 
 def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> dict[str, Any]:
     """A row of the table."""
-    texts, model = rows_of(vocabulary, share), model_of(kind, bits, vocabulary)
-    rounds: dict[Any, list[tuple[dict[Any, float], int]]] = {theirs: [], ours: []}
+    count = 16 if SMOKE else MODELS[kind, bits, vocabulary]
+    texts, model = rows_of(count, vocabulary, share), model_of(kind, bits, vocabulary)
+    for contender in CONTENDERS[2:]:
+        timed(contender, model, texts[:BATCH])
+    rounds: dict[str, list[tuple[dict[Any, float], int]]] = {contender: [] for contender in CONTENDERS}
     begun = time.process_time()
-    while len(rounds[ours]) < ROUNDS and (len(rounds[ours]) < 2 or time.process_time() - begun < SECONDS):
-        for train in ((theirs, ours), (ours, theirs))[len(rounds[ours]) % 2]:
-            rounds[train].append(timed(train, model, texts))
-    seconds = {train: _least([steps for steps, _ in found]) for train, found in rounds.items()}
-    peak = {train: max(peak for _, peak in found) / 1e6 for train, found in rounds.items()}
+    while (done := len(rounds["mlx_lm"])) < ROUNDS and (done < 2 or time.process_time() - begun < SECONDS):
+        for contender in (CONTENDERS, CONTENDERS[::-1])[done % 2]:
+            rounds[contender].append(timed(contender, model, texts))
     tokens = sum(len(text.tokens) for text in texts)
+    speed = {one: tokens / _least([steps for steps, _ in found]) for one, found in rounds.items()}
+    peak = {one: max(peak for _, peak in found) / 1e6 for one, found in rounds.items()}
     return {
         "model": f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned",
-        "rounds": len(rounds[ours]),
+        "rounds": done,
         "rows": len(texts),
-        "mlx_lm_tokens_per_second": tokens / seconds[theirs],
-        "karl_fast_tokens_per_second": tokens / seconds[ours],
-        "speed_ratio": seconds[theirs] / seconds[ours],
-        "mlx_lm_peak_mb": peak[theirs],
-        "karl_fast_peak_mb": peak[ours],
+        **{f"{one}_tokens_per_second": value for one, value in speed.items()},
+        "speed_ratio": speed["karl_fast"] / speed["mlx_lm"],
+        "compiled_speed_ratio": speed["karl_fast_compiled"] / speed["mlx_lm_compiled"],
+        **{f"{one}_peak_mb": value for one, value in peak.items()},
     }
 
 
@@ -230,29 +250,32 @@ def _least(rounds: list[dict[Any, float]]) -> float:
 
 
 def shown(row: dict[str, Any]) -> str:
-    tokens = f"{row['mlx_lm_tokens_per_second']:9,.0f} {row['karl_fast_tokens_per_second']:9,.0f}"
-    peaks = row["mlx_lm_peak_mb"], row["karl_fast_peak_mb"]
-    memory = f"{peaks[0]:9.1f} {peaks[1]:9.1f} {peaks[1] / peaks[0]:6.2f}x"
-    return f"{row['model']:48} {tokens} {row['speed_ratio']:6.2f}x {memory}"
+    """A row as it is printed, and as it stands in the pages."""
+    speed = [f"{row[f'{one}_tokens_per_second']:,.0f}" for one in CONTENDERS]
+    peak = [row[f"{one}_peak_mb"] for one in CONTENDERS]
+    cells = [*speed[:2], f"{row['speed_ratio']:.2f}x", *speed[2:], f"{row['compiled_speed_ratio']:.2f}x"]
+    cells += [f"{peak[0]:.0f}", f"{peak[2]:.0f}", f"{peak[1]:.0f}", f"{peak[1] / min(peak[0], peak[2]):.2f}x"]
+    return f"| {' | '.join([row['model'], *cells])} |"
 
 
-def keep(rows: list[dict[str, Any]]) -> None:
-    """Put rows into the record, each in the place of the one before it."""
-    before = json.loads(RECORD.read_text("utf-8"))["table"] if RECORD.exists() else []
-    known = {row["model"]: row for row in before} | {row["model"]: row for row in rows}
-    whole = {"machine": record.facts(), "table": list(known.values())}
-    RECORD.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+HEAD = (
+    "model",
+    *("mlx-lm, tokens/s", "karl-fast, tokens/s", ""),
+    *("mlx-lm, compiled", "karl-fast, compile on", ""),
+    *("mlx-lm, peak MB", "compiled", "karl-fast", ""),
+)
 
 
 def main() -> None:
-    print(f"{'':48} {'tokens a second':>26} {'peak, MB':>26}")
-    print(f"{'':48} {'mlx-lm':>9} {'karl-fast':>9} {'':7} {'mlx-lm':>9} {'karl-fast':>9}")
-    chosen = [int(one) for one in sys.argv[1:] if one.isdigit()] or range(1 if SMOKE else len(CASES))
-    for number in chosen:
-        row = compare(*CASES[number])
-        print(shown(row), flush=True)
-        if not SMOKE:
-            keep([row])
+    facts = record.facts()  # of the tree that is measured, before the record in it is written
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    chosen = [int(one) for one in sys.argv[1:] if one.isdigit()]
+    table = []
+    for number in chosen or range(1 if SMOKE else len(CASES)):
+        table.append(compare(*CASES[number]))
+        print(shown(table[-1]), flush=True)
+    if not (SMOKE or chosen):
+        RECORD.write_text(json.dumps({"machine": facts, "table": table}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
