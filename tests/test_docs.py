@@ -107,9 +107,15 @@ HUB = "mlx-community/"
 """Models that a test does not fetch."""
 
 
+FETCHED = "gpt-4o-airline.json"
+"""A log that a reader fetches first: tests/train/test_tau_bench.py runs the lines about it, where it is there."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> None:
     for block, after in pairs(page):
+        if FETCHED in block.text:
+            continue
         said = ""
         for script in made(block):
             subprocess.run([sys.executable, *script], cwd=place, env=environment(), capture_output=True, check=True)

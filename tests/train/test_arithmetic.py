@@ -28,7 +28,7 @@ SHAPE = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4,
 @pytest.mark.parametrize("grad_checkpoint", [False, True])
 def test_the_arithmetic_of_memory_is_what_is_measured(vocabulary: int, grad_checkpoint: bool) -> None:
     """Never below what is measured, and not above three times that."""
-    from karl_fast.train.model import checkpointed
+    from karl_fast.train.views import checkpointed
 
     model = adapted(built(vocabulary=vocabulary, num_hidden_layers=4, **SHAPE))
     settings = Training(grad_checkpoint=grad_checkpoint)

@@ -63,6 +63,25 @@ def test_a_run_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> N
     assert tomllib.loads((tmp_path / "train.toml").read_text("utf-8"))["train"]["max_seq_length"] == 96
 
 
+def test_a_run_that_began_at_another_is_made_again_of_what_it_left(adapter: Path, tmp_path: Path) -> None:
+    begun, name = tmp_path / "begun", "adapters.safetensors"
+    weights = ("--resume-adapter-file", adapter / name, "--iters", 3)
+    done = karl("train", "--config", adapter, "--adapter-path", begun, *weights)
+    assert done.returncode == 0, done.stderr
+    file = tomllib.loads((begun / "train.toml").read_text("utf-8"))["train"]["resume_adapter_file"]
+    assert (begun / file).resolve() == (adapter / name).resolve()
+    again = karl("train", "--config", begun, "--adapter-path", tmp_path / "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again" / name).read_bytes() == (begun / name).read_bytes() != (adapter / name).read_bytes()
+    on = karl("train", "--config", adapter, "--adapter-path", begun, "--iters", 6, "--resume")
+    assert on.returncode == 0, on.stderr
+    assert tomllib.loads((begun / "train.toml").read_text("utf-8"))["train"]["resume_adapter_file"] == file
+    other = ("--resume-adapter-file", begun / name)
+    refused = karl("train", "--config", adapter, "--adapter-path", begun, "--iters", 9, "--resume", *other)
+    assert refused.returncode == 1
+    assert f"its resume_adapter_file was {file}, and is {name}" in refused.stderr
+
+
 @pytest.mark.parametrize("fine_tune_type", ["lora", "dora", "full"])
 def test_mlx_lm_generates_and_fuses_with_what_was_trained(
     data: Path, any_model: Path, tmp_path: Path, fine_tune_type: str
@@ -139,6 +158,7 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{data}", "--model", "{model}", "--lora-keys", "mlp.nothing"], 2, "--lora-keys names mlp.nothing"),
         (["{data}", "--model", "{model}", "--memory-limit", "0.0001"], 2, "needs about"),
         (["{data}", "--model", "{model}", "--recipe", "boltzmann"], 2, "they would count twice"),
+        (["{data}", "--model", "{model}", "--max-seq-length", "1"], 2, "--max-seq-length is 1, wanted a whole number"),
         (["{data}", "--model", "{model}", "--iters", "0"], 2, "--iters is 0, wanted a whole number from 1 on"),
         (["{data}", "--model", "{model}", "--report-to", "wandb"], 1, "--report-to wandb needs it: pip install wandb"),
         (["{data}", "--model", "{model}", "--resume-adapter-file", "{tmp}/x.safetensors"], 1, "cannot load weights"),
@@ -244,17 +264,6 @@ def test_a_signal_leaves_the_last_checkpoint_and_says_so(
     assert tensors
     assert all(np.isfinite(tensor).all() for tensor in tensors.values())
     assert not list(where.rglob(".unfinished-*"))
-
-
-def test_a_real_log_is_sampled_trained_on_and_judged(tau_bench: Path, tiny_model: Path, tmp_path: Path) -> None:
-    karl_fast.sample(tau_bench, tmp_path / "data", k=48, split=(0.7, 0.0, 0.3))
-    flags = ("--iters", 8, "--max-seq-length", 512, "--learning-rate", "3e-3", "--overlong", "tail", "--batch-size", 2)
-    done = karl("train", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
-    assert done.returncode == 0, done.stderr
-    flags = ("--max-seq-length", 512, "--against", "base", "--by", "karl_fast.group")
-    judged = karl("eval", tmp_path / "data", "--model", tiny_model, "--adapter-path", tmp_path / "a", *flags)
-    assert judged.returncode == 0, judged.stderr
-    assert ": better" in judged.stdout
 
 
 def test_starting_up_loads_no_mlx(tmp_path: Path) -> None:

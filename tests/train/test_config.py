@@ -45,9 +45,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the command asks `train` for, with words and an environment; nothing is trained."""
     found: list[Any] = []
 
-    def train(data: str, model: str, adapter_path: str, settings: Training, **_: Any) -> Trained:
-        found.append((data, model, adapter_path, settings))
-        return Trained(Path(adapter_path), (1, 1), 0, None, 1, {}, 0)
+    def train(data: str, model: str, adapter_path: str, settings: Training, **how: Any) -> Trained:
+        found.append((data, model, adapter_path, settings, how["resume_adapter_file"]))
+        return Trained(Path(adapter_path), (1, 1), 0, None, 1, {}, 0, 2048)
 
     def ask(*words: str, **env: str) -> Any:
         done = CliRunner().invoke(app, ["train", "-q", *words], env=env, standalone_mode=False)
@@ -61,7 +61,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_flag_counts_over_a_variable_and_that_over_the_file(asked: Any) -> None:
     env = {"KARL_FAST_MAX_SEQ_LENGTH": "50", "KARL_FAST_BATCH_SIZE": "5", "KARL_FAST_SAVE_EVERY": "7"}
-    data, model, adapter_path, settings = asked("--config", "there/karl.toml", "--batch-size", "3", **env)
+    data, model, adapter_path, settings, _ = asked("--config", "there/karl.toml", "--batch-size", "3", **env)
     assert (data, model, adapter_path) == ("there/data", "tiny", "there/out/adapter")
     wanted = {"batch_size": 3, "max_seq_length": 50, "learning_rate": 1, "epochs": 2, "save_every": 7}
     assert settings == Training(**wanted, lora_keys=("self_attn.q_proj",))
@@ -87,6 +87,22 @@ def test_a_choice_takes_away_what_a_weaker_place_says_and_it_has_no_use_for(aske
     assert asked("--config", "there/karl.toml", "--recipe", "sft")[3] == Training()
 
 
+def test_a_length_may_be_left_to_the_run_wherever_it_is_said(asked: Any, folder: Path) -> None:
+    words = ("d", "--model", "m")
+    assert asked(*words, "--max-seq-length", "auto")[3].max_seq_length == "auto"
+    assert asked(*words, KARL_FAST_MAX_SEQ_LENGTH="auto")[3].max_seq_length == "auto"
+    (folder / "there" / "karl.toml").write_text('[train]\nmax_seq_length = "auto"\n', "utf-8")
+    assert asked(*words, "--config", "there/karl.toml")[3].max_seq_length == "auto"
+    assert asked(*words, "--config", "there/karl.toml", "--max-seq-length", "64")[3].max_seq_length == 64
+
+
+def test_the_weights_that_a_run_begins_with_may_stand_in_its_file(asked: Any, folder: Path) -> None:
+    (folder / "there" / "karl.toml").write_text('[train]\nresume_adapter_file = "a.safetensors"\n', "utf-8")
+    words = ("d", "--model", "m", "--config", "there/karl.toml")
+    assert asked(*words)[4] == "there/a.safetensors"
+    assert asked(*words, "--resume-adapter-file", "b.safetensors")[4] == "b.safetensors"
+
+
 WRONG = {
     "k = 3": "there/karl.toml: there is no table [train]",
     "train = 3": "there/karl.toml: there is no table [train]",
@@ -97,6 +113,8 @@ WRONG = {
     "[train]\nbatch_size = 0": "there/karl.toml: batch_size is 0, wanted a whole number from 1 on",
     "[train]\nbatch_size = 1\nbatch-size = 2": "[train] batch-size is there twice",
     "[train]\nmodel = 3": "model is 3, wanted a text",
+    "[train]\nresume_adapter_file = 3": "resume_adapter_file is 3, wanted a text",
+    "[train]\nmax_seq_length = 'x'": "max_seq_length is x, wanted a whole number from 2 on, or auto",
     "[train]\nrecipe = 'awr'": "there/karl.toml: the recipe awr needs temperature",
     "[train]\ndata = 'd'": "no model given",
     "[train]\nmodel = 'm'": "no data set given",
@@ -129,7 +147,9 @@ def test_every_setting_comes_back_from_the_file_that_a_run_leaves(folder: Path) 
     settings = Training(recipe="oapl", temperature=0.5, epochs=1.5, lora_keys=("a", "b"), report_to=("wandb",))
     (folder / "tiny").mkdir()
     for model, back in (("tiny", "there/../tiny"), ("hub/name", "hub/name")):
-        (folder / "there" / "train.toml").write_text(training(settings, "data", model, folder / "there"), "utf-8")
+        text = training(settings, "data", model, folder / "there", "../a.safetensors")
+        (folder / "there" / "train.toml").write_text(text, "utf-8")
         found = load("there")
         assert (found.data, found.model, found.adapter_path) == ("there/../data", back, None)
+        assert found.resume_adapter_file == "there/../a.safetensors"
         assert Training(**found.settings) == settings

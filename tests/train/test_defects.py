@@ -25,12 +25,13 @@ from karl_fast.train import Training, optimizer, train
 from karl_fast.train.batch import padded
 from karl_fast.train.lengths import fitted
 from karl_fast.train.metrics import FILE
-from karl_fast.train.model import checkpointed, load
+from karl_fast.train.model import load
 from karl_fast.train.order import Order, epoch, units_of
 from karl_fast.train.recipe import Objective
 from karl_fast.train.step import Learner
 from karl_fast.train.template import Renderer, Text
 from karl_fast.train.vectors import parted
+from karl_fast.train.views import checkpointed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,11 @@ from tests.train.test_defects import chat, lines, write
 
 import mlx.core as mx  # isort: skip
 
-from karl_fast.cli.training import Quiet, trained
+from karl_fast.cli.training import Quiet
+from karl_fast.cli.training_report import trained
 from karl_fast.errors import CheckpointError, DivergedError, FileError, ModelError
 from karl_fast.train import Training, train, whole
-from karl_fast.train.model import split
+from karl_fast.train.views import split
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from karl_fast.errors import NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
-from karl_fast.train.examples import prepared
+from karl_fast.train.examples import prepared, rendered
 from karl_fast.train.lengths import fitted
 from karl_fast.train.template import Renderer, Text
 from tests.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
@@ -83,9 +83,9 @@ def test_marks_of_the_template_are_taken_at_their_word(renderer: Renderer) -> No
 
 
 def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
-    odd = given(renderer, OTHER_CALL)
+    odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
     with pytest.raises(NothingToTrainError, match="bad template 1"):
-        prepared([chat("question", "answer")], odd, Training(), "train.jsonl")
+        prepared(asked, rendered(asked, odd), Training(), "train.jsonl")
 
 
 def test_prompt_and_completion_are_one_turn_and_text_is_learned_whole(renderer: Renderer) -> None:  # noqa: F811
@@ -101,7 +101,7 @@ def test_all_is_every_token(renderer: Renderer) -> None:  # noqa: F811
 
 def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa: F811
     rows = [chat("q", "a"), {"nothing": 1}, {"messages": []}, {"messages": [{"role": "user", "content": "q"}]}]
-    found, account = prepared(rows, renderer, Training(), "train.jsonl")
+    found, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
     assert len(found) == account.kept == 1
     assert account.rows == account.kept + sum(account.dropped.values())
 

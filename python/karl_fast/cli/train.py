@@ -10,7 +10,8 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.training import takes_training, trained, watching
+from karl_fast.cli.training import takes_training, watching
+from karl_fast.cli.training_report import trained
 from karl_fast.config.training import TrainConfig
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -29,8 +30,8 @@ Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapte
 
 VARIABLES = (
     "Options from --config on may also stand in a variable, as --batch-size in KARL_FAST_BATCH_SIZE, or in the table "
-    "[train] of the file of --config, as may data, model and adapter_path: a flag counts over a variable, a variable "
-    "over the file."
+    "[train] of the file of --config, as may data, model, adapter_path and resume_adapter_file: a flag counts over a "
+    "variable, a variable over the file."
 )
 
 
@@ -66,7 +67,7 @@ def command(
             adapter_path or config.adapter_path or "adapters",
             settings,
             resume=resume,
-            resume_adapter_file=resume_adapter_file,
+            resume_adapter_file=resume_adapter_file or config.resume_adapter_file,
             force=force,
             watch=watch,
         )

@@ -1,4 +1,4 @@
-"""The options of a training run, made of the fields of `Training`, and what a run prints."""
+"""The options of a training run, made of the fields of `Training`, and who looks on while it runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
+from karl_fast.cli.training_report import line_of, opening
 from karl_fast.cli.training_words import HELP
 from karl_fast.config.training import TrainConfig, load
-from karl_fast.train.settings import DEFAULTS, GB, TEMPERED, Training
-from karl_fast.words import clean, counted
+from karl_fast.train.settings import DEFAULTS, TEMPERED, Training
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from karl_fast.train import Trained
     from karl_fast.train.run import Run
 
 KINDS = get_type_hints(Training)
@@ -77,13 +76,26 @@ def _parts(text: str | None) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in text.split(",")) if text else None
 
 
+def _length(text: str) -> int | str:
+    """A number where it is one; what else it may be is for `Training` to say."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+PARSED: dict[str, dict[str, Any]] = {"max_seq_length": {"parser": _length, "metavar": "<int|auto>"}}
+"""Options that take more than one kind of value."""
+
+
 def _parameter(field: Any) -> inspect.Parameter:
     name = field.name
-    kind: Any = str | None if _is_list(name) else KINDS[name]
+    kind: Any = str | None if _is_list(name) else str if name in PARSED else KINDS[name]
     shown = kind is not bool and field.default is not None
-    option = typer.Option(
-        flag(name), help=HELP[name], envvar=variable(flag(name)), show_envvar=False, show_default=shown
+    how: dict[str, Any] = {"envvar": variable(flag(name)), "show_envvar": False, "show_default": shown} | PARSED.get(
+        name, {}
     )
+    option = typer.Option(flag(name), help=HELP[name], **how)
     annotation: Any = Annotated[kind, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
@@ -139,7 +151,7 @@ class Lines(Quiet):
         elif values["skipped"]:
             self.say(f"step {step:>6}  skipped: its gradient is not finite")
         elif step % self.every == 0 or step == self.steps:
-            self.say(_step(values))
+            self.say(line_of(values))
 
 
 class Bar(Lines):
@@ -195,50 +207,3 @@ def _looking(settings: Training, quiet: bool) -> Iterator[Quiet]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Bar(settings.steps_per_report, bar)
-
-
-def opening(run: Run) -> Iterator[str]:
-    """What is said before the first step."""
-    for split, account in run.accounts.items():
-        if account.rows:
-            yield f"{split:<9} {_account(account)}"
-    longest = max(run.order.lengths)
-    batches = counted(len(run.order.batches(0)), "batch", "batches")
-    yield f"lengths   longest row {longest:,} tokens of {run.settings.max_seq_length:,}; an epoch is {batches}"
-    yield f"memory    about {run.need.total / GB:.2f} GB of {run.limit / GB:.2f} GB: {run.need}"
-    going_on = f", from step {run.state.step}" if run.state.step else ""
-    yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
-
-
-def _account(account: Any) -> str:
-    dropped = "".join(f", {name.replace('_', ' ')} {count:,}" for name, count in sorted(account.dropped.items()))
-    notes = {"cut to their tail": account.cut, "more windows": account.windows, "with turns apart": account.unrolled}
-    noted = "".join(f", {count:,} {name}" for name, count in notes.items() if count)
-    said = f"{counted(account.rows, 'row')}, {account.kept:,} kept{noted}"
-    return said + (f"; dropped: {dropped[2:]}" if dropped else "")
-
-
-def _step(values: dict[str, Any]) -> str:
-    return (
-        f"step {values['step']:>6}  loss {values['loss']:.4f}  grad norm {values['grad_norm']:.3g}"
-        f"  {values['tokens_per_second']:,.0f} tokens/s  peak {values['peak_bytes'] / GB:.2f} GB"
-    )
-
-
-def trained(result: Trained) -> str:
-    """What is said when a run is done."""
-    made, wanted = result.steps
-    early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
-    best = f"; least held-out loss {result.best[0]:.4f} at step {result.best[1]:,}" if result.best else ""
-    of = _of(result) if early else ""
-    return (
-        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"
-        f"written   {clean(str(result.adapter_path))}"
-    )
-
-
-def _of(result: Trained) -> str:
-    """Which step's weights a run that ended early left."""
-    left, best = result.adapter_step, result.best
-    why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
-    return f"; the adapter is that of step {left:,}{why}"

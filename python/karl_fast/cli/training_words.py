@@ -18,7 +18,7 @@ HELP = {
         "passes in parts."
     ),
     "grad_accumulation_steps": "Batches a step: their gradients add up as those of one batch.",
-    "max_seq_length": "Tokens a row may have.",
+    "max_seq_length": "Tokens a row may have; auto: as the longest row has, or as many as there is memory for.",
     "overlong": "A longer row: keep its last tokens, cut it into windows, drop it, or end with an error.",
     "rewritten": (
         "A template that renders earlier turns otherwise once others follow: train each turn in a row of its "

@@ -36,17 +36,26 @@ def dumps(
         changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
     reward = {name: _placed(folder, component) for name, component in reward.items()}
     if tokenizer := changed.get("tokenizer"):
-        changed["tokenizer"] = _seen_from(folder, tokenizer)
-    places: dict[str, Any] = {"logs": [_seen_from(folder, log) for log in logs], "out": out and _seen_from(folder, out)}
+        changed["tokenizer"] = seen_from(folder, tokenizer)
+    places: dict[str, Any] = {"logs": [seen_from(folder, log) for log in logs], "out": out and seen_from(folder, out)}
     changed = {name: value for name, value in places.items() if value} | changed
     plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
     table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
     return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
 
 
-def training(settings: Training, data: str | Path, model: str, folder: Path) -> str:
-    """Every setting of a training run as the table ``[train]``, with paths as they are from a folder."""
-    places = {"data": _seen_from(folder, data), "model": _seen_from(folder, model) if os.path.isdir(model) else model}  # noqa: PTH112
+def training(settings: Training, data: str | Path, model: str, folder: Path, began: str | None = None) -> str:
+    """Every setting of a training run as the table ``[train]``, with paths as they are from a folder.
+
+    Args:
+        settings: of the run.
+        data, model: as they are from here.
+        folder: what the text will stand in.
+        began: weights that the run began with, as they are from the folder.
+    """
+    there = os.path.isdir(model)  # noqa: PTH112
+    places = {"data": seen_from(folder, data), "model": seen_from(folder, model) if there else model}
+    places |= {} if began is None else {"resume_adapter_file": began}
     values = {name: value for name, value in (places | asdict(settings)).items() if value is not None}
     return "".join(f"{line}\n" for line in ["[train]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
 
@@ -55,10 +64,11 @@ def _placed(folder: str | Path | None, component: float | Signal) -> float | Sig
     """A component of the reward; the file of its function as it is seen from the folder."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
-    return component | Signal(fn=_seen_from(folder, component["fn"]))
+    return component | Signal(fn=seen_from(folder, component["fn"]))
 
 
-def _seen_from(folder: str | Path | None, path: str | Path) -> str:
+def seen_from(folder: str | Path | None, path: str | Path) -> str:
+    """A path as it is from a folder, or absolute; ``-`` is what it is anywhere."""
     if str(path) == "-":
         return "-"
     whole = os.path.abspath(path)  # noqa: PTH100  (links stay what they are)

@@ -15,7 +15,7 @@ from karl_fast.config.text import TRAIN_FILE
 from karl_fast.errors import UsageError
 from karl_fast.train.settings import Training
 
-PLACES = ("data", "model", "adapter_path")
+PLACES = ("data", "model", "adapter_path", "resume_adapter_file")
 
 ANNOTATIONS = {one.name: str(one.type) for one in fields(Training)}
 
@@ -36,7 +36,7 @@ class TrainConfig:
     Attributes:
         path: the file.
         settings: by their names in `Training`.
-        data, model, adapter_path: None where it does not say.
+        data, model, adapter_path, resume_adapter_file: None where it does not say.
     """
 
     path: str
@@ -44,6 +44,7 @@ class TrainConfig:
     data: str | None = None
     model: str | None = None
     adapter_path: str | None = None
+    resume_adapter_file: str | None = None
 
 
 def load(path: str | Path) -> TrainConfig:

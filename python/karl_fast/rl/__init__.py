@@ -96,7 +96,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     """
     from karl_fast.rl.loop import rounds
     from karl_fast.rl.run import prepare
-    from karl_fast.train.model import checkpointed, require
+    from karl_fast.train.model import require
+    from karl_fast.train.views import checkpointed
 
     require()
     run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)

@@ -65,7 +65,7 @@ class LanguageModel:
 
     def __init__(self, loaded: Any) -> None:
         """A policy of what `karl_fast.train.model.load` gives, adapted already."""
-        from karl_fast.train.model import split
+        from karl_fast.train.views import split
 
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
@@ -118,7 +118,7 @@ class LanguageModel:
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
         """Adapters stand aside: the base model, bit for bit."""
-        from karl_fast.train.model import adapters_off
+        from karl_fast.train.views import adapters_off
 
         with adapters_off(self.model):
             yield

@@ -51,6 +51,7 @@ class Trained:
             of it is there, else the last.
         rows: what became of the rows of each split.
         peak_bytes: the most memory that MLX held.
+        max_seq_length: tokens that a row could have.
     """
 
     adapter_path: Path
@@ -60,6 +61,7 @@ class Trained:
     adapter_step: int
     rows: dict[str, dict[str, Any]]
     peak_bytes: int
+    max_seq_length: int
 
 
 class _Nobody:
@@ -121,8 +123,9 @@ def train(
 
     from karl_fast.config.text import TRAIN_FILE, training
     from karl_fast.train import loop, whole
-    from karl_fast.train.model import checkpointed, require
+    from karl_fast.train.model import require
     from karl_fast.train.run import prepare
+    from karl_fast.train.views import checkpointed
 
     require()
     import mlx.core as mx
@@ -134,7 +137,7 @@ def train(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force
     )
     mx.reset_peak_memory()
-    said = training(settings, data, str(model), run.checkpoints.path)
+    said = training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
         whole.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
         with checkpointed(run.learner.model, settings.grad_checkpoint):
@@ -143,5 +146,6 @@ def train(
         for tracker in run.trackers:
             tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}
-    steps, state = (run.state.step, run.steps), run.state
-    return Trained(Path(adapter_path), steps, state.tokens, state.best, adapter_step, rows, mx.get_peak_memory())
+    steps, state, peak = (run.state.step, run.steps), run.state, mx.get_peak_memory()
+    limit = run.settings.limit
+    return Trained(Path(adapter_path), steps, state.tokens, state.best, adapter_step, rows, peak, limit)

@@ -35,6 +35,10 @@ ROWS = "examples"
 """Under which name the settings of a run have a hash of what it learns from."""
 
 
+BEGAN = "resume_adapter_file"
+"""What the weights are called that a run began with."""
+
+
 @dataclass
 class State:
     """Where a run is.
@@ -47,6 +51,7 @@ class State:
         stale: validations since then.
         skipped: steps in a row whose gradient was not finite.
         settings: those of the run, and a hash of its examples.
+        began: the file of weights that the run began with, as it is seen from the adapter's folder; None for none.
     """
 
     step: int = 0
@@ -57,6 +62,7 @@ class State:
     stale: int = 0
     skipped: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    began: str | None = None
 
 
 class Checkpoints:
@@ -104,8 +110,13 @@ class Checkpoints:
             whole.write(self.path / ADAPTERS, lambda file: file.write(kept.read_bytes()))
         return kept.is_file()
 
-    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any]) -> State:
+    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> State:
         """Put the newest checkpoint into a model and an optimizer.
+
+        Args:
+            model, optimizer: to fill.
+            settings: of the run that goes on.
+            began: the weights that it says to have begun with; who says nothing means those of the checkpoint.
 
         Raises:
             CheckpointError: there is none, it is damaged, or it is of another run.
@@ -114,7 +125,7 @@ class Checkpoints:
             raise CheckpointError(f"{self.path} has no checkpoint to go on from")
         newest = self.found()[-1]
         state = _state(newest / STATE)
-        _same(newest, state.settings, settings)
+        _same(newest, state.settings | {BEGAN: state.began}, settings | {BEGAN: began or state.began})
         _filled(newest, model, optimizer)
         return state
 

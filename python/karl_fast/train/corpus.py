@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import NothingToTrainError, UsageError
-from karl_fast.train.examples import Account, Example, groups_of, prepared
+from karl_fast.train.examples import Account, Example, groups_of, prepared, rendered
 from karl_fast.train.order import Order, units_of
 from karl_fast.train.recipe import Objective
 from karl_fast.train.template import Renderer
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from karl_fast.train.model import Loaded
     from karl_fast.train.rows import Source
     from karl_fast.train.settings import Training
+    from karl_fast.train.template import Text
+
+    Rows = dict[str, list[dict[str, Any]]]
+    Texts = dict[str, list[list[Text] | None]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Corpus:
         return Order([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
 
 
-def rows_of(source: Source) -> dict[str, list[dict[str, Any]]]:
+def rows_of(source: Source) -> Rows:
     """The rows to learn from and to judge by, by their split; wanted before a model is loaded.
 
     Raises:
@@ -54,21 +58,37 @@ def rows_of(source: Source) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def read(folder: Path, rows: dict[str, list[dict[str, Any]]], loaded: Loaded, settings: Training) -> Corpus:
-    """Render the rows of a data set for a model, and keep those that the recipe can learn from.
+def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
+    """The rows of each split as a model sees them, of whatever length.
+
+    Raises:
+        TemplateError: as `rendered`.
+    """
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    return {split: rendered(some, renderer) for split, some in rows.items()}
+
+
+def longest(texts: Texts) -> int:
+    """Tokens of the longest text; 1 where there is none."""
+    return max((len(text.tokens) for some in texts.values() for row in some for text in row or []), default=1)
+
+
+def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
+    """Fit the texts of a data set into the limit, and keep those that the recipe can learn from.
 
     Args:
         folder: of the data set, for errors to name.
         rows: by split.
-        loaded: the model and its template.
+        texts: what they were rendered to.
         settings: what is learned of a row, and how much of it.
 
     Raises:
-        TemplateError, NothingToTrainError: as `prepared`.
+        NothingToTrainError: as `prepared`.
         UsageError: a recipe that compares whole rows, where some are in parts.
     """
-    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
-    found = {split: prepared(some, renderer, settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()}
+    found = {
+        split: prepared(some, texts[split], settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()
+    }
     accounts = {split: account for split, (_, account) in found.items()}
     examples, objective = _counted(settings, *found["train"])
     return Corpus(examples, found["valid"][0], objective, accounts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.train import validation
-from karl_fast.train.examples import Example, prepared
+from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.interval import Difference, difference
 from karl_fast.train.model import load
 from karl_fast.train.rows import open_source
@@ -89,7 +89,7 @@ def evaluate(
         The losses; below 0, a difference speaks for the adapter.
 
     Raises:
-        UsageError: a field to tell losses apart by that no row has.
+        UsageError: a field to tell losses apart by that no row has, or ``auto`` for a length.
         NothingToTrainError: the split has no rows, or none with something to learn.
         ModelError: the model or an adapter is not there, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
@@ -128,7 +128,7 @@ def _scored(
 
     loaded = load(model, None if adapter_path is None else str(adapter_path))
     renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
-    examples, account = prepared(rows, renderer, settings, place)
+    examples, account = prepared(rows, rendered(rows, renderer), settings, place)
     chosen = validation.batches(examples, settings.batch_size, -1, settings.seed)
     nats, counts = Scorer(loaded.model).losses(examples, chosen)
     return examples, nats, counts, asdict(account)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import NothingToTrainError, TemplateError
-from karl_fast.train.lengths import fitted
+from karl_fast.train.lengths import fitted, left_out
 from karl_fast.train.rows import STAMP, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,6 +59,8 @@ class Account:
         cut: rows of which only the tail is left.
         windows: windows that long rows were cut into, beyond one a row.
         unrolled: rows whose turns became rows of their own.
+        tokens: of all rows, as they were rendered.
+        left_out: tokens of longer rows that are in no example.
     """
 
     rows: int = 0
@@ -66,6 +68,8 @@ class Account:
     cut: int = 0
     windows: int = 0
     unrolled: int = 0
+    tokens: int = 0
+    left_out: int = 0
 
     def drop(self, reason: str) -> None:
         """Count a row that is left out."""
@@ -77,25 +81,41 @@ class Account:
         return self.rows - sum(self.dropped.values())
 
 
+def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[list[Text] | None]:
+    """The texts of each row, of whatever length; None where the template cannot take it.
+
+    Raises:
+        TemplateError: the template rewrites history where that is to be an error.
+    """
+    return [_rendered(row, renderer) for row in rows]
+
+
+def _rendered(row: dict[str, Any], renderer: Renderer) -> list[Text] | None:
+    try:
+        return renderer.texts(row)
+    except TemplateError as error:
+        if error.hint:  # not the row's fault
+            raise
+        return None
+
+
 def prepared(
-    rows: Iterable[dict[str, Any]], renderer: Renderer, settings: Training, place: str
+    rows: Sequence[dict[str, Any]], texts: list[list[Text] | None], settings: Training, place: str
 ) -> tuple[list[Example], Account]:
     """The examples of a split, in the order of its rows.
 
     Args:
         rows: of the split.
-        renderer: of the model.
+        texts: what they were rendered to.
         settings: the limit on tokens, and what to do with longer rows.
         place: what an error calls the split.
 
     Raises:
-        TemplateError: the template rewrites history where that is to be an error.
         NothingToTrainError: a row is too long where that is to be an error; or no row is left.
     """
-    account, found = Account(), []
-    for number, row in enumerate(rows):
-        account.rows += 1
-        found += _of_row(number, row, renderer, settings, account, place)
+    account, found = Account(len(rows)), []
+    for number, (row, some) in enumerate(zip(rows, texts, strict=True)):
+        found += _of_row(number, row, some, settings, account, place)
     if account.rows and not found:
         reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
         raise NothingToTrainError(f"no row of {place} is left to learn from: {reasons}")
@@ -103,24 +123,23 @@ def prepared(
 
 
 def _of_row(
-    number: int, row: dict[str, Any], renderer: Renderer, settings: Training, account: Account, place: str
+    number: int, row: dict[str, Any], texts: list[Text] | None, settings: Training, account: Account, place: str
 ) -> list[Example]:
-    try:
-        texts = renderer.texts(row)
-    except TemplateError as error:
-        if error.hint:  # not the row's fault
-            raise
+    if texts is None:
         account.drop("bad_template")
         return []
-    longer = [text for text in texts if len(text.tokens) > settings.max_seq_length]
-    if longer and settings.overlong == "error":
-        raise _too_long(place, number, len(longer[0].tokens), settings.max_seq_length)
-    parts = [part for text in texts for part in fitted(text, settings.max_seq_length, settings.overlong)]
+    limit, overlong = settings.limit, settings.overlong
+    longer = [text for text in texts if len(text.tokens) > limit]
+    if longer and overlong == "error":
+        raise _too_long(place, number, len(longer[0].tokens), limit)
+    account.tokens += sum(len(text.tokens) for text in texts)
+    account.left_out += sum(left_out(len(text.tokens), limit, overlong) for text in longer)
+    parts = [part for text in texts for part in fitted(text, limit, overlong)]
     if not parts:
         account.drop("overlong" if longer else "nothing_to_learn")
         return []
     account.unrolled += len(texts) > 1
-    account.cut += bool(longer) and settings.overlong == "tail"
+    account.cut += bool(longer) and overlong == "tail"
     account.windows += max(0, len(parts) - len(texts))
     return [_example(part, number, row) for part in parts]
 

@@ -37,6 +37,13 @@ def fitted(text: Text, limit: int, overlong: Overlong) -> list[Text]:
     return [Text(one.tokens, learned) for one in cut if (learned := _after_first(one)).any()]
 
 
+def left_out(tokens: int, limit: int, overlong: Overlong) -> int:
+    """How many of a text's tokens are in no part of it, for they are too many."""
+    if tokens <= limit or overlong == "window":
+        return 0
+    return tokens - limit if overlong == "tail" else tokens
+
+
 def _after_first(text: Text) -> np.ndarray:
     return text.learned & (np.arange(len(text.learned)) > 0)
 

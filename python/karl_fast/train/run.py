@@ -7,9 +7,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from karl_fast.config.text import seen_from
 from karl_fast.errors import CheckpointError, ModelError, OutputExistsError
 from karl_fast.train import corpus, validation, whole
 from karl_fast.train import optimizer as optimizers
+from karl_fast.train.budget import Budget, settled
 from karl_fast.train.checkpoint import ADAPTERS, FOLDER, ROWS, Checkpoints, State
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
 from karl_fast.train.metrics import Tracker, trackers
@@ -22,6 +24,7 @@ from karl_fast.train.tensors import flat
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from karl_fast.train.corpus import Corpus
     from karl_fast.train.examples import Account, Example
     from karl_fast.train.order import Order
     from karl_fast.train.settings import Training
@@ -59,6 +62,7 @@ class Run:
     accounts: dict[str, Account]
     need: Need
     limit: int
+    budget: Budget | None = None
 
     @property
     def steps(self) -> int:
@@ -100,27 +104,35 @@ def prepare(
     _free(checkpoints, resume=resume, force=force)
     rows = corpus.rows_of(source)
     loaded = load(model)
-    learned = corpus.read(source.folder, rows, loaded, settings)
-    order = learned.order(settings)
     checkpoints.config |= _adapted(loaded, settings, resume_adapter_file)
-    need = _memory(loaded, settings, checkpoints.config).check(*corpus.largest(order))
+    texts = corpus.texts_of(rows, loaded, settings)
+    memory, budget = settled(_memory(loaded, settings, checkpoints.config), corpus.longest(texts))
+    run = _run(loaded, corpus.read(source.folder, rows, texts, memory.settings), memory, checkpoints)
+    run.budget = budget
+    if resume_adapter_file is not None:
+        run.state.began = seen_from(adapter_path, resume_adapter_file)
+    _placed(run, resume)
+    return run
+
+
+def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
+    """A run at its first step, if there is memory for it."""
+    settings, order = memory.settings, learned.order(memory.settings)
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
-    run = Run(
+    return Run(
         settings=settings,
         learner=Learner(loaded.model, learned.examples, learned.objective),
         optimizer=optimizers.build(settings),
         order=order,
         batches=max(1, batches),
-        state=State(settings=_identity(settings, model, learned.examples)),
+        state=State(settings=_identity(settings, checkpoints.config["model"], learned.examples)),
         checkpoints=checkpoints,
         trackers=[],
         judged=learned.judged,
         accounts=learned.accounts,
-        need=need,
+        need=memory.check(*corpus.largest(order)),
         limit=limit_bytes(settings),
     )
-    _placed(run, resume)
-    return run
 
 
 def _placed(run: Run, resume: bool) -> None:
@@ -129,7 +141,7 @@ def _placed(run: Run, resume: bool) -> None:
     run.optimizer.init(model.trainable_parameters())
     upto = -1  # of a run that was killed before its first checkpoint nothing is kept
     if resume and run.checkpoints.found():
-        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings)
+        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings, run.state.began)
         upto = run.state.step
     run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
     with whole.refused(path):

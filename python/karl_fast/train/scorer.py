@@ -8,7 +8,7 @@ import numpy as np
 
 from karl_fast.train.batch import padded
 from karl_fast.train.head import backward, chunk_rows, forward
-from karl_fast.train.model import adapters_off, split
+from karl_fast.train.views import adapters_off, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable

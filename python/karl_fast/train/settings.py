@@ -16,6 +16,7 @@ Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "linear", "cosine"]
 Recipe = Literal["sft", "dft", "boltzmann", "awr", "oapl", "vargrad"]
 Tracker = Literal["wandb", "trackio"]
+Length = int | Literal["auto"]
 
 CHOICES = {
     "fine_tune_type": FineTuneType,
@@ -27,6 +28,9 @@ CHOICES = {
     "recipe": Recipe,
 }
 
+AUTO = "auto"
+"""Instead of a length: the longest that memory has room for."""
+
 GB = 1e9
 """Bytes: sizes are said in it."""
 
@@ -34,7 +38,6 @@ LEAST = {
     **dict.fromkeys(("iters", "batch_size", "lora_rank", "grad_accumulation_steps", "keep", "patience"), 1),
     **dict.fromkeys(("steps_per_report", "steps_per_eval", "save_every"), 1),
     **dict.fromkeys(("warmup", "seed"), 0),
-    "max_seq_length": 2,
 }
 """The smallest whole number that a setting takes."""
 
@@ -54,7 +57,7 @@ class Training:
         iters, epochs: batches to train on, or how often every row is seen.
         batch_size: rows a batch, and the most that are in memory at a time; a larger group is one batch, in parts.
         grad_accumulation_steps: batches a step.
-        max_seq_length: tokens a row may have.
+        max_seq_length: tokens a row may have; ``auto`` for the longest row, or as much of it as memory has room for.
         overlong: what becomes of a longer row.
         rewritten: what becomes of a row whose earlier turns the template rewrites.
         fine_tune_type: LoRA, DoRA, or whole layers.
@@ -83,7 +86,7 @@ class Training:
     epochs: float | None = None
     batch_size: int = 4
     grad_accumulation_steps: int = 1
-    max_seq_length: int = 2048
+    max_seq_length: Length = 2048
     overlong: Overlong = "tail"
     rewritten: Rewritten = "unroll"
     fine_tune_type: FineTuneType = "lora"
@@ -115,6 +118,18 @@ class Training:
         for part in (_words, _numbers, _together):
             part(self)
 
+    @property
+    def limit(self) -> int:
+        """`max_seq_length`, where it is a number.
+
+        Raises:
+            UsageError: it is ``auto``, which the start of a training run makes a number of.
+        """
+        if isinstance(self.max_seq_length, int):
+            return self.max_seq_length
+        said = f"max_seq_length is {AUTO}, of which only a training run makes a number: wanted a number"
+        raise UsageError(said, "max_seq_length")
+
     def to_dict(self) -> dict[str, Any]:
         """Every choice that can change what comes out."""
         return {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
@@ -138,6 +153,7 @@ def _numbers(settings: Training) -> None:
         value = getattr(settings, name)
         if value is not None and not (isinstance(value, int) and value >= least):
             raise UsageError(f"{name} is {value}, wanted a whole number from {least} on", name)
+    _length(settings.max_seq_length)
     for name in ("epochs", "learning_rate", "lora_scale", "temperature", "memory_limit"):
         _real(name, getattr(settings, name), above=0.0)
     for name in ("weight_decay", "max_grad_norm", "inverse_temperature", "cache_limit"):
@@ -148,6 +164,11 @@ def _numbers(settings: Training) -> None:
         value = getattr(settings, name)
         if value is not None and value != -1 and value < 1:
             raise UsageError(f"{name} is {value}, wanted 1 or more, or -1 for all", name)
+
+
+def _length(value: Length) -> None:
+    if value != AUTO and not (isinstance(value, int) and value >= 2):
+        raise UsageError(f"max_seq_length is {value}, wanted a whole number from 2 on, or {AUTO}", "max_seq_length")
 
 
 def _real(name: str, value: float | None, above: float | None = None) -> None:

@@ -1,0 +1,64 @@
+"""How long a row may be where nobody says so: as long as the arithmetic of memory has room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from karl_fast.train.memory import limit_bytes
+from karl_fast.train.settings import AUTO
+
+if TYPE_CHECKING:
+    from karl_fast.train.memory import Memory, Need
+
+SHORTEST = 16
+"""Below it, there is nothing to choose."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A length that was chosen, and why not a longer one.
+
+    Attributes:
+        tokens: a row may have.
+        rows: of a batch that it was chosen for.
+        beyond: the next length, and what such a batch of it needs; None where the longest row fits.
+    """
+
+    tokens: int
+    rows: int
+    beyond: tuple[int, Need] | None
+
+
+def steps(longest: int) -> list[int]:
+    """The lengths to choose from: powers of two, what lies half-way between them, and the longest row's own."""
+    powers = [SHORTEST << number for number in range(longest.bit_length())]
+    below = [length for power in powers for length in (power, power + power // 2) if length < longest]
+    return [*below, longest]
+
+
+def chosen(memory: Memory, longest: int, limit: int) -> Budget:
+    """The longest step whose largest batch fits.
+
+    Args:
+        memory: the arithmetic; a batch is of as many rows as its settings say.
+        longest: tokens of the longest row.
+        limit: bytes that there are.
+
+    Returns:
+        The shortest step where not even that fits: `Memory.check` is what refuses.
+    """
+    lengths, rows = steps(longest), memory.settings.batch_size
+    fit = sum(memory.need(rows, tokens).total <= limit for tokens in lengths)
+    tokens = lengths[max(0, fit - 1)]
+    beyond = lengths[lengths.index(tokens) + 1 :][:1]
+    return Budget(tokens, rows, (beyond[0], memory.need(rows, beyond[0])) if beyond else None)
+
+
+def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
+    """The arithmetic with a number for a length, and how that was chosen; None where it was given."""
+    settings = memory.settings
+    if settings.max_seq_length != AUTO:
+        return memory, None
+    budget = chosen(memory, longest, limit_bytes(settings))
+    return replace(memory, settings=replace(settings, max_seq_length=budget.tokens)), budget

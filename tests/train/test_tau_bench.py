@@ -1,0 +1,61 @@
+"""The lines of docs/train.md from a published log to a judged adapter, as a reader types them, and what they print."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.test_docs import FETCHED, README, Block, commands, pairs
+from tests.train.conftest import made
+from tests.train.test_command import karl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = README.parent / "python" / "karl_fast" / "docs" / "train.md"
+
+NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?")
+"""In what differs between machines: losses by the BLAS, speeds by the load."""
+
+
+@pytest.fixture(scope="module")
+def shown() -> tuple[Block, Block]:
+    """The commands, and what stands below them."""
+    [found] = [pair for pair in pairs(PAGE) if pair[0].language == "sh" and FETCHED in pair[0].text]
+    return found
+
+
+def plain(line: str) -> str:
+    """A line, without the numbers of a machine."""
+    varies = line.startswith(("step ", "loss ", "differs "))
+    return " ".join((NUMBER.sub("#", line) if varies else line).split())
+
+
+def test_the_lines_of_the_page_run_and_print_what_it_says(
+    shown: tuple[Block, Block], tau_bench: Path, tmp_path: Path
+) -> None:
+    shutil.copy(tau_bench, tmp_path / FETCHED)
+    made(tmp_path / "tiny-model")
+    said = ""
+    for command in commands(shown[0]):
+        done = karl(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said += done.stderr + done.stdout
+    printed = {plain(line) for line in said.splitlines()}
+    assert [line for line in shown[1].text.splitlines() if plain(line) not in printed] == []
+
+
+def test_the_front_page_says_the_numbers_of_the_page(shown: tuple[Block, Block]) -> None:
+    front, text = README.read_text("utf-8"), shown[1].text
+    paragraph = " ".join(front[front.index("**On a real log**") :].split("\n\n")[0].split())
+    loss = re.search(r"loss +(\S+)  against (\S+)", text)
+    differs = re.search(r"95% from -(\S+) to -(\S+), (\d+) groups", text)
+    assert loss
+    assert differs
+    assert f"from {float(loss[2]):.2f} to {float(loss[1]):.2f} nats a token" in paragraph
+    assert f"by {float(differs[2]):.2f} to {float(differs[1]):.2f} (95%, over {differs[3]} tasks" in paragraph
+    peak = re.findall(r"peak (\S+ GB)", text)[-1]
+    assert f"{peak}." in paragraph
