@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,47 +10,72 @@ import numpy as np
 from karl_fast.rl import measure, record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from karl_fast.rl.gather import Gathered
-    from karl_fast.rl.learn import Learned, Prepared
+    from karl_fast.rl.learn import Learned
+    from karl_fast.rl.prepare import Prepared
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.run import OnlineRun
 
 
-def keep(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> None:
-    """Log the rollouts, and let the curriculum and the replay know of them."""
-    now, chosen = run.progress, set(gathered.chosen)
-    fresh = [_computed(rollout, learned, row) for row, rollout in enumerate(gathered.learned())]
-    known = {rollout.id: rollout for rollout in fresh}
-    kept = [known.get(rollout.id, rollout) for rollout in gathered.rollouts]
-    run.journal.write(record.line(rollout, now.round, learned=rollout.group in chosen) for rollout in kept)
-    run.buffer.add(fresh)
-    drifts = np.where(prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
-    others = [rollout for rollout in kept if rollout.group not in chosen]
-    run.curriculum.learn([*fresh, *others], np.pad(drifts[: len(fresh)], (0, len(others))))
-    now.round, now.group = now.round + 1, now.group + gathered.draws * run.settings.prompts_per_round
-    now.step += len(learned.losses)
+class Account:
+    """The account of a round. Most of it can be told while the device computes the first step."""
 
+    def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
+        self.run, self.gathered, self.prepared = run, gathered, prepared
 
-def _computed(rollout: Rollout, learned: Learned, row: int) -> Rollout:
-    """A rollout with its log-probabilities by the training forward, in the place of those that it was drawn with."""
-    logp = np.zeros(len(rollout.tokens), dtype=np.float32)
-    logp[1:] = learned.logp_old[row, : len(logp) - 1]
-    return replace(rollout, logp=logp)
+    def begin(self) -> None:
+        """Tell what no step has a part in."""
+        _ = self._numbers, self._lines
 
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """What stands before the numbers of steps, and on either side of what is between policies."""
+        rollouts = self.gathered.rollouts
+        first = measure.rewards(rollouts) | measure.groups(rollouts) | measure.lengths(rollouts)
+        return first, measure.entropy(rollouts), measure.advantages(self.prepared)
 
-def metrics(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> dict[str, Any]:
-    """The line of a round in ``metrics.jsonl``, but for its seconds."""
-    import mlx.core as mx
+    @cached_property
+    def _lines(self) -> list[record.Line]:
+        chosen, round = set(self.gathered.chosen), self.run.progress.round
+        return [record.line(one, round, learned=one.group in chosen) for one in self.gathered.rollouts]
 
-    values = {
-        "step": run.progress.step + len(learned.losses),
-        "round": run.progress.round,
-        "draws": gathered.draws,
-        "rollouts": len(gathered.rollouts),
-        "learned_groups": len(gathered.chosen),
-        "learning_rate": run.rate(0),
-    }
-    values |= measure.rewards(gathered.rollouts) | measure.groups(gathered.rollouts)
-    values |= measure.lengths(gathered.rollouts) | measure.steps(learned)
-    values |= measure.policy(gathered.rollouts, prepared, learned.logp_old)
-    return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+    def metrics(self, learned: Learned) -> dict[str, Any]:
+        """The line of the round in ``metrics.jsonl``, but for its seconds."""
+        import mlx.core as mx
+
+        first, entropy, advantages = self._numbers
+        values = {
+            "step": self.run.progress.step + len(learned.losses),
+            "round": self.run.progress.round,
+            "draws": self.gathered.draws,
+            "rollouts": len(self.gathered.rollouts),
+            "learned_groups": len(self.gathered.chosen),
+            "learning_rate": self.run.rate(0),
+        }
+        values |= first | measure.steps(learned) | entropy
+        values |= measure.apart(self.prepared, learned.logp_old) | advantages
+        return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+
+    def keep(self, learned: Learned) -> None:
+        """Log the rollouts, and let the curriculum and the replay know of them."""
+        run, now, fresh = self.run, self.run.progress, self.gathered.learned()
+        logp = dict(zip((one.id for one in fresh), self._recomputed(fresh, learned), strict=True))
+        rollouts = self.gathered.rollouts
+        run.journal.write(
+            tell(logp.get(one.id, one.logp)[one.own]) for tell, one in zip(self._lines, rollouts, strict=True)
+        )
+        run.buffer.add([one.but(logp=logp[one.id]) for one in fresh])
+        drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
+        others = [one for one in rollouts if one.id not in logp]
+        run.curriculum.learn([*fresh, *others], np.pad(drifts[: len(fresh)], (0, len(others))))
+        now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
+        now.step += len(learned.losses)
+
+    def _recomputed(self, rollouts: Sequence[Rollout], learned: Learned) -> list[NDArray[np.float32]]:
+        """Log-probabilities by the training forward, in the place of those that rollouts were drawn with."""
+        whole = np.pad(learned.logp_old[: len(rollouts)], ((0, 0), (1, 0)))
+        return [row[: len(one.tokens)].copy() for row, one in zip(whole, rollouts, strict=True)]

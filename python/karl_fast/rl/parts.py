@@ -10,9 +10,10 @@ from karl_fast.functions import function
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import Passes, PolicyLearner
+from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.prepare import Passes
 from karl_fast.rl.reward import ENVIRONMENT, Jury, Weighted
 from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer

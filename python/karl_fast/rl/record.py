@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +40,24 @@ INTEGERS, FLOATS = "<i4", "<f4"
 TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def line(rollout: Rollout, round: int, *, learned: bool) -> str:
-    """A rollout as one line, without its end."""
+@dataclass(frozen=True)
+class Line:
+    """A rollout as one line, without its end, and without its log-probabilities, which a step may have to find first.
+
+    Attributes:
+        before, after: what stands on either side of them.
+    """
+
+    before: str
+    after: str
+
+    def __call__(self, logp: NDArray[np.float32]) -> str:
+        """The line with the log-probabilities of the rollout's own tokens."""
+        return f"{self.before}{_packed(logp, FLOATS)}{self.after}"
+
+
+def line(rollout: Rollout, round: int, *, learned: bool) -> Line:
+    """The line of a rollout."""
     held = {
         "id": rollout.id,
         "group": str(rollout.group),
@@ -50,22 +67,17 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> str:
         "round": round,
         "version": rollout.version,
         "outcome": _number(rollout.outcome),
-        "components": dict(rollout.components),
+        "components": rollout.components,
         "missing": rollout.missing,
         "finish": rollout.finish,
         "learned": learned,
-        "states": list(rollout.states),
-        "turn_rewards": list(rollout.turn_rewards),
-        "tokens": {
-            "v": 1,
-            "ids": _packed(rollout.tokens, INTEGERS),
-            "logp": _packed(rollout.logp[rollout.own], FLOATS),
-            "spans": _spans(rollout.turns),
-        },
+        "states": rollout.states,
+        "turn_rewards": rollout.turn_rewards,
     }
-    if isinstance(domain := rollout.prompt.columns.get("domain"), str):
-        held["domain"] = domain
-    return TEXT.encode(held)
+    before = f'{TEXT.encode(held)[:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
+    domain = rollout.prompt.columns.get("domain")
+    more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
+    return Line(before, f'", "spans": {_spans(rollout.turns)}}}{more}}}')
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
