@@ -12,7 +12,7 @@ from karl_fast.objective import names, recipe
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import PolicyLearner
-from karl_fast.rl.prepare import Passes, Preparer, Prepared
+from karl_fast.rl.prepare import Passes, Prepared, Preparer
 from karl_fast.rl.reward import Jury, Weighted
 from karl_fast.rl.rollout import Prompt, pack
 from karl_fast.rl.score import batch, looks_at_old, looks_at_turns

@@ -10,10 +10,6 @@ import numpy as np
 from karl_fast.rl import measure, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from karl_fast.rl.gather import Gathered
     from karl_fast.rl.learn import Learned
     from karl_fast.rl.prepare import Prepared
@@ -22,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class Account:
-    """The account of a round. Most of it can be told while the device computes the first step."""
+    """The account of a round. Most of it is told while the device computes the first step."""
 
     def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
         self.run, self.gathered, self.prepared = run, gathered, prepared
 
     def begin(self) -> None:
-        """Tell what no step has a part in."""
+        """Tell what no step has a part in, without asking the device."""
         _ = self._numbers, self._lines
 
     @cached_property
-    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """What stands before the numbers of steps, and on either side of what is between policies."""
+    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What stands before the numbers of steps, and behind them."""
         rollouts = self.gathered.rollouts
         first = measure.rewards(rollouts) | measure.groups(rollouts) | measure.lengths(rollouts)
-        return first, measure.entropy(rollouts), measure.advantages(self.prepared)
+        return first, measure.entropy(rollouts)
 
     @cached_property
     def _lines(self) -> list[record.Line]:
@@ -47,7 +43,7 @@ class Account:
         """The line of the round in ``metrics.jsonl``, but for its seconds."""
         import mlx.core as mx
 
-        first, entropy, advantages = self._numbers
+        first, entropy = self._numbers
         values = {
             "step": self.run.progress.step + len(learned.losses),
             "round": self.run.progress.round,
@@ -57,25 +53,26 @@ class Account:
             "learning_rate": self.run.rate(0),
         }
         values |= first | measure.steps(learned) | entropy
-        values |= measure.apart(self.prepared, learned.logp_old) | advantages
+        values |= measure.apart(self.prepared, learned.logp_old) | measure.advantages(self.prepared)
         return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
     def keep(self, learned: Learned) -> None:
         """Log the rollouts, and let the curriculum and the replay know of them."""
         run, now, fresh = self.run, self.run.progress, self.gathered.learned()
-        logp = dict(zip((one.id for one in fresh), self._recomputed(fresh, learned), strict=True))
-        rollouts = self.gathered.rollouts
-        run.journal.write(
-            tell(logp.get(one.id, one.logp)[one.own]) for tell, one in zip(self._lines, rollouts, strict=True)
-        )
-        run.buffer.add([one.but(logp=logp[one.id]) for one in fresh])
+        rows = {one.id: row for row, one in enumerate(fresh)}
+        rollouts = [self._recomputed(one, rows.get(one.id), learned) for one in self.gathered.rollouts]
+        run.journal.write(tell(one.logp[one.own]) for tell, one in zip(self._lines, rollouts, strict=True))
+        run.buffer.add(one for one in rollouts if one.id in rows)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
-        others = [one for one in rollouts if one.id not in logp]
-        run.curriculum.learn([*fresh, *others], np.pad(drifts[: len(fresh)], (0, len(others))))
+        others = [one for one in rollouts if one.id not in rows]
+        run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
         now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
         now.step += len(learned.losses)
 
-    def _recomputed(self, rollouts: Sequence[Rollout], learned: Learned) -> list[NDArray[np.float32]]:
-        """Log-probabilities by the training forward, in the place of those that rollouts were drawn with."""
-        whole = np.pad(learned.logp_old[: len(rollouts)], ((0, 0), (1, 0)))
-        return [row[: len(one.tokens)].copy() for row, one in zip(whole, rollouts, strict=True)]
+    def _recomputed(self, rollout: Rollout, row: int | None, learned: Learned) -> Rollout:
+        """With log-probabilities by the training forward, in the place of those that it was drawn with."""
+        if row is None:
+            return rollout
+        logp = np.zeros(len(rollout.tokens), dtype=np.float32)
+        logp[1:] = learned.logp_old[row, : len(logp) - 1]
+        return rollout.but(logp=logp)

@@ -125,7 +125,7 @@ def _failure(stage: Stage) -> list[str]:
 
 def _speechless(rollout: Rollout) -> Rollout:
     """A rollout without a token of the policy has nothing to be rewarded for."""
-    if rollout.length:
+    if rollout.states:
         return rollout
     why = rollout.missing or "no tokens: the prompt leaves no room"
     return rollout.but(missing=why, reward=float("nan"), outcome=float("nan"))

@@ -96,9 +96,7 @@ class PolicyLearner:
             share = [chosen for chosen in np.array_split(order, self.passes.minibatches) if len(chosen)]
             yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
 
-    def _step(
-        self, prepared: Prepared, rows: list[int], learned: Learned, meanwhile: Callable[[], object]
-    ) -> None:
+    def _step(self, prepared: Prepared, rows: list[int], learned: Learned, meanwhile: Callable[[], object]) -> None:
         """One update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
@@ -112,7 +110,7 @@ class PolicyLearner:
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
             found.append(logp)
         norms = {name: norm(one) for name, one in summed.items()}
-        mx.async_eval(loss, summed, found, norms)
+        mx.async_eval(loss, summed, found, norms)  # at once: each call waits for the device
         meanwhile()
         for (part, _), logp in zip(parts, found, strict=True):
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
@@ -131,15 +129,11 @@ class PolicyLearner:
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
-        import mlx.core as mx
-
         limit = self.passes.max_grad_norm
         part = {name: bounded(gradient[name], float(to_numpy(size)), limit) for name, size in norms.items()}
-        model = self.forward.policy.model
-        self.optimizer.update(model, part["policy"])
+        self.optimizer.update(self.forward.policy.model, part["policy"])
         if self.partition is not None:
             self.partition.update(part["log_z"])
-        mx.async_eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""

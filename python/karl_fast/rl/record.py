@@ -17,6 +17,7 @@ import base64
 import json
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +125,7 @@ class Journal:
     def write(self, lines: Iterable[str]) -> None:
         """Append and flush."""
         with whole.refused(self.path):
-            self._file.writelines(f"{text}\n".encode("utf-8", "replace") for text in lines)
+            self._file.write("".join(f"{text}\n" for text in lines).encode("utf-8", "replace"))
             self._file.flush()
 
     @property
@@ -152,12 +153,9 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
 
 
 def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
-    """From where to where each turn goes."""
-    return [
-        [int(place[0]), int(place[-1]) + 1]
-        for turn in range(turns.max(initial=-1) + 1)
-        if (place := np.flatnonzero(turns == turn)).size
-    ]
+    """From where to where each turn goes; its tokens stand side by side."""
+    cuts = [0, *(np.flatnonzero(turns[1:] != turns[:-1]) + 1).tolist(), len(turns)]
+    return [[start, end] for start, end in pairwise(cuts) if turns[start] >= 0]
 
 
 def _columns(held: dict[str, Any]) -> dict[str, Any]:
