@@ -22,7 +22,7 @@ PHASES = {
     "going on": "_go_on",
     "rollouts": "draw",
     "rewards": "Jury.__call__",
-    "log-probabilities": "PolicyLearner.prepare",
+    "log-probabilities": "Preparer.__call__",
     "step": "PolicyLearner._step",
     "log": "Journal.write",
     "metrics": "JsonLines.log",

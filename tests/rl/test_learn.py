@@ -11,7 +11,8 @@ import pytest
 from karl_fast.objective import names, recipe
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import Passes, PolicyLearner, Prepared
+from karl_fast.rl.learn import PolicyLearner
+from karl_fast.rl.prepare import Passes, Prepared, Preparer
 from karl_fast.rl.reward import Jury, Weighted
 from karl_fast.rl.rollout import Prompt, pack
 from karl_fast.rl.score import batch, looks_at_old, looks_at_turns
@@ -129,7 +130,7 @@ def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_d
     prepared, found, short = learned(policy, same, name, micro_batch=6)
     assert prepared.found_by_the_step
     assert all((one.mean, one.std, one.kl) == (1.0, 0.0, 0.0) for one in found.drifts)
-    monkeypatch.setattr(PolicyLearner, "_one_step", False)
+    monkeypatch.setattr(Preparer, "_one_step", False)
     prepared, plain, whole = learned(policy, same, name, micro_batch=6)
     assert not prepared.found_by_the_step
     np.testing.assert_allclose(found.logp_old, plain.logp_old, atol=2e-6)

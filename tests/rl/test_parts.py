@@ -95,9 +95,10 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = record.line(before, 2, learned=True)
+        text = record.line(before, 2, learned=True)(before.logp[before.own])
         after = record.rollout(text, {prompt.id: prompt})
-        assert record.line(after, 2, learned=True) == text
+        assert record.line(after, 2, learned=True)(after.logp[after.own]) == text
+        assert json.dumps(json.loads(text), ensure_ascii=False) == text
         for name in ("tokens", "turns", "logp"):
             left, right = getattr(before, name), getattr(after, name)
             assert left.dtype == right.dtype

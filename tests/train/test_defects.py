@@ -141,14 +141,14 @@ def test_g_the_cache_is_bounded_and_somebody_may_watch(tiny_model: Path, tmp_pat
     data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(8)])
     told: list[dict[str, Any]] = []
 
-    class Watch:
+    class Viewer:
         def started(self, run: Any) -> None: ...
         def said(self, values: dict[str, Any]) -> None:
             told.append(values)
 
         def saved(self, place: Path) -> None: ...
 
-    train(data, tiny_model, tmp_path / "adapter", Training(iters=5, cache_limit=0.0005, **QUICK), watch=Watch())
+    train(data, tiny_model, tmp_path / "adapter", Training(iters=5, cache_limit=0.0005, **QUICK), viewer=Viewer())
     assert told == lines(tmp_path / "adapter")
     assert all(values["cache_bytes"] <= 0.0005e9 for values in told)
     mx.set_cache_limit(1 << 30)

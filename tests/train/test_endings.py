@@ -163,10 +163,10 @@ def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
             if values["step"] == 1:
                 raise SystemExit(130)
 
-    watch = Stopped()
-    watch.interrupted()
+    viewer = Stopped()
+    viewer.interrupted()
     with pytest.raises(SystemExit):
-        train(data, tiny_model, tmp_path, Training(**QUICK), watch=watch)
-    watch.interrupted()
+        train(data, tiny_model, tmp_path, Training(**QUICK), viewer=viewer)
+    viewer.interrupted()
     said = ["interrupted before the first step", "interrupted at step 1; nothing saved yet"]
     assert capsys.readouterr().err.splitlines()[-2:] == said

@@ -60,7 +60,7 @@ def command(
         raise UsageError("no data set given: wanted a folder with train.jsonl, as DATA or in the file of --config")
     if model is None:
         raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
-    with watching(settings, quiet) as watch:
+    with watching(settings, quiet) as viewer:
         result = train(
             data,
             model,
@@ -69,7 +69,7 @@ def command(
             resume=resume,
             resume_adapter_file=resume_adapter_file or config.resume_adapter_file,
             force=force,
-            watch=watch,
+            viewer=viewer,
         )
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))

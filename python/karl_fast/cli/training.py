@@ -181,11 +181,11 @@ class Bar(Lines):
 @contextlib.contextmanager
 def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
     """Who looks on, and says so where a signal ends the run."""
-    with _looking(settings, quiet) as watch:
+    with _looking(settings, quiet) as viewer:
         try:
-            yield watch
+            yield viewer
         except SystemExit:  # what a signal raises
-            watch.interrupted()
+            viewer.interrupted()
             raise
 
 

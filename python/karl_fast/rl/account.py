@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,46 +11,68 @@ from karl_fast.rl import measure, record
 
 if TYPE_CHECKING:
     from karl_fast.rl.gather import Gathered
-    from karl_fast.rl.learn import Learned, Prepared
+    from karl_fast.rl.learn import Learned
+    from karl_fast.rl.prepare import Prepared
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.run import OnlineRun
 
 
-def keep(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> None:
-    """Log the rollouts, and let the curriculum and the replay know of them."""
-    now, chosen = run.progress, set(gathered.chosen)
-    fresh = [_computed(rollout, learned, row) for row, rollout in enumerate(gathered.learned())]
-    known = {rollout.id: rollout for rollout in fresh}
-    kept = [known.get(rollout.id, rollout) for rollout in gathered.rollouts]
-    run.journal.write(record.line(rollout, now.round, learned=rollout.group in chosen) for rollout in kept)
-    run.buffer.add(fresh)
-    drifts = np.where(prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
-    others = [rollout for rollout in kept if rollout.group not in chosen]
-    run.curriculum.learn([*fresh, *others], np.pad(drifts[: len(fresh)], (0, len(others))))
-    now.round, now.group = now.round + 1, now.group + gathered.draws * run.settings.prompts_per_round
-    now.step += len(learned.losses)
+class Account:
+    """The account of a round. Most of it is told while the device computes the first step."""
 
+    def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
+        self.run, self.gathered, self.prepared = run, gathered, prepared
 
-def _computed(rollout: Rollout, learned: Learned, row: int) -> Rollout:
-    """A rollout with its log-probabilities by the training forward, in the place of those that it was drawn with."""
-    logp = np.zeros(len(rollout.tokens), dtype=np.float32)
-    logp[1:] = learned.logp_old[row, : len(logp) - 1]
-    return replace(rollout, logp=logp)
+    def begin(self) -> None:
+        """Tell what no step has a part in, without asking the device."""
+        _ = self._numbers, self._lines
 
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What stands before the numbers of steps, and behind them."""
+        rollouts = self.gathered.rollouts
+        first = measure.rewards(rollouts) | measure.groups(rollouts) | measure.lengths(rollouts)
+        return first, measure.entropy(rollouts)
 
-def metrics(run: OnlineRun, gathered: Gathered, prepared: Prepared, learned: Learned) -> dict[str, Any]:
-    """The line of a round in ``metrics.jsonl``, but for its seconds."""
-    import mlx.core as mx
+    @cached_property
+    def _lines(self) -> list[record.Line]:
+        chosen, round = set(self.gathered.chosen), self.run.progress.round
+        return [record.line(one, round, learned=one.group in chosen) for one in self.gathered.rollouts]
 
-    values = {
-        "step": run.progress.step + len(learned.losses),
-        "round": run.progress.round,
-        "draws": gathered.draws,
-        "rollouts": len(gathered.rollouts),
-        "learned_groups": len(gathered.chosen),
-        "learning_rate": run.rate(0),
-    }
-    values |= measure.rewards(gathered.rollouts) | measure.groups(gathered.rollouts)
-    values |= measure.lengths(gathered.rollouts) | measure.steps(learned)
-    values |= measure.policy(gathered.rollouts, prepared, learned.logp_old)
-    return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+    def metrics(self, learned: Learned) -> dict[str, Any]:
+        """The line of the round in ``metrics.jsonl``, but for its seconds."""
+        import mlx.core as mx
+
+        first, entropy = self._numbers
+        values = {
+            "step": self.run.progress.step + len(learned.losses),
+            "round": self.run.progress.round,
+            "draws": self.gathered.draws,
+            "rollouts": len(self.gathered.rollouts),
+            "learned_groups": len(self.gathered.chosen),
+            "learning_rate": self.run.rate(0),
+        }
+        values |= first | measure.steps(learned) | entropy
+        values |= measure.apart(self.prepared, learned.logp_old) | measure.advantages(self.prepared)
+        return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+
+    def keep(self, learned: Learned) -> None:
+        """Log the rollouts, and let the curriculum and the replay know of them."""
+        run, now, fresh = self.run, self.run.progress, self.gathered.learned()
+        rows = {one.id: row for row, one in enumerate(fresh)}
+        rollouts = [self._recomputed(one, rows.get(one.id), learned) for one in self.gathered.rollouts]
+        run.journal.write(tell(one.logp[one.own]) for tell, one in zip(self._lines, rollouts, strict=True))
+        run.buffer.add(one for one in rollouts if one.id in rows)
+        drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
+        others = [one for one in rollouts if one.id not in rows]
+        run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
+        now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
+        now.step += len(learned.losses)
+
+    def _recomputed(self, rollout: Rollout, row: int | None, learned: Learned) -> Rollout:
+        """With log-probabilities by the training forward, in the place of those that it was drawn with."""
+        if row is None:
+            return rollout
+        logp = np.zeros(len(rollout.tokens), dtype=np.float32)
+        logp[1:] = learned.logp_old[row, : len(logp) - 1]
+        return rollout.but(logp=logp)

@@ -15,7 +15,7 @@ from karl_fast.replay import Exponential, Window, age_distribution
 from karl_fast.sample.draw import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.settings import Replay
@@ -33,7 +33,7 @@ class Buffer:
     settings: Replay
     groups: dict[int, list[Rollout]] = field(default_factory=dict)
 
-    def add(self, rollouts: Sequence[Rollout]) -> None:
+    def add(self, rollouts: Iterable[Rollout]) -> None:
         """Keep the groups that have something to teach: those whose rewards differ."""
         if not self.settings.groups:
             return

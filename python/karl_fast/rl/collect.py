@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +58,13 @@ class Collector:
     make: Callable[[], Environment] | None = None
 
     def __call__(
-        self, prompts: Sequence[Prompt], *, first: int, seed: int, version: int
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        first: int,
+        seed: int,
+        version: int,
+        drawn: Callable[[list[Rollout]], None] = lambda _: None,
     ) -> tuple[list[Rollout], list[str]]:
         """A group a prompt.
 
@@ -67,6 +73,7 @@ class Collector:
             first: the number of the first group, which no other group of the run has.
             seed: of the draws.
             version: how many steps the policy has taken.
+            drawn: told of the rollouts, in their order, before they are rewarded.
 
         Returns:
             The rollouts, group after group, and what failed, in sentences.
@@ -74,6 +81,7 @@ class Collector:
         talks = [talk for group, prompt in enumerate(prompts, first) for talk in self._group(prompt, group)]
         self._speak(talks, seed)
         rollouts = [talk.rollout(version) for talk in talks]
+        drawn(rollouts)
         size = self.sampling.group_size
         said = [failure for talk in talks if talk.stage is not None for failure in _failure(talk.stage)]
         groups, sentences = self.jury([rollouts[start : start + size] for start in range(0, len(rollouts), size)])
@@ -117,7 +125,7 @@ def _failure(stage: Stage) -> list[str]:
 
 def _speechless(rollout: Rollout) -> Rollout:
     """A rollout without a token of the policy has nothing to be rewarded for."""
-    if rollout.length:
+    if rollout.states:
         return rollout
     why = rollout.missing or "no tokens: the prompt leaves no room"
-    return replace(rollout, missing=why, reward=float("nan"), outcome=float("nan"))
+    return rollout.but(missing=why, reward=float("nan"), outcome=float("nan"))

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,8 +93,7 @@ class Curriculum:
         return [prompts[self._place(start + place, len(prompts), level)] for place in range(count)]
 
     def _place(self, place: int, size: int, level: str) -> int:
-        words = [self.seed, place // size, *level.encode()]
-        return int(np.random.default_rng(words).permutation(size)[place % size])
+        return int(_shuffle(size, self.seed, place // size, *level.encode())[place % size])
 
     def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
         """Ties are broken by a shuffle of the round, so that unseen prompts do not come in the order of the file."""
@@ -132,6 +132,12 @@ class Curriculum:
         """Go on from what :meth:`state` gave."""
         self.asked = dict(state["asked"])
         self.rates = {int(number): rate for number, rate in state["rates"].items()}
+
+
+@lru_cache(maxsize=2)
+def _shuffle(size: int, *words: int) -> NDArray[np.int64]:
+    """The order of a pass, which most rounds take from one; some from two."""
+    return np.random.default_rng(words).permutation(size)
 
 
 def round_up(number: int, by: int) -> int:

@@ -173,17 +173,17 @@ class _Bucket:
         ends = _Ends(budgets, self.policy.ends)
         for place, key in enumerate(mx.random.split(mx.random.key(seed), int(budgets.max()))):
             if place:
-                self.logits = self._heard(columns[-1][0][:, None])
+                self.logits = self._heard(columns[-1][0])
             columns.append(self._choose(key))
             if place and ends.all_by(place - 1, columns[-2][0]):
                 break
         else:
             ends.all_by(len(columns) - 1, columns[-1][0])
-        tokens, logp, entropy = (np.array(mx.stack(list(column), axis=1)) for column in zip(*columns, strict=True))
-        return [
-            Turn(tokens[row, :end].astype(np.int32), logp[row, :end], entropy[row, :end], bool(ends.ended[row]))
-            for row, end in enumerate(ends.lengths)
-        ]
+        together = [mx.concatenate(list(column), axis=1) for column in zip(*columns, strict=True)]
+        mx.eval(together)
+        tokens, logp, negentropy = map(np.array, together)
+        cut = zip(tokens.astype(np.int32), logp, -negentropy, ends.lengths.tolist(), ends.ended.tolist(), strict=True)
+        return [Turn(said[:end], logp[:end], entropy[:end], ended) for said, logp, entropy, end, ended in cut]
 
     def heard(self, turns: Sequence[Turn]) -> Sequence[Heard | None]:
         """What is computed of each, now that its turn is said: its last token is not, but where others went on."""
@@ -193,18 +193,18 @@ class _Bucket:
         return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
 
     def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
-        """A token a row, its log-probability and the entropy of its distribution, while nobody waits."""
+        """A token a row, its log-probability and its distribution's entropy below 0, while nobody waits. [B, 1] each"""
         import mlx.core as mx
 
         scaled = self.logits.astype(mx.float32)
         if self.inverse != 1:
             scaled = scaled * self.inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        token = mx.random.categorical(logp, key=key)
-        taken = mx.take_along_axis(logp, token[:, None], axis=-1)[:, 0]
-        entropy = -(mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1)
-        mx.async_eval(token, taken, entropy)  # together: else each would keep the logits of its place
-        return token, taken, entropy
+        token = mx.random.categorical(logp, key=key)[:, None]
+        taken = mx.take_along_axis(logp, token, axis=-1)
+        negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
+        mx.async_eval(token, taken, negentropy)  # together: else each would keep the logits of its place
+        return token, taken, negentropy
 
 
 class _Ends:
@@ -216,6 +216,6 @@ class _Ends:
 
     def all_by(self, place: int, tokens: mx.array) -> bool:
         """Look at the tokens of a place; whether no turn is longer."""
-        stops = ~self.ended & (place < self.lengths) & (np.array(tokens)[:, None] == self._ends).any(1)
+        stops = ~self.ended & (place < self.lengths) & (np.array(tokens) == self._ends).any(1)
         self.lengths[stops], self.ended[stops] = place + 1, True
         return bool(place + 1 >= self.lengths.max())

@@ -36,10 +36,22 @@ class Forward:
 
     def logp(self, packed: Packed) -> NDArray[np.float32]:
         """The log-probability of each token that the policy said, 0 elsewhere. [B, T]"""
+        return self.begin(packed)()
+
+    def begin(self, packed: Packed) -> Callable[[], NDArray[np.float32]]:
+        """Let the device begin with `logp` under the weights of now; what comes back waits for it."""
+        import mlx.core as mx
+
         tokens, places = _cut(packed.tokens, packed.mask)
-        found = np.zeros(packed.mask.shape, dtype=np.float32)
-        found[packed.mask] = np.array(chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows()))
-        return found
+        flat = chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
+        mx.async_eval(flat)
+
+        def logp() -> NDArray[np.float32]:
+            found = np.zeros(packed.mask.shape, dtype=np.float32)
+            found[packed.mask] = np.array(flat)
+            return found
+
+        return logp
 
     def gradient(
         self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], loss: Loss

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.filter import soft_overlong_penalty
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karl_fast.rl.collect import Collector
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.rollout import Rollout
@@ -47,7 +49,14 @@ class Gathered:
 
 
 def gather(
-    collector: Collector, curriculum: Curriculum, settings: Online, *, round: int, first: int, version: int
+    collector: Collector,
+    curriculum: Curriculum,
+    settings: Online,
+    *,
+    round: int,
+    first: int,
+    version: int,
+    drawn: Callable[[list[Rollout]], None],
 ) -> Gathered:
     """Draw the groups of a round.
 
@@ -56,22 +65,24 @@ def gather(
         round: its number, from 0.
         first: the number of its first group.
         version: how many steps the policy has taken.
+        drawn: told of the rollouts to learn from before they are rewarded, where no reward decides which those are.
 
     Returns:
         All rollouts. With ``draws`` above 1, P groups whose outcomes differ are chosen, or those there are when the
         draws are used up; where there are none, and with ``draws`` 1, the groups of the first draw.
     """
-    found, wanted = Gathered(), settings.prompts_per_round
+    found, wanted, chooses = Gathered(), settings.prompts_per_round, settings.draws > 1
+    told: dict[str, Any] = {} if chooses else {"drawn": drawn}
     while found.draws < settings.draws and (not found.draws or len(found.mixed()) < wanted):
         prompts = curriculum.choose(wanted, round, found.draws)
         start = first + found.draws * wanted
         stream = np.random.SeedSequence([settings.training.seed, round, found.draws]).generate_state(1, np.uint64)
-        rollouts, said = collector(prompts, first=start, seed=int(stream[0]), version=version)
+        rollouts, said = collector(prompts, first=start, seed=int(stream[0]), version=version, **told)
         found.rollouts += _shaped(rollouts, settings)
         found.said += said
         found.draws += 1
     plain = list(range(first, first + wanted))
-    found.chosen = (found.mixed()[:wanted] or plain) if settings.draws > 1 else plain
+    found.chosen = (found.mixed()[:wanted] or plain) if chooses else plain
     return found
 
 
@@ -80,4 +91,4 @@ def _shaped(rollouts: list[Rollout], settings: Online) -> list[Rollout]:
         return rollouts
     lengths = np.array([rollout.length for rollout in rollouts], dtype=np.int64)
     added = soft_overlong_penalty(lengths, max_tokens=settings.max_tokens, cache_tokens=settings.overlong_tokens)
-    return [replace(one, reward=one.reward + float(more)) for one, more in zip(rollouts, added, strict=True)]
+    return [one.but(reward=one.reward + float(more)) for one, more in zip(rollouts, added, strict=True)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import traceback
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.words import clean, told
@@ -23,7 +25,7 @@ class CallError(Exception):
 
 
 class Guard:
-    """Calls one function, in a thread that is left alone when its time is up.
+    """Calls one function, in a thread that is left alone when its time is up, and else used again.
 
     A thread cannot be ended from outside. While one still runs, the function is not called again, so that no more than
     one is ever left behind.
@@ -32,7 +34,7 @@ class Guard:
     def __init__(self, name: str, timeout_seconds: float) -> None:
         """A guard of what is called `name` in sentences."""
         self.name, self.timeout_seconds = name, timeout_seconds
-        self._left: threading.Thread | None = None
+        self._left: _Worker | None = None
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function returns.
@@ -52,16 +54,17 @@ class Guard:
         """
         if self._left is not None and self._left.is_alive():
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
-        made = _Calls(calls)
-        thread = threading.Thread(target=made.run, daemon=True)
-        thread.start()
+        made, worker = _Calls(calls), _worker()
+        worker.given.put(made)
         while not made.over.wait(left := made.begun + self.timeout_seconds - time.monotonic()):
             if left <= 0:
-                return self._given_up(made, thread)
+                return self._given_up(made, worker)
+        IDLE.append(worker)
         return [self._told(*one) for one in made.found]
 
-    def _given_up(self, made: _Calls, thread: threading.Thread) -> list[Any]:
-        made.given_up, self._left = True, thread
+    def _given_up(self, made: _Calls, worker: _Worker) -> list[Any]:
+        made.given_up, self._left = True, worker
+        worker.given.put(None)  # it ends as soon as the function comes back
         found = [self._told(*one) for one in made.found[: len(made.calls) - 1]]
         late = CallError("timeout", f"{self.name} took more than {self.timeout_seconds:g} s")
         busy = CallError("busy", f"{self.name} still runs from a call that was given up")
@@ -100,6 +103,36 @@ class _Calls:
             except BaseException as error:  # whatever it is, it is theirs
                 self.found.append((None, error))
         self.over.set()
+
+
+class _Worker(threading.Thread):
+    """A thread that makes the calls that it is given, until it is given None."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.given = SimpleQueue[_Calls | None]()
+
+    def run(self) -> None:
+        for made in iter(self.given.get, None):
+            made.run()
+            del made  # what it holds is a round's
+
+
+IDLE: list[_Worker] = []
+"""Threads that wait for calls: to start one takes longer than most of them."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=IDLE.clear)  # a child of this process has none of its threads
+
+
+def _worker() -> _Worker:
+    """A thread that waits already, or a new one."""
+    try:
+        return IDLE.pop()
+    except IndexError:
+        found = _Worker()
+        found.start()
+        return found
 
 
 def _place(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""From a batch of rollouts to steps: log-probabilities, scores, and several updates with real importance ratios."""
+"""The steps that a batch of rollouts is worth: several updates with real importance ratios."""
 
 from __future__ import annotations
 
@@ -8,65 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import DivergedError
 from karl_fast.objective.interop import to_numpy
-from karl_fast.rl import score
 from karl_fast.rl.measure import Drift, drift
-from karl_fast.rl.rollout import pack
+from karl_fast.rl.prepare import Preparer, finite
 from karl_fast.train.vectors import added, bounded, joined, norm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.objective.batch import Batch, Scored
+    from karl_fast.objective.batch import Scored
     from karl_fast.objective.family import Objective
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.partition import Partition
-    from karl_fast.rl.rollout import Packed, Rollout
-
-
-@dataclass(frozen=True)
-class Passes:
-    """How often rollouts are learned from.
-
-    Attributes:
-        epochs: passes over them.
-        minibatches: steps a pass.
-        micro_batch: rollouts that are in memory at a time; what a step computes does not depend on it.
-        max_grad_norm: the gradient is scaled down to this norm; 0 for not.
-    """
-
-    epochs: int = 1
-    minibatches: int = 1
-    micro_batch: int = 32
-    max_grad_norm: float = 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Rollouts on the near side of the gradient line.
-
-    Attributes:
-        packed: padded.
-        batch: what was scored; without ``logp_old`` where the one step that is made finds it.
-        scored: what a loss needs.
-        mask: which tokens count. [B, T]
-        logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
-    """
-
-    packed: Packed
-    batch: Batch
-    scored: Scored
-    mask: NDArray[np.bool_]
-    logp_old: NDArray[np.float32]
-
-    @property
-    def found_by_the_step(self) -> bool:
-        """Whether the policy that steps is the behaviour policy, so that the step's own forward pass is of both."""
-        return self.batch.logp_old is None
+    from karl_fast.rl.prepare import Passes, Prepared
 
 
 @dataclass
@@ -101,66 +58,32 @@ class PolicyLearner:
         partition: Partition | None = None,
     ) -> None:
         """A learner; `partition` is the head of log Z where the objective learns one."""
+        self.prepare = Preparer(forward, objective, passes)
         self.forward, self.objective, self.optimizer = forward, objective, optimizer
         self.passes, self.partition = passes, partition
 
-    def prepare(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
-        """Log-probabilities by the forward pass that is trained through, then scores: once, before any step.
-
-        Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
-        before: logp_old is then logp itself without a gradient, and costs no forward pass of its own.
-
-        Raises:
-            DivergedError: log-probabilities that are not finite.
-        """
-        packed = pack(rollouts)
-        fresh = np.array([rollout.version == version for rollout in rollouts])
-        logp_old = None
-        if not (self._one_step and fresh.all()):
-            # Of what comes back, the behaviour policy is gone: what was computed when it was there is in the rollout.
-            logp_old = np.where(fresh[:, None], self._logp(packed), packed.logp)
-        logp_ref = None
-        if score.needs_reference(self.objective):
-            with self.forward.policy.reference():
-                logp_ref = self._logp(packed)
-        turns = score.looks_at_turns(self.objective)
-        batch = score.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
-        scored = self.objective.score(batch)
-        mask = to_numpy(scored.mask)
-        return Prepared(packed, batch, scored, mask, self._left_over(packed, mask) if logp_old is None else logp_old)
-
-    @property
-    def _one_step(self) -> bool:
-        alone = self.passes.epochs == self.passes.minibatches == 1
-        return alone and not score.looks_at_old(self.objective)
-
-    def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """The log-probabilities of rollouts that no step computes."""
-        found = np.zeros(mask.shape, dtype=np.float32)
-        rows = np.flatnonzero((packed.mask & ~mask).any(1))
-        if rows.size:
-            found[rows] = self._logp(packed.rows(rows.tolist()))
-        return found
-
-    def _logp(self, packed: Packed) -> NDArray[np.float32]:
-        size = self.passes.micro_batch
-        parts = [range(start, min(start + size, len(packed.mask))) for start in range(0, len(packed.mask), size)]
-        return _finite(np.concatenate([self.forward.logp(packed.rows(part)) for part in parts]))
-
-    def learn(self, prepared: Prepared, *, seed: int, aim: Callable[[int], None]) -> Learned:
+    def learn(
+        self,
+        prepared: Prepared,
+        *,
+        seed: int,
+        aim: Callable[[int], None],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Learned:
         """All passes over a batch.
 
         Args:
-            prepared: by :meth:`prepare`.
+            prepared: by `prepare`.
             seed: of the order of rollouts.
             aim: sets the optimizer up for a step, by its number in this batch from 0.
+            meanwhile: called while the device computes a step; more than once where there are several.
         """
         learned = Learned(prepared.logp_old.copy(), prepared.logp_old)
         for number, rows in enumerate(self._minibatches(prepared, seed)):
             aim(number)
-            self._step(prepared, rows, learned)
+            self._step(prepared, rows, learned, meanwhile)
         if prepared.found_by_the_step:
-            learned.logp_old = _finite(learned.logp)
+            learned.logp_old = finite(learned.logp)
         return learned
 
     def _minibatches(self, prepared: Prepared, seed: int) -> Iterator[list[int]]:
@@ -173,7 +96,7 @@ class PolicyLearner:
             share = [chosen for chosen in np.array_split(order, self.passes.minibatches) if len(chosen)]
             yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
 
-    def _step(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
+    def _step(self, prepared: Prepared, rows: list[int], learned: Learned, meanwhile: Callable[[], object]) -> None:
         """One update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
@@ -187,7 +110,8 @@ class PolicyLearner:
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}
             found.append(logp)
         norms = {name: norm(one) for name, one in summed.items()}
-        mx.eval(loss, summed, found, norms)  # at once: each call waits for the device
+        mx.async_eval(loss, summed, found, norms)  # at once: each call waits for the device
+        meanwhile()
         for (part, _), logp in zip(parts, found, strict=True):
             learned.logp[part] = np.where(prepared.mask[part], to_numpy(logp), learned.logp[part])
         self._drifted(prepared, rows, learned)
@@ -200,20 +124,16 @@ class PolicyLearner:
 
     def _drifted(self, prepared: Prepared, rows: list[int], learned: Learned) -> None:
         if prepared.found_by_the_step:
-            _finite(learned.logp)
+            finite(learned.logp)
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(_place(rows))))
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
         """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
-        import mlx.core as mx
-
         limit = self.passes.max_grad_norm
         part = {name: bounded(gradient[name], float(to_numpy(size)), limit) for name, size in norms.items()}
-        model = self.forward.policy.model
-        self.optimizer.update(model, part["policy"])
+        self.optimizer.update(self.forward.policy.model, part["policy"])
         if self.partition is not None:
             self.partition.update(part["log_z"])
-        mx.eval(model.trainable_parameters(), self.optimizer.state)
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
         """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
@@ -260,9 +180,3 @@ def _place(rows: list[int]) -> slice | list[int]:
     """Rows that stand side by side as a slice, which copies nothing."""
     beside = slice(rows[0], rows[-1] + 1)
     return beside if rows == list(range(beside.start, beside.stop)) else rows
-
-
-def _finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not np.isfinite(logp).all():
-        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
-    return logp

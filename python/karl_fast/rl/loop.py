@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import AlarmError
-from karl_fast.rl import account
+from karl_fast.rl.account import Account
 from karl_fast.rl.gather import gather
 from karl_fast.train.order import mixed
 
@@ -17,20 +17,33 @@ if TYPE_CHECKING:
 
 def rounds(run: OnlineRun, viewer: Viewer) -> None:
     """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
-    settings, now = run.settings, run.progress
     viewer.started(run)
-    while now.round < settings.rounds:
-        begun = time.perf_counter()
-        seed = mixed(settings.training.seed, now.round)
-        gathered = gather(run.collector, run.curriculum, settings, round=now.round, first=now.group, version=now.step)
-        again, replayed = run.buffer.take(now.step, seed)
-        drawn = time.perf_counter()
-        prepared = run.learner.prepare([*gathered.learned(), *again], version=now.step, seed=seed)
-        learned = run.learner.learn(prepared, seed=seed, aim=run.aim)
-        metrics = account.metrics(run, gathered, prepared, learned) | replayed
-        account.keep(run, gathered, prepared, learned)
-        metrics |= {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}
+    while run.progress.round < run.settings.rounds:
+        metrics, gathered = _round(run)
         _close(run, viewer, metrics, gathered)
+
+
+def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
+    """Draw, reward, learn and account: what needs no device is done while it computes."""
+    begun, settings, now = time.perf_counter(), run.settings, run.progress
+    prepare, seed = run.learner.prepare, mixed(settings.training.seed, now.round)
+    again, replayed = run.buffer.take(now.step, seed)
+    gathered = gather(
+        run.collector,
+        run.curriculum,
+        settings,
+        round=now.round,
+        first=now.group,
+        version=now.step,
+        drawn=lambda fresh: prepare.begin([*fresh, *again], version=now.step),
+    )
+    drawn = time.perf_counter()
+    prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
+    account = Account(run, gathered, prepared)
+    learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
+    metrics = account.metrics(learned) | replayed
+    account.keep(learned)
+    return metrics | {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}, gathered
 
 
 def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:

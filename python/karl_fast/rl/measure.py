@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from karl_fast.objective.batch import Scored
     from karl_fast.objective.family import Objective
-    from karl_fast.rl.learn import Learned, Prepared
+    from karl_fast.rl.learn import Learned
+    from karl_fast.rl.prepare import Prepared
     from karl_fast.rl.rollout import Rollout
 
 
@@ -122,25 +123,30 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
 
 
-def policy(rollouts: Sequence[Rollout], prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
-    """Entropy, advantages, divergence from the reference, and rollouts against the training forward.
+def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Exact, of the distributions that tokens were drawn from, in nats a token."""
+    return {"entropy": _mean(np.concatenate([rollout.entropy[rollout.own] for rollout in rollouts]))}
 
-    ``entropy`` is exact, of the distributions that tokens were drawn from, in nats a token; ``kl`` is k3 under the
-    behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this round.
+
+def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
+    """Divergence from the reference, and rollouts against the training forward.
+
+    ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
+    round.
     """
-    entropy = np.concatenate([rollout.entropy[rollout.own] for rollout in rollouts])
-    found = {"entropy": _mean(entropy)}
+    found: dict[str, float] = {}
     mask, batch = prepared.packed.mask, prepared.batch
     if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
-        apart = np.abs(prepared.packed.logp - logp_old)[fresh]
-        found |= {"mismatch": float(apart.mean()), "mismatch_max": float(apart.max())}
+        far = np.abs(prepared.packed.logp - logp_old)[fresh]
+        found |= {"mismatch": float(far.mean()), "mismatch_max": float(far.max())}
     if batch.logp_ref is not None and mask.any():
         far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
         found["kl"] = float((np.exp(far) - 1 - far).mean())
-    return found | _advantages(prepared)
+    return found
 
 
-def _advantages(prepared: Prepared) -> dict[str, float]:
+def advantages(prepared: Prepared) -> dict[str, float]:
+    """Of the tokens that count, and which share of rollouts that is."""
     found = {"kept": float(prepared.mask.any(1).mean())}
     if prepared.scored.advantages is None or not prepared.mask.any():
         return found

@@ -10,17 +10,19 @@ from karl_fast.functions import function
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import Passes, PolicyLearner
+from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.prepare import Passes
 from karl_fast.rl.reward import ENVIRONMENT, Jury, Weighted
 from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from karl_fast.objective import Recipe
+    from karl_fast.objective.family import Objective
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.settings import Online
@@ -28,17 +30,35 @@ if TYPE_CHECKING:
 
 def recipe(settings: Online) -> Recipe:
     """The recipe, of those that rollouts are enough for."""
+    found = read.chosen(settings.recipe)
+    for why, hint in _beyond(found.objective):
+        error = UsageError(f"{found.name} {why}", "recipe")
+        error.hint = hint
+        raise error
+    return found
+
+
+def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
+    """What an objective learns from that this loop does not make, and what to take in its place."""
     from karl_fast.objective import WeightedLikelihood
     from karl_fast.objective.advantage import Given
     from karl_fast.objective.candidates import SetScore
 
-    found = read.chosen(settings.recipe)
-    points = found.objective.axes().values()
-    if isinstance(found.objective, WeightedLikelihood):
-        raise UsageError(f"{found.name} learns from logged rows: it is a recipe of karl-fast train", "recipe")
-    if any(isinstance(point, Given | SetScore) for point in points):
-        raise UsageError(f"{found.name} needs what this loop does not make: a critic, or sets of candidates", "recipe")
-    return found
+    kinds = {type(point) for point in objective.axes().values()}
+    if isinstance(objective, WeightedLikelihood):
+        yield "learns from logged rows", "it is a recipe of karl-fast train"
+    if Given in kinds:
+        yield (
+            "takes the advantages of a critic, which this loop does not train",
+            "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
+            "group",
+        )
+    if SetScore in kinds:
+        yield (
+            "learns from rollouts that are sets of candidates with a vector of rewards each; here a rollout is one "
+            "candidate, with one reward",
+            "grpo learns from the weighted sum of several rewards",
+        )
 
 
 def environment(settings: Online) -> Callable[[], Environment] | None:

@@ -128,21 +128,29 @@ class Snapshot:
     """The parameters of a model as they are now, to be a reference later: for a model that is trained as a whole."""
 
     def __init__(self, model: Any) -> None:
-        self._model, self._kept = model, _copied(model)
+        import mlx.core as mx
+        from mlx.utils import tree_flatten
+
+        trained: Any = tree_flatten(model.trainable_parameters())
+        self._places = [_place(model, name.split(".")) for name, _ in trained]
+        self._kept = [mx.array(array) for _, array in trained]
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """While it lasts, the model has the parameters of the snapshot."""
-        now = self._model.trainable_parameters()
-        self._model.update(self._kept)
+        now = [holder[key] for holder, key in self._places]
+        self._put(self._kept)
         try:
             yield
         finally:
-            self._model.update(now)
+            self._put(now)
+
+    def _put(self, arrays: list[mx.array]) -> None:
+        for (holder, key), array in zip(self._places, arrays, strict=True):
+            holder[key] = array
 
 
-def _copied(model: Any) -> Any:
-    import mlx.core as mx
-    from mlx.utils import tree_map
-
-    return tree_map(lambda array: mx.array(array), model.trainable_parameters())
+def _place(holder: Any, path: list[str]) -> tuple[Any, Any]:
+    """The module, list or dictionary that holds an array, and under what: a way through the whole tree takes longer."""
+    key = int(path[0]) if isinstance(holder, list | tuple) else path[0]
+    return (holder, key) if len(path) == 1 else _place(holder[key], path[1:])

@@ -16,6 +16,8 @@ from __future__ import annotations
 import base64
 import json
 import math
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +41,24 @@ INTEGERS, FLOATS = "<i4", "<f4"
 TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def line(rollout: Rollout, round: int, *, learned: bool) -> str:
-    """A rollout as one line, without its end."""
+@dataclass(frozen=True)
+class Line:
+    """A rollout as one line, without its end, and without its log-probabilities, which a step may have to find first.
+
+    Attributes:
+        before, after: what stands on either side of them.
+    """
+
+    before: str
+    after: str
+
+    def __call__(self, logp: NDArray[np.float32]) -> str:
+        """The line with the log-probabilities of the rollout's own tokens."""
+        return f"{self.before}{_packed(logp, FLOATS)}{self.after}"
+
+
+def line(rollout: Rollout, round: int, *, learned: bool) -> Line:
+    """The line of a rollout."""
     held = {
         "id": rollout.id,
         "group": str(rollout.group),
@@ -50,22 +68,17 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> str:
         "round": round,
         "version": rollout.version,
         "outcome": _number(rollout.outcome),
-        "components": dict(rollout.components),
+        "components": rollout.components,
         "missing": rollout.missing,
         "finish": rollout.finish,
         "learned": learned,
-        "states": list(rollout.states),
-        "turn_rewards": list(rollout.turn_rewards),
-        "tokens": {
-            "v": 1,
-            "ids": _packed(rollout.tokens, INTEGERS),
-            "logp": _packed(rollout.logp[rollout.own], FLOATS),
-            "spans": _spans(rollout.turns),
-        },
+        "states": rollout.states,
+        "turn_rewards": rollout.turn_rewards,
     }
-    if isinstance(domain := rollout.prompt.columns.get("domain"), str):
-        held["domain"] = domain
-    return TEXT.encode(held)
+    before = f'{TEXT.encode(held)[:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
+    domain = rollout.prompt.columns.get("domain")
+    more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
+    return Line(before, f'", "spans": {_spans(rollout.turns)}}}{more}}}')
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
@@ -112,7 +125,7 @@ class Journal:
     def write(self, lines: Iterable[str]) -> None:
         """Append and flush."""
         with whole.refused(self.path):
-            self._file.writelines(f"{text}\n".encode("utf-8", "replace") for text in lines)
+            self._file.write("".join(f"{text}\n" for text in lines).encode("utf-8", "replace"))
             self._file.flush()
 
     @property
@@ -140,12 +153,9 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
 
 
 def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
-    """From where to where each turn goes."""
-    return [
-        [int(place[0]), int(place[-1]) + 1]
-        for turn in range(turns.max(initial=-1) + 1)
-        if (place := np.flatnonzero(turns == turn)).size
-    ]
+    """From where to where each turn goes; its tokens stand side by side."""
+    cuts = [0, *(np.flatnonzero(turns[1:] != turns[:-1]) + 1).tolist(), len(turns)]
+    return [[start, end] for start, end in pairwise(cuts) if turns[start] >= 0]
 
 
 def _columns(held: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class Jury:
         if not missing and math.isnan(reward):
             missing = "none: not applicable"
         outcome = reward if self.outcome is None or missing else found.get(self.outcome, math.nan)
-        return replace(rollout, reward=reward, outcome=outcome, components=found, missing=missing)
+        return rollout.but(reward=reward, outcome=outcome, components=found, missing=missing)
 
     def _sum(self, found: Mapping[str, float]) -> float:
         """The weighted sum of what there is, as if it were all; NaN where nothing that weighs is there."""

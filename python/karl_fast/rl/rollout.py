@@ -82,6 +82,12 @@ class Rollout:
         """How many tokens the policy said."""
         return int(self.own.sum())
 
+    def but(self, **fields: Any) -> Rollout:
+        """With other fields: what `dataclasses.replace` gives, which takes ten times as long, thrice a rollout."""
+        found = object.__new__(Rollout)
+        found.__dict__.update(self.__dict__, **fields)
+        return found
+
     @property
     def truncated(self) -> bool:
         """Whether it was cut before its end."""

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
 
 
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+BEGINNING = _hash("[]")
+"""The state of a first turn that no environment opened."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """Where a rollout ends at the latest.
@@ -128,5 +136,4 @@ class Talk:
 
 
 def _state(messages: list[Any]) -> str:
-    text = json.dumps(messages, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return _hash(json.dumps(messages, sort_keys=True, default=str)) if messages else BEGINNING

@@ -22,7 +22,7 @@ from karl_fast.train.settings import GB, Training
 if TYPE_CHECKING:
     from karl_fast.train.evaluation import Evaluation, Loss, evaluate
     from karl_fast.train.interval import Difference
-    from karl_fast.train.run import Run, Watch
+    from karl_fast.train.run import Run, Viewer
 
 __all__ = ["Difference", "Evaluation", "Loss", "Trained", "Training", "evaluate", "train"]
 
@@ -86,7 +86,7 @@ def train(
     resume: bool = False,
     resume_adapter_file: str | Path | None = None,
     force: bool = False,
-    watch: Watch | None = None,
+    viewer: Viewer | None = None,
 ) -> Trained:
     """Train a model on a data set, and write an adapter that mlx-lm loads.
 
@@ -102,7 +102,7 @@ def train(
         resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same.
         force: train anew where an adapter is there already. It and its checkpoints are removed just before the first
             step, when all else is known to be in order; other files stay.
-        watch: told how it goes.
+        viewer: told how it goes.
 
     Returns:
         What the run left.
@@ -141,7 +141,7 @@ def train(
     try:
         whole.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
         with checkpointed(run.learner.model, settings.grad_checkpoint):
-            adapter_step = loop.train(run, watch or _Nobody())
+            adapter_step = loop.train(run, viewer or _Nobody())
     finally:
         for tracker in run.trackers:
             tracker.finish()

@@ -12,14 +12,14 @@ from karl_fast.train.order import mixed
 from karl_fast.train.vectors import bounded
 
 if TYPE_CHECKING:
-    from karl_fast.train.run import Run, Watch
+    from karl_fast.train.run import Run, Viewer
     from karl_fast.train.step import Gradient
 
 MOST_SKIPPED = 10
 """Steps in a row whose gradient is not finite, after which a run gives up."""
 
 
-def train(run: Run, watch: Watch) -> int:
+def train(run: Run, viewer: Viewer) -> int:
     """Make the steps of a run that are left; every one can be the last, and a resumed run the same.
 
     Returns:
@@ -28,9 +28,9 @@ def train(run: Run, watch: Watch) -> int:
     import mlx.core as mx
 
     settings, state = run.settings, run.state
-    watch.started(run)
+    viewer.started(run)
     if state.step == 0:
-        _judge(run, watch)
+        _judge(run, viewer)
     while state.step < run.steps and not run.stopped:
         begun = time.perf_counter()
         state.step += 1
@@ -41,14 +41,14 @@ def train(run: Run, watch: Watch) -> int:
         rate = _update(run, gradient)
         state.epoch, state.batch = run.order.epoch, run.order.batch
         state.tokens += gradient.learned if gradient.finite else 0
-        _say(run, watch, _values(run, gradient, rate, time.perf_counter() - begun))
+        _say(run, viewer, _values(run, gradient, rate, time.perf_counter() - begun))
         last = state.step == run.steps
         if last or state.step % settings.steps_per_eval == 0:
-            _judge(run, watch)
+            _judge(run, viewer)
         if last and not gradient.finite:
             raise _diverged(run, "the gradient of the last step is not finite")
         if last or run.stopped or state.step % settings.save_every == 0:
-            watch.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
+            viewer.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
     if state.best and state.step < run.steps and run.checkpoints.put(state.best[1]):
         return state.best[1]
     return state.step
@@ -93,20 +93,20 @@ def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[s
     }
 
 
-def _judge(run: Run, watch: Watch) -> None:
+def _judge(run: Run, viewer: Viewer) -> None:
     loss = run.judge()
     if loss is None:
         return
     state = run.state
     if not math.isfinite(loss):
-        _say(run, watch, {"step": state.step, "val_loss": None})
+        _say(run, viewer, {"step": state.step, "val_loss": None})
         raise _diverged(run, "the held-out loss is not finite")
     better = state.best is None or loss < state.best[0]
     state.best, state.stale = ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
-    _say(run, watch, {"step": state.step, "val_loss": loss})
+    _say(run, viewer, {"step": state.step, "val_loss": loss})
 
 
-def _say(run: Run, watch: Watch, values: dict[str, Any]) -> None:
+def _say(run: Run, viewer: Viewer, values: dict[str, Any]) -> None:
     for tracker in run.trackers:
         tracker.log(values)
-    watch.said(values)
+    viewer.said(values)

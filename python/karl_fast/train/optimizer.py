@@ -29,7 +29,11 @@ def build(settings: Training) -> Any:
 
 
 def _joining(kind: Any) -> Any:
-    """A kind of optimizer whose parameters, gradients and moments are joined: it updates all of them at once."""
+    """A kind of optimizer whose parameters, gradients and moments are joined: it updates all of them at once.
+
+    The device begins with an update when it is made.
+    """
+    import mlx.core as mx
 
     class Joining(kind):  # type: ignore[misc]
         def init(self, parameters: Any) -> None:
@@ -37,7 +41,9 @@ def _joining(kind: Any) -> Any:
 
         def update(self, model: Any, gradients: Any) -> None:
             trained = model.trainable_parameters()
-            model.update(parted(self.apply_gradients(joined(gradients), joined(trained)), trained))
+            moved = parted(self.apply_gradients(joined(gradients), joined(trained)), trained)
+            model.update(moved)
+            mx.async_eval(moved, self.state)
 
     return Joining
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
 
-class Watch(Protocol):
+class Viewer(Protocol):
     """Somebody who is told how a run goes."""
 
     def started(self, run: Run) -> None:
