@@ -140,6 +140,11 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
             assert not missing(after, said), f"{page.name}, line {after.line}: not printed: {missing(after, said)}"
 
 
+def test_the_smallest_log_on_the_front_page_is_the_file() -> None:
+    log = (ROOT / "examples" / "smallest-log.jsonl").read_text("utf-8")
+    assert f"```json\n{log}```" in README.read_text("utf-8")
+
+
 SAYS = {
     "bandit.py": r"trajectory balance, seed 4 +0\.467 0\.467 0\.042 0\.023",
     "arrow_polars.py": "48 drawn",
