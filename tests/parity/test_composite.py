@@ -125,7 +125,7 @@ def test_the_signals_of_the_engine_are_its_scores(name: str) -> None:
     )  # type: ignore[arg-type]
 
 
-def or_debug(case: dict[str, Any]) -> reward.Scored:
+def or_debug(case: dict[str, Any]) -> reward.Rewards:
     names = {"outcome": 0.5, "diagnosis": 0.3, "efficiency": 0.2}
     parts = {name: {"weight": weight, "fn": f"or-debug.{name}"} for name, weight in names.items()}
     columns = {"ground_truth_iis": [case["ground_truth_iis"]], "steps": [case["steps"]]}

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from karl_fast.reward.backfill import backfill_rewards
 from karl_fast.reward.columns import Calls, compute_call_rewards
-from karl_fast.reward.composite import Composite, Part, Scored
+from karl_fast.reward.composite import Composite, Part, Rewards
 from karl_fast.reward.domains import EmaBaseline, FixedBaseline
 from karl_fast.reward.engine import _compute_efficiency as _compute_efficiency
 from karl_fast.reward.engine import _compute_outcome as _compute_outcome
@@ -61,7 +61,7 @@ __all__ = [
     "MeanBaseline",
     "Part",
     "PartitionBaseline",
-    "Scored",
+    "Rewards",
     "Shaped",
     "ShrunkBaseline",
     "SkillWeights",

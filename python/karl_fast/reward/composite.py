@@ -41,7 +41,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Rewards:
     """What :class:`Composite` gives.
 
     Attributes:
@@ -98,7 +98,7 @@ class Composite:
 
     def __call__(
         self, completions: Sequence[Any], prompts: Sequence[Any] | None = None, **columns: Sequence[Any]
-    ) -> Scored:
+    ) -> Rewards:
         """Score rows.
 
         Args:
@@ -113,7 +113,7 @@ class Composite:
         """
         rows = {"prompts": prompts, **columns} if prompts is not None else dict(columns)
         found = {part.name: self._component(part, completions, rows) for part in self.parts}
-        return Scored(weighed([(part, found[part.name]) for part in self.parts]), found)
+        return Rewards(weighed([(part, found[part.name]) for part in self.parts]), found)
 
     def _component(self, part: Part, completions: Sequence[Any], rows: dict[str, Sequence[Any]]) -> NDArray[np.float64]:
         if part.fn is None:
