@@ -115,7 +115,9 @@ def repeated(folder: Path) -> int:
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"{found['megabytes']:,.0f} MB in {found['files']:,} files, {found['copies']} copies; {found['lines']:,} lines")
+    print(
+        f"{found['megabytes']:,.0f} MB in {found['files']:,} files, {found['copies']} copies; {found['lines']:,} lines"
+    )
     print(f"{found['duplicates']:,} lines twice, {found['duplicates_left']} of them left")
     print(f"{found['trajectories']:,} trajectories, {sum(found['messages'].values()):,} messages: {found['messages']}")
     for row in found["rows"]:

@@ -1,4 +1,4 @@
-"""Transcripts of agents to trajectories: sessions that lie spread over lines and files become one line each."""
+"""Transcripts of agents and logs of rollouts to trajectories: what lies spread over lines and files is one line each."""
 
 from __future__ import annotations
 
@@ -90,13 +90,14 @@ def convert(
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Conversion:
-    """Convert transcripts of agents to one file of canonical trajectories, whole or not at all.
+    """Convert transcripts of agents, or logs of rollouts, to one file of canonical trajectories, whole or not at all.
 
-    One line a session, and one for each of its sub-agents. The page ``trajectory`` of the manual says what is on it;
+    One line a session and one for each of its sub-agents, or one a rollout. The page ``trajectory`` of the manual says what is on it;
     every other function of karl-fast reads the file as it reads any log.
 
     Args:
-        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say.
+        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A file
+            ``.parquet`` needs the extra ``arrow``.
         out: the file to write, ``trajectories.jsonl``.
         format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
         rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run
@@ -109,7 +110,8 @@ def convert(
 
     Raises:
         FileError: a file cannot be read, or the output not be written.
-        LogError: a file that was named is no transcript, or there is no conversation at all.
+        LogError: a file that was named is no transcript, or there is no conversation at all: with the first damage.
+        MissingExtraError: a Parquet file without pyarrow.
         AlreadyConvertedError: a file that was named holds trajectories already.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.

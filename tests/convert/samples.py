@@ -137,6 +137,12 @@ LINES = [
 ]
 DOCUMENTS = [
     Sample("atif", atif, (0, ("steps", 2, "message"), 3), ("steps[2].message", "a number", A_TEXT[1]), True),
-    Sample("swe-agent", swe_agent, (0, ("history", 4, "tool_call_ids"), "c"), ("history[4].tool_call_ids", "a text", "a list"), True),
+    Sample(
+        "swe-agent",
+        swe_agent,
+        (0, ("history", 4, "tool_call_ids"), "c"),
+        ("history[4].tool_call_ids", "a text", "a list"),
+        True,
+    ),
 ]
 ALL = LINES + DOCUMENTS

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import karl_fast
 from karl_fast import errors
+from tests.cli.run import karl
 from tests.convert import made
 
 if TYPE_CHECKING:
@@ -159,6 +164,41 @@ def test_no_conversation_at_all_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(errors.LogError, match="no conversation"):
         karl_fast.convert(session.write(tmp_path / "a.jsonl"), tmp_path / "b.jsonl")
     assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def powerless() -> None:
+    """Lets root be refused like anybody: it loses what overrides the permissions of files."""
+    if sys.platform == "linux" and os.geteuid() == 0:
+        libc = ctypes.CDLL(None)
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def test_a_folder_that_may_not_be_listed_is_written_into(tmp_path: Path) -> None:
+    made.plain().write(tmp_path / "a.jsonl")
+    out = tmp_path / "out"
+    out.mkdir(mode=0o300)
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    try:
+        done = karl("convert", "a.jsonl", "-o", "out/b.jsonl", "-q", folder=tmp_path, preexec_fn=powerless)
+        listed = subprocess.run(["ls", out], preexec_fn=powerless, capture_output=True, check=False)
+        other = karl("convert", "a.jsonl", "-o", "locked/b.jsonl", "-q", folder=tmp_path, preexec_fn=powerless)
+    finally:
+        out.chmod(0o700)
+        locked.chmod(0o700)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert listed.returncode != 0
+    assert [file.name for file in out.iterdir()] == ["b.jsonl"]
+    assert (other.returncode, list(locked.iterdir())) == (1, [])
+    assert "cannot write into the folder locked" in other.stderr
+
+
+def test_a_folder_that_is_none_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    path = made.plain().write(tmp_path / "a.jsonl")
+    for out in (tmp_path / "none" / "b.jsonl", path / "b.jsonl"):
+        with pytest.raises(errors.FileError, match="cannot write into the folder"):
+            karl_fast.convert(tmp_path / "a.jsonl", out)
 
 
 def test_settings_that_mean_nothing_are_refused(tmp_path: Path) -> None:

@@ -230,6 +230,28 @@ def test_a_report_that_cannot_be_read_is_noted(convert: Convert, tmp_path: Path,
     assert account.notes["report_unread"] == 1
 
 
+def test_one_report_judges_all_runs_of_its_folder(convert: Convert, tmp_path: Path) -> None:
+    names = [f"till-{n}" for n in range(40)]
+    for name in names:
+        path = tmp_path / "batch" / name / f"{name}.traj"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(run()), "utf-8")
+    (tmp_path / "batch" / "results.json").write_text(json.dumps({"resolved_ids": names[::2]}), "utf-8")
+    account, found = convert(tmp_path / "batch", threads=4)
+    assert {one["group"]: one["reward"] for one in found} == {
+        name: 1.0 if n % 2 == 0 else None for n, name in enumerate(names)
+    }
+    assert account.notes == {"demonstration": 40}
+
+
+def test_a_run_that_keeps_its_settings_names_its_model(convert: Convert, tmp_path: Path) -> None:
+    settings = {"agent": {"model": {"name": "m-1"}}}
+    for form in (settings, json.dumps(settings), "{", None, {"agent": []}):
+        (tmp_path / "task.traj").write_text(json.dumps(run() | {"replay_config": form}), "utf-8")
+        _, [found] = convert(tmp_path / "task.traj")
+        assert found["model"] == ("m-1" if form in (settings, json.dumps(settings)) else None)
+
+
 def test_published_runs_of_swe_agent_keep_every_message(shared_data: Path, tmp_path: Path) -> None:
     out = tmp_path / "trajectories.jsonl"
     account = karl_fast.convert(shared_data / "swe-agent-demos", out)

@@ -35,10 +35,7 @@ def converted(sources: Any, folder: Path) -> list[dict[str, Any]]:
 
 def calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
     every = message.get("tool_calls") or []
-    return [
-        (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
-        for call in every
-    ]
+    return [(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])) for call in every]
 
 
 def answers(found: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:

@@ -23,7 +23,9 @@ from karl_fast.words import clean
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SOURCE...", help="Transcripts: files, folders, globs, or - for standard input.", show_default=False
+        metavar="SOURCE...",
+        help="Transcripts or logs of rollouts: files, folders, globs, or - for standard input.",
+        show_default=False,
     ),
 ]
 Out = Annotated[str | None, typer.Option("--out", "-o", help="The file of trajectories to write, a .jsonl.")]

@@ -1,14 +1,15 @@
-//! Transcripts of agents, whose sessions lie spread over lines and files, to trajectories: one a line.
+//! Transcripts of agents, whose sessions lie spread over lines and files, and logs of rollouts to trajectories: one a line.
 //!
 //! ```text
 //! files ──► kind ──► Claude Code: lines of sessions ─┐
-//!           by keys  a document a trajectory ────────┴──► messages ──► record ──► output
-//!                                                        calls and     the canonical   whole or not,
+//!           by keys  a document a trajectory ────────┼──► messages ──► record ──► output
+//!                    a record a rollout ─────────────┘    calls and     the canonical   whole or not,
 //!                                                        their results format          in order
 //! ```
 //!
-//! Damaged lines are counted with their places, unknown types of lines by name; neither stops a conversion. The output
-//! depends on the transcripts alone: not on threads, nor on the order of the files.
+//! Damaged lines are counted with their places, and so are values of wrong types; unknown types of lines are counted by
+//! name. None stops a conversion. The output depends on the transcripts alone: not on threads, nor on the order of the
+//! files.
 
 mod atif;
 mod claude;

@@ -108,7 +108,7 @@ fn follow(value: &Value, path: &str, wanted: Wanted, place: &mut String, made: &
     }
     if let Some(rest) = path.strip_prefix("[]") {
         for (at, element) in value.as_array().into_iter().flatten().enumerate() {
-            place.push_str(&format!("[{at}]"));
+            place.extend(["[", &at.to_string(), "]"]);
             follow(element, rest, wanted, place, made);
             place.truncate(before);
         }

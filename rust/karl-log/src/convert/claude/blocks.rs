@@ -93,7 +93,9 @@ impl Talk {
         let [content, model, counts @ ..]: [Option<&[u8]>; 6] = self.message.of(message).ok_or(DAMAGED)?;
         expect(content, WORDS, "message.content", made);
         expect(model, TEXT, "message.model", made);
-        counts.into_iter().for_each(|count| expect(count, NUMBER, "message.usage", made));
+        for count in counts {
+            expect(count, NUMBER, "message.usage", made);
+        }
         let content = content.ok_or(EMPTY)?;
         let key = if row.message == 0 { row.id } else { row.message };
         let at = self.conversation.turn(key, line.timestamp);
