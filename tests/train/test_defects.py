@@ -1,6 +1,19 @@
 """Twelve defects of the trainer of mlx-lm 0.32, each reproduced there, and none of them here.
 
-A letter of a test's name is the defect's; what stands behind it is what holds here.
+A letter of a test's name is the defect's; what stands behind it is what holds here. What is the case there:
+
+a. Rows are sorted by how many keys their JSON has, which is to say not at all: a third of a batch is padding.
+b. The rows of the last, smaller batch are never trained on, and batches are the same for ever.
+c. With --mask-prompt, a prompt as long as the limit leaves no token to learn: 0/0, and every tensor becomes NaN.
+d. The mask is off by one: after each row a token of padding is learned.
+e. With --mask-prompt, of several turns only the last message is learned, even where a tool said it.
+f. A row that is too long loses its end: the answer, and the token that ends it.
+g. --clear-cache-threshold is passed on to nothing, and a callback that was given is replaced.
+h. A run that is resumed has its adapters, and neither the moments of Adam nor its place in schedule and data.
+i. Adam does not correct the bias of its moments: its first step is 3.16 times as long as it says.
+j. Accumulated gradients are a mean of means, and batches that are left over at the end are no step.
+k. Gradient checkpoints change the class of a layer for good: a second run wraps them twice.
+l. Validation draws from the generator that orders the training: how often it is judged changes what is learned.
 """
 
 from __future__ import annotations
@@ -205,8 +218,9 @@ def test_j_the_last_batches_are_a_step_even_where_they_are_fewer(tiny_model: Pat
     data = write(tmp_path / "data", [chat(f"question {n}", f"answer {n}") for n in range(20)])
     result = train(data, tiny_model, tmp_path / "adapter", Training(iters=5, grad_accumulation_steps=2, **QUICK))
     assert result.steps == (3, 3)
-    rows = lines(tmp_path / "adapter")
-    assert rows[-1]["learned_tokens"] - rows[-2]["learned_tokens"] < rows[-2]["learned_tokens"]
+    so_far = [0, *(line["learned_tokens"] for line in lines(tmp_path / "adapter"))]
+    first, second, last = np.diff(so_far)
+    assert 0 < 1.5 * last < min(first, second)  # four rows of about one length, where the others have eight
 
 
 def test_k_gradient_checkpoints_leave_classes_alone() -> None:
@@ -244,4 +258,6 @@ def test_the_loss_is_that_of_the_plain_formula() -> None:
 
 def test_twelve_letters_are_tested() -> None:
     names = [name for name, thing in globals().items() if inspect.isfunction(thing) and name.startswith("test_")]
-    assert {name[5] for name in names if name[6] == "_"} >= set("abcdefghijkl")
+    told = [line[0] for line in (__doc__ or "").splitlines() if line[1:3] == ". "]
+    assert told == list("abcdefghijkl")
+    assert {name[5] for name in names if name[6] == "_"} == set(told)
