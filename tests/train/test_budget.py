@@ -96,7 +96,7 @@ class Told:
 
 def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     told = Told()
-    found = train(data, tiny_model, tmp_path / "a", Training(**QUICK, memory_limit=4.0), watch=told)
+    found = train(data, tiny_model, tmp_path / "a", Training(**QUICK, memory_limit=4.0), viewer=told)
     account = found.rows["train"]
     assert (account["cut"], account["left_out"]) == (0, 0)
     assert account["tokens"] > 500
@@ -109,7 +109,7 @@ def test_with_memory_to_spare_nothing_is_cut(data: Path, tiny_model: Path, tmp_p
 
 def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     told, settings = Told(), Training(**QUICK, memory_limit=0.03, batch_size=10)
-    found = train(data, tiny_model, tmp_path / "auto", settings, watch=told)
+    found = train(data, tiny_model, tmp_path / "auto", settings, viewer=told)
     limit, account = found.max_seq_length, found.rows["train"]
     assert limit in (32, 48, 64)
     assert 0 < account["cut"] < 10
