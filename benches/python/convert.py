@@ -1,8 +1,8 @@
 """How long a conversion of Claude Code's transcripts takes, in how much memory, and whether it counts them right.
 
-    python benches/python/convert.py ~/.claude/projects             # 700 MB of copies with fresh ids, in a temporary folder
-    python benches/python/convert.py FOLDER --record                # keeps the table as record/convert.json
-    python benches/python/convert.py --smoke                        # does it still run?
+    python benches/python/convert.py ~/.claude/projects     # 700 MB of copies with fresh ids, in a temporary folder
+    python benches/python/convert.py FOLDER --record        # keeps the table as record/convert.json
+    python benches/python/convert.py --smoke                # does it still run?
 
 A run is a fresh process, the transcripts in the page cache, after one to warm up. Every copy has to convert to what one
 alone does. A plain reading in Python tells which (session, uuid) stand twice in a copy: no line of them may be left.
@@ -18,10 +18,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import karl_fast
 from measure import measure, warm
-from record import RECORD, facts
 from repeat_transcripts import main as repeat
+
+import karl_fast
+from record import RECORD, facts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude-code"
 THREADS = (2, 1)

@@ -1,4 +1,4 @@
-"""Transcripts of agents and logs of rollouts to trajectories: what lies spread over lines and files is one line each."""
+"""Transcripts of agents and logs of rollouts to trajectories: what lies spread over lines and files is one line."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Conversion:
         duplicates: lines that stand in several files of one session, or twice in one.
         dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
             that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
-            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``damaged``; of rollouts ``no_trajectory``,
-            ``bad_message``, ``unparsable``.
+            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``damaged``; of rollouts
+            ``no_trajectory``, ``bad_message``, ``unparsable``.
         bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
         types: lines by the type that they name, known or not.
         notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
@@ -92,12 +92,12 @@ def convert(
 ) -> Conversion:
     """Convert transcripts of agents, or logs of rollouts, to one file of canonical trajectories, whole or not at all.
 
-    One line a session and one for each of its sub-agents, or one a rollout. The page ``trajectory`` of the manual says what is on it;
-    every other function of karl-fast reads the file as it reads any log.
+    One line a session and one for each of its sub-agents, or one a rollout. The page ``trajectory`` of the manual says
+    what is on it; every other function of karl-fast reads the file as it reads any log.
 
     Args:
-        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A file
-            ``.parquet`` needs the extra ``arrow``.
+        sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A
+            file ``.parquet`` needs the extra ``arrow``.
         out: the file to write, ``trajectories.jsonl``.
         format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
         rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run

@@ -209,7 +209,7 @@ PRODUCTS = {
     "Gemini CLI": {"sessionId": "s", "projectHash": "h", "startTime": "t", "messages": []},
     "Copilot CLI": {"timestamp": "t", "type": "user.message", "data": {}, "id": "i"},
     "KARL": {key: {} for key in ("skill", "context", "trajectory", "outcome", "timing")}
-    | {key: "x" for key in ("id", "session_id", "channel", "recorded_at")},
+    | dict.fromkeys(("id", "session_id", "channel", "recorded_at"), "x"),
 }
 
 

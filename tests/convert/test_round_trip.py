@@ -1,5 +1,5 @@
-"""What a format's table lists survives in the trajectory: of real data where there is some, else of what is made from the
-schema. Plain Python reads each real sample again, and every field is held against what was converted.
+"""What a format's table lists survives in the trajectory: of real data where there is some, else of what is made from
+the schema. Plain Python reads each real sample again, and every field is held against what was converted.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_a_table_is_not_held_in_memory(tmp_path: Path, group: int) -> None:
     fields = [("prompt", pyarrow.string()), ("completion", pyarrow.string()), ("reward", pyarrow.float64())]
     how = {"compression": "none", "use_dictionary": False, "write_batch_size": 16}
     with parquet.ParquetWriter(tmp_path / "a.parquet", pyarrow.schema(fields), **how) as out:
-        for at in range(0, 1500, group):
+        for _ in range(0, 1500, group):
             texts = [rng.bytes(40_000).hex() for _ in range(group)]
             made = {"prompt": ["p"] * group, "completion": texts, "reward": [1.0] * group}
             out.write_table(pyarrow.table(made, schema=pyarrow.schema(fields)), row_group_size=group)

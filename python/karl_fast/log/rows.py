@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
-"""What is in memory at a time: rows at most, and about how many bytes of them and of a column as it lies in the file."""
+"""What is in memory at a time: rows at most, and about how many bytes of them, and of a column of the file."""
 
 TRL = ("step", "prompt", "completion", "advantage")
 """The columns of TRL's completions that are no rewards."""
