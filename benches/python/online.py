@@ -209,8 +209,11 @@ def main() -> None:
     parser.add_argument("--wide", action="store_true", help="64 wide, 16 prompts a round")
     parser.add_argument("--loop", nargs="*", choices=("ours", *OTHERS), default=("ours", *OTHERS))
     parser.add_argument("--abreast", action="store_true")
-    parser.add_argument("--record", action="store_true", help="keep the lines beside the other records")
+    parser.add_argument("--record", action="store_true", help="keep the lines")
+    parser.add_argument("--smoke", action="store_true", help="four rounds abreast, nothing kept")
     given = parser.parse_args()
+    if given.smoke:
+        given.seeds, given.rounds, given.abreast, given.record = 1, 4, True, False
     sys.path.insert(0, str(REVERSAL.parent))
     wanted = list(given.loop)
     if "torch" in wanted and importlib.util.find_spec("torch") is None:
