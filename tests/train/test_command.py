@@ -39,7 +39,8 @@ def karl(*words: Any, **how: Any) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    log = rows.write(folder / "log.jsonl", rows.records(60, groups=20))
+    records = [record | {"domain": f"d{n % 3}"} for n, record in enumerate(rows.records(60, groups=20))]
+    log = rows.write(folder / "log.jsonl", records)
     karl_fast.sample(log, folder / "data", k=60, inverse_temperature=0.0, split=(0.6, 0.2, 0.2))
     return folder / "data"
 
@@ -127,7 +128,7 @@ def test_the_report_as_json(data: Path, tiny_model: Path, tmp_path: Path) -> Non
 
 
 def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_model: Path) -> None:
-    flags = ("--max-seq-length", 96, "--by", "karl_fast.group", "--against", "base")
+    flags = ("--max-seq-length", 96, "--by", "karl_fast.domain", "--against", "base")
     done = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, *flags, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -136,6 +137,8 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
     assert one["low"] <= one["value"] <= one["high"] < 0
     assert one["value"] == pytest.approx(found["whole"]["loss"] - found["whole"]["against"], abs=1e-9)
     assert sum(part["tokens"] for part in found["by"].values()) == found["whole"]["tokens"]
+    rows = map(json.loads, (data / "test.jsonl").read_text("utf-8").splitlines())
+    assert set(found["by"]) == {row["karl_fast"]["domain"] for row in rows}
     again = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, *flags)
     assert ": better" in again.stdout
     same = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, "--against", adapter)

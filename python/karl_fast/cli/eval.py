@@ -26,7 +26,7 @@ Model = Annotated[str, typer.Option("--model", help="A folder, or the name of a 
 AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The adapter to judge.")]
 Against = Annotated[str | None, typer.Option("--against", help="Another adapter, or base for the model alone.")]
 Which = Annotated[Split, typer.Option("--split", help="The rows to judge by.")]
-By = Annotated[str | None, typer.Option("--by", help="Path of a field to tell losses apart by: karl_fast.group.")]
+By = Annotated[str | None, typer.Option("--by", help="Path of a field to tell losses apart by: karl_fast.domain.")]
 Batch = Annotated[int, typer.Option("--batch-size", help="Rows a batch.")]
 Length = Annotated[int, typer.Option("--max-seq-length", help="Tokens a row may have.")]
 On = Annotated[TrainOn, typer.Option("--train-on", help="Judge every assistant turn, the last one, or all tokens.")]

@@ -82,7 +82,7 @@ def evaluate(
         adapter_path: the adapter to judge; None for the model alone.
         against: another adapter, or ``base`` for the model alone.
         split: train, valid or test.
-        by: the dotted path of a field in each row by whose value losses are told apart, such as ``karl_fast.group``.
+        by: the dotted path of a field in each row by whose value losses are told apart, such as ``karl_fast.domain``.
         settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong`` and ``rewritten`` count.
 
     Returns:

@@ -26,7 +26,6 @@ class Source:
     Attributes:
         folder: where it is.
         sampler: how its rows were drawn; None where no manifest says so.
-        domain: rows of the manifest know no domain; the field that a row's own object names, if any.
     """
 
     folder: Path

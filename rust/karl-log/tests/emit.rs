@@ -174,6 +174,8 @@ fn every_row_is_stamped() {
     let wanted =
         json!({"id": "7", "group": "g", "reward": 0.5, "score": 0.5, "log_weight": 0.5, "copies": 1});
     assert_eq!(stamp(r#"{"id":7,"group":"g","text":"t"}"#).to_string(), wanted.to_string());
+    let beside = stamp(r#"{"id":7,"group":"g","domain":"d","text":"t"}"#);
+    assert_eq!(beside.to_string(), wanted.to_string().replace(r#""g","#, r#""g","domain":"d","#));
     assert_eq!(stamp(r#"{"text":"t"}"#)["group"], Value::Null);
     assert_eq!(stamp(r#"{"text":"t"}"#)["id"].as_str().unwrap().len(), 32);
 }

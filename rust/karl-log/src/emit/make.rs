@@ -124,15 +124,16 @@ impl Maker<'_> {
     /// What every row says of itself; trainers ignore it, and no training text holds any of it.
     fn stamp(&self, row: u32, id: &str) -> Map<String, Value> {
         let at = row as usize;
-        let stamp = [
-            ("id", json!(id)),
-            ("group", json!(self.log.group.name(at))),
+        let domain = self.log.domain.name(at).map(|domain| ("domain", json!(domain)));
+        let names = [("id", json!(id)), ("group", json!(self.log.group.name(at)))];
+        let numbers = [
             ("reward", number(self.facts.rewards[at])),
             ("score", number(self.facts.scores[at])),
             ("log_weight", number((self.facts.log_weight)(at))),
             ("copies", json!(1)),
         ];
-        stamp.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        let stamp = names.into_iter().chain(domain).chain(numbers);
+        stamp.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     fn id(&self, row: u32, record: &Value) -> String {
