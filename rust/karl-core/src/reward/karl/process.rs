@@ -65,7 +65,10 @@ pub(super) fn weighted_rate(failed: impl ExactSizeIterator<Item = bool>) -> f64 
     }
 }
 
-static SCALES: LazyLock<Vec<Scale>> = LazyLock::new(|| (0..=64).map(Scale::of).collect());
+static SCALES: LazyLock<Vec<Scale>> = LazyLock::new(|| (0..=MOST).map(Scale::of).collect());
+
+/// Events of which the weights are kept, which is 17 kB of them: a division an event is a tenth of a reward from columns.
+const MOST: usize = 64;
 
 /// What each of so many events weighs.
 struct Scale {
