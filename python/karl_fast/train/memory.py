@@ -8,8 +8,9 @@ head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
 A token of a layer leaves behind its four norms and residuals, queries, keys, values and what attention makes of them,
-four times the width of the feed-forward part, and a row of attention of each head, twice. With gradient checkpoints it
-leaves its input, and two layers at a time the rest: the next may be computed before the last is let go.
+four times the width of the feed-forward part, and a row of attention of each head; three more such rows are there for
+the layer that is being gone back through. With gradient checkpoints it leaves its input, and two layers at a time the
+rest: the next may be computed before the last is let go.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ class Memory:
         """What a batch of so many rows of so many tokens needs."""
         shape = self.shape
         per_layer = 6 * shape.hidden + 4 * shape.heads * shape.head_size + 4 * shape.feed_forward
-        per_layer += 2 * shape.heads * tokens
+        per_layer += shape.heads * tokens
         kept = shape.hidden * self.layers + 2 * per_layer if self.settings.grad_checkpoint else per_layer * self.layers
+        kept += 3 * shape.heads * tokens
         chunk = IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), rows * tokens) * shape.vocabulary
         return Need(
             self.weights,
