@@ -371,7 +371,9 @@ def test_on_a_bound_the_gradient_flows_and_past_it_none_does(
         return policy_loss(column, np.zeros(1), np.array([advantage]), one, **how)
 
     edge = once(NoClip()).ratio_max
-    assert once(at(edge)).coefficient[0] == -advantage * edge
+    held = once(at(edge))
+    assert held.coefficient[0] == -advantage * edge
+    assert held.clip_fraction_low + held.clip_fraction_high + held.clip_fraction_bound == 0.0
     inside = once(at(float(np.nextafter(edge, 1.0))))
     assert inside.coefficient[0] == 0.0
     assert inside.clip_fraction_low + inside.clip_fraction_high + inside.clip_fraction_bound == 1.0
