@@ -266,3 +266,9 @@ def test_no_rows_have_no_advantages(kind: Any) -> None:
     assert advantage.whiten(none).shape == (0,)
     assert advantage.empg(none, np.array([]), offsets).shape == (0,)
     assert advantage.gigpo(none, offsets, offsets[:0], offsets[:0]).joint.shape == (0,)
+
+
+def test_a_missing_step_without_a_state_stays_missing() -> None:
+    rewards, none = np.array([math.nan, 1.0]), np.array([-1, -1])
+    found = advantage.gigpo(rewards, np.array([0, 2]), np.array([0]), none)
+    np.testing.assert_array_equal(found.step, [math.nan, 0.0])

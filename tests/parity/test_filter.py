@@ -139,6 +139,11 @@ def test_stale_drops_what_is_older_than_the_window(versions: Any, max_age: int) 
     assert set(names(found)) <= {"kept", "stale"}
 
 
+def test_a_window_of_any_age_reaches_back_to_the_first_version_there_is() -> None:
+    first = np.array([-(2**63), -5])
+    assert filter.stale(first, now=-5, max_age=2**63 - 1).keep.all()
+
+
 @given(ROWS, st.integers(1, 3))
 def test_starved_equals_its_twin(rows: Any, least: int) -> None:
     rewards, other, ids = columns(rows)

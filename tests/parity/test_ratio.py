@@ -371,7 +371,9 @@ def test_on_a_bound_the_gradient_flows_and_past_it_none_does(
         return policy_loss(column, np.zeros(1), np.array([advantage]), one, **how)
 
     edge = once(NoClip()).ratio_max
-    assert once(at(edge)).coefficient[0] == -advantage * edge
+    held = once(at(edge))
+    assert held.coefficient[0] == -advantage * edge
+    assert held.clip_fraction_low + held.clip_fraction_high + held.clip_fraction_bound == 0.0
     inside = once(at(float(np.nextafter(edge, 1.0))))
     assert inside.coefficient[0] == 0.0
     assert inside.clip_fraction_low + inside.clip_fraction_high + inside.clip_fraction_bound == 1.0
@@ -387,3 +389,10 @@ def test_clip_fractions_count_tokens_by_the_bound_that_took_their_gradient() -> 
     assert (got.coefficient == 0).tolist() == [True, False, True, False, True, False, True]
     capped = policy_loss(logp, np.zeros(7), advantages, np.array([0, 7]), clip=Cap(3.0, floor=0.8), **how)
     assert (capped.clip_fraction_low, capped.clip_fraction_high, capped.clip_fraction_bound) == (2 / 7, 1 / 7, 0.0)
+
+
+def test_a_ratio_beyond_its_type_is_infinite_in_the_moments_wherever_it_stands() -> None:
+    logp = np.array([100.0, 0.0, 0.0], dtype=np.float32)
+    for column in (logp, logp[::-1].copy()):
+        got = policy_loss(column, logp * 0, np.ones(1), np.array([0, 3]), clip=Clip(0.2, 0.2), aggregate=TokenMean())
+        assert (got.ratio_min, got.ratio_max, got.ratio_mean) == (1.0, math.inf, math.inf)

@@ -362,3 +362,7 @@ def test_blocks_of_values_are_added_about_the_largest_of_all(turn: int) -> None:
     values = np.repeat([800.0, -800.0][::turn], 5000)
     np.testing.assert_allclose(target.log_sum_exp(values), 800 + math.log(5000), rtol=1e-15)
     np.testing.assert_allclose(target.ess(values), 5000, rtol=1e-12)
+
+
+def test_the_ess_of_rows_without_weight_is_zero() -> None:
+    assert target.ess(np.array([])) == target.ess(np.full(3, -math.inf)) == 0.0

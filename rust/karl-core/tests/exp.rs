@@ -1,6 +1,6 @@
 //! The exponential and the logarithm against `libm`, and against themselves in loops.
 
-use karl_core::exp::{exp, exp_below, exp_f32, ln, ln_in_place};
+use karl_core::exp::{exp, exp_below, exp_f32, exp_less_line, ln, ln_in_place};
 
 /// How many representable numbers apart from `libm` any result may be.
 const APART: u64 = 1;
@@ -91,6 +91,15 @@ fn a_missing_number_stays_missing() {
     assert!(exp(f64::NAN).is_nan() && ln(f64::NAN).is_nan() && exp_f32(f32::NAN).is_nan());
     assert!(ln(-1.0).is_nan() && ln(f64::NEG_INFINITY).is_nan());
     assert!(ln(-0.0).to_bits() == f64::NEG_INFINITY.to_bits());
+}
+
+/// Half of ln 2 is where the polynomial ends. `expm1(x) - x` of `libm` has 2^-49 here, and the other form about as much.
+#[test]
+fn exp_less_line_keeps_its_digits_on_both_sides_of_half_of_ln_2() {
+    for x in (200..1_000).flat_map(|k| [f64::from(k) * 1e-3, f64::from(k) * -1e-3]) {
+        let (found, wanted) = (exp_less_line(x), libm::expm1(x) - x);
+        assert!((found / wanted - 1.0).abs() < 2e-14, "{x}: {found} for {wanted}");
+    }
 }
 
 /// Vectors of every width, and the lanes that are left over, give what a single call gives.

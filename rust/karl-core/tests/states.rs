@@ -163,6 +163,52 @@ fn a_refused_column_leaves_a_state_as_it_was() {
     assert!(moments.mean().is_nan() && moments.variance(0).is_nan());
 }
 
+#[test]
+fn of_equal_ranks_the_smallest_keys_are_held() {
+    // Beside 1e300 a Gumbel number is nothing. The smallest come last, when the state has been tidied.
+    let keys = Keys::given((0..500).rev().map(Key::of_index).collect());
+    let mut state = Top::new(Law::Gumbel, 3, 7);
+    state.update(&keys, Some(&[1e300; 500])).unwrap();
+    assert_eq!(state.drawn().0.iter().map(|one| one.key.id).collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+/// The round stands behind mark, kind, version, k and seed.
+fn round(state: &VarOpt) -> u64 {
+    u64::from_le_bytes(state.to_bytes()[24..32].try_into().unwrap())
+}
+
+#[test]
+fn a_merged_sample_draws_by_numbers_that_neither_of_its_parts_has_used() {
+    let [mut one, mut other] = [(); 2].map(|()| VarOpt::new(3, 7).unwrap());
+    one.merge(&other).unwrap();
+    assert_eq!((round(&one), round(&other)), (1, 0));
+    other.merge(&one).unwrap();
+    assert_eq!(round(&other), 2, "one above the part that was merged");
+    other.merge(&one).unwrap();
+    assert_eq!(round(&other), 3, "one above the part that it was merged into");
+}
+
+#[test]
+fn a_sample_of_more_heavy_items_than_k_is_refused() {
+    let mut sample = VarOpt::new(5, 7).unwrap();
+    sample.update(&Keys::of_indices(5), &[1.0, 2.0, 3.0, 40.0, 5.0]).unwrap();
+    let of = |k: u64| {
+        let mut bytes = sample.to_bytes();
+        bytes[8..16].copy_from_slice(&k.to_le_bytes());
+        VarOpt::from_bytes(&sealed(bytes)).is_ok()
+    };
+    assert_eq!([6, 5, 4].map(of), [true, true, false]);
+}
+
+#[test]
+fn squares_beyond_f64_make_the_variance_infinite_on_either_side_of_zero() {
+    for far in [1e160, -1e160] {
+        let mut moments = Moments::default();
+        moments.update(&[far, 0.0, 1.0]).unwrap();
+        assert!(moments.variance(0) >= f64::INFINITY, "{far}");
+    }
+}
+
 /// Whether bytes are read.
 type Reads = fn(&[u8]) -> bool;
 

@@ -38,6 +38,17 @@ fn inverse_temperature_zero_is_uniform_within_each_scope() {
 }
 
 #[test]
+fn a_row_alone_is_a_scope_of_one() {
+    let named = Groups::from_codes(vec![0, 1, 0, 2, 0], 3).unwrap();
+    let alone = Groups::from_codes(vec![0, Groups::NONE, 0, Groups::NONE, 0], 1).unwrap();
+    let scores = [5.0, 0.5, 2.0, 9.0, 4.5];
+    let table = |scopes| temper(Rows::all(&scores, scopes), &scores, &[0.0, 0.5, 3.0], 2).unwrap();
+    let (found, wanted) = (table(Scopes::OfOrAlone(&alone)), table(Scopes::Of(&named)));
+    assert_eq!(found, wanted);
+    assert!(found.iter().all(|row| (row.top_share - 1.0 / 3.0).abs() < 1e-15), "the row alone is the likeliest");
+}
+
+#[test]
 fn a_share_of_one_is_uniform_without_a_note() {
     let target = whole(&[0.0, 1.0, 0.3], Temperature::Ess(1.0));
     assert!(zero(target.inverse_temperature) && zero(target.reached_share - 1.0));
@@ -57,6 +68,13 @@ fn ties_at_the_top_are_named_and_the_nearest_share_is_taken() {
     assert_eq!(target.note, Some(Note::TiesAtTop));
     assert!(target.reached_ess >= 3.0 && target.reached_ess <= 3.0 * (1.0 + 2e-6), "{target:?}");
     assert!(target.inverse_temperature < 20.0, "the smallest that is near, not the cap");
+}
+
+#[test]
+fn the_share_that_ties_at_the_top_leave_is_reached() {
+    let target = whole(&[1.0, 1.0, 1.0, 0.0], Temperature::Ess(0.75));
+    assert!(target.reached_share <= 0.75, "{target:?}");
+    assert_eq!(target.note, None);
 }
 
 #[test]

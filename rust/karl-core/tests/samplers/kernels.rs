@@ -6,12 +6,12 @@
     reason = "a weight below 2^62, to the bit"
 )]
 
-use karl_core::Keys;
-use karl_core::rng::id128;
+use karl_core::rng::{id128, uniform};
 use karl_core::sample::algorithm_l::{Jumps, reservoir, stream};
 use karl_core::sample::exp_jumps::{by_logs, weighted_reservoir};
 use karl_core::sample::{Alias, priority, var_opt};
 use karl_core::state::{Law, Moments, Top, VarOpt};
+use karl_core::{Key, Keys, Purpose};
 
 use super::{assert_follows, assert_rejected, logs, ordered};
 
@@ -113,6 +113,26 @@ fn an_alias_table_is_its_weights_without_rounding() {
     let whole: Vec<u128> = logs.iter().map(|&log| (libm::exp(log) * 2f64.powi(62)) as u128).collect();
     let total: u128 = whole.iter().sum();
     assert!(found.iter().zip(&whole).all(|(&found, &whole)| found == whole as f64 / total as f64));
+}
+
+/// Weights by which each cell holds one row whole: that row is told by the first uniform of a draw alone.
+#[test]
+fn the_cells_of_an_alias_table_are_filled_by_the_last_row_not_below_the_mean() {
+    let (none, half) = (f64::NEG_INFINITY, -std::f64::consts::LN_2);
+    for (logs, cells) in
+        [(vec![none, none, 0.0, 0.0], vec![3, 3, 2, 2]), (vec![none, 0.0, half], vec![2, 1, 1])]
+    {
+        for (at, row) in Alias::new(&logs).unwrap().draw(200, 7).into_iter().enumerate() {
+            let u = uniform(7, Key { id: at as u128, ordinal: 0 }, Purpose::Alias);
+            assert_eq!(row, cells[(u * cells.len() as f64) as usize], "draw {at} of {logs:?}");
+        }
+    }
+}
+
+/// With uniforms of 1/2 a jump from a key of ln(1/2) is over a weight of 1: the item that makes it up is taken.
+#[test]
+fn a_jump_ends_at_the_item_whose_weight_makes_it_up() {
+    assert_eq!(weighted_reservoir([('a', 1.0), ('b', 1.0)], 1, || 0.5), ['b']);
 }
 
 const UNIFORM: [u64; 5] = [44, 155, 154, 254, 652];
