@@ -140,6 +140,22 @@ def test_a_round_of_one_step_learns_what_one_with_recomputed_log_probabilities_d
         np.testing.assert_allclose(short[key], value, atol=2e-6)
 
 
+@pytest.mark.parametrize("passes", [{}, {"epochs": 2, "micro_batch": 5}])
+def test_what_was_begun_before_the_rewards_is_what_is_prepared(
+    policy: Any, rollouts: list[Rollout], passes: dict[str, int]
+) -> None:
+    one, other = learner(policy, "grpo", **passes), learner(policy, "grpo", **passes)
+    unrewarded = [rollout.but(reward=float("nan"), outcome=float("nan")) for rollout in rollouts]
+    one.prepare.begin(unrewarded, version=0)
+    begun, plain = (each.prepare(rollouts, version=0, seed=0) for each in (one, other))
+    for name in ("logp_old", "logp_ref", "rewards"):
+        np.testing.assert_array_equal(getattr(begun.batch, name), getattr(plain.batch, name))
+    one.prepare.begin(unrewarded, version=0)
+    fewer = one.prepare(rollouts[6:], version=0, seed=0)  # a round may learn from others than were drawn
+    assert len(fewer.mask) == len(rollouts) - 6
+    assert np.isfinite(fewer.batch.need("rewards")).all()
+
+
 def test_replayed_rollouts_and_a_second_step_have_log_probabilities_of_their_own(
     policy: Any, rollouts: list[Rollout]
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 import numpy as np
 import pytest
 
+from karl_fast.rl.guard import CallError, Guard
 from karl_fast.rl.reward import Jury, Weighted, counted
 from karl_fast.rl.rollout import Prompt, Rollout
 
@@ -156,3 +158,19 @@ def test_a_component_without_weight_is_no_reward() -> None:
 
     found, _ = rewarded(none, size, size=0.0)
     assert counted(found) == {"none: not applicable": 4}
+
+
+def test_a_thread_is_used_again_but_for_one_that_is_given_up() -> None:
+    guard, go, used = Guard("f", 5.0), threading.Event(), list[int]()
+    first = guard(threading.get_ident)
+    assert guard(threading.get_ident) == first != threading.get_ident()
+    late = Guard("late", 0.05)
+    with pytest.raises(CallError, match="took more than"):
+        late(lambda: (used.append(threading.get_ident()), go.wait()))
+    assert guard(threading.get_ident) not in used
+    with pytest.raises(CallError, match="still runs"):
+        late(threading.get_ident)
+    go.set()
+    while late._left is not None and late._left.is_alive():
+        time.sleep(0.01)
+    assert late(threading.get_ident) != threading.get_ident()

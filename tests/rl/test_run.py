@@ -11,6 +11,8 @@ import pytest
 from karl_fast.errors import AlarmError, CheckpointError, DivergedError, FileError, OutputExistsError, UsageError
 from karl_fast.rl import rl
 from karl_fast.rl.draw import draw
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.reward import Jury
 from karl_fast.rl.settings import Alarms, Replay
 from tests.rl.conftest import EXAMPLES, lines
 
@@ -220,6 +222,23 @@ def test_its_log_is_read_by_inspect_and_sample(online: Callable[..., Online], tm
     drawn = karl_fast.sample([str(Path(settings.out) / "rollouts.jsonl")], out=str(tmp_path / "data"), k=8)
     assert drawn is not None
     assert len(lines(tmp_path / "data" / "train.jsonl")) > 0
+
+
+@pytest.mark.parametrize(("draws", "first"), [(1, "forward"), (2, "rewards")])
+def test_forward_passes_begin_before_rewards_where_no_reward_decides_what_is_learned(
+    online: Callable[..., Online], monkeypatch: pytest.MonkeyPatch, draws: int, first: str
+) -> None:
+    order = []
+
+    def seen(kind: type, name: str, what: str) -> None:
+        plain = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *given, **more: (order.append(what), plain(*given, **more))[1])
+
+    seen(Forward, "begin", "forward")
+    seen(Jury, "__call__", "rewards")
+    rl(online(rounds=1, draws=draws))
+    assert order[0] == first
+    assert set(order) == {"forward", "rewards"}
 
 
 def test_force_removes_nothing_before_the_new_run_is_loaded(online: Callable[..., Online], tmp_path: Path) -> None:
