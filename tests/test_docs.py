@@ -1,7 +1,7 @@
 """What the documents show, runs, and prints what they say.
 
 Every python block of README.md and of the pages in docs/ is executed, page by page in order, in one temporary
-directory that has examples/ in it, and so is every `karl-fast` command of a shell block. A text block that
+directory that has examples/ in it, and so is every `karl-fast` and `mlx_lm` command of a shell block. A text block that
 follows commands, or stands right below a python block, is their output: each line has to be there.
 """
 
@@ -84,13 +84,17 @@ def test_python_blocks_run_and_print_what_the_page_says(
             shutil.rmtree("data", ignore_errors=True)
 
 
-def commands(block: Block) -> list[list[str]]:
-    """The `karl-fast` commands of a shell block, however they are called and joined."""
+MLX_LM = [sys.executable, "-W", "ignore", "-m", "mlx_lm"]
+"""What warnings another library gives is its own matter."""
+
+
+def commands(block: Block, program: str = "karl-fast") -> list[list[str]]:
+    """The `karl-fast` commands of a shell block, however they are called and joined; or those of another program."""
     if block.language not in ("sh", "bash", "console"):
         return []
     parts = re.split(r"&&|\n|;", block.text.replace("\\\n", " "))
     words = [shlex.split(part.strip().removeprefix("$ "), comments=True) for part in parts]
-    return [found[1:] for found in words if found and found[0].split("/")[-1] == "karl-fast"]
+    return [found[1:] for found in words if found and found[0].split("/")[-1] == program]
 
 
 def made(block: Block) -> list[list[str]]:
@@ -111,6 +115,20 @@ FETCHED = "gpt-4o-airline.json"
 """A log that a reader fetches first: tests/train/test_tau_bench.py runs the lines about it, where it is there."""
 
 
+def ran(command: list[str], place: Path) -> subprocess.CompletedProcess[str]:
+    """What it said, errors among it."""
+    return subprocess.run(
+        command,
+        cwd=place,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> None:
     for block, after in pairs(page):
@@ -124,18 +142,13 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
                 continue
             if command[0] == "sample":
                 shutil.rmtree(place / "data", ignore_errors=True)
-            done = subprocess.run(
-                [*COMMAND, *command],
-                cwd=place,
-                env=environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                check=False,
-            )
+            done = ran([*COMMAND, *command], place)
             assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stdout}"
             said += done.stdout
+        for command in commands(block, "mlx_lm"):
+            if importlib.util.find_spec("mlx_lm") is not None and HUB not in " ".join(command):
+                done = ran([*MLX_LM, *command], place)
+                assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stdout}"
         if said and after.language == "text":
             assert not missing(after, said), f"{page.name}, line {after.line}: not printed: {missing(after, said)}"
 

@@ -12,7 +12,7 @@ import pytest
 
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
 from karl_fast.functions import function
-from karl_fast.rl import load, record
+from karl_fast.rl import load, measure, record
 from karl_fast.rl.ablation import arms, interval, student
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
@@ -296,3 +296,31 @@ def test_a_seed_stands_once(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="seeds has 1 twice"):
         ablate(Online(), tmp_path, seeds=[0, 1, 1])
+
+
+def test_where_constant_groups_are_is_told_once_two_outcomes_were_seen() -> None:
+    def of(*outcomes: float) -> list[Rollout]:
+        return [rollout(asked()[0], group, outcome) for group, outcome in enumerate(outcomes) for _ in range(2)]
+
+    seen: list[float] = []
+    for values, wanted in (
+        ((0.0, 0.0), {"other": 1.0}),  # all wrong from the first round: nobody knows yet that 0 is the bottom
+        ((math.nan, 0.0), {"missing": 0.5, "other": 0.5}),
+        ((1.0, 0.0), {"at_top": 0.5, "at_bottom": 0.5}),
+        ((0.0, 0.5), {"at_bottom": 0.5, "other": 0.5}),
+        ((2.0, 1.0), {"at_top": 0.5, "other": 0.5}),
+    ):
+        seen = measure.span(seen, of(*values))
+        found = measure.groups(of(*values), seen)
+        assert found == {f"groups_{kind}": wanted.get(kind, 0.0) for kind in measure.KINDS}
+    assert measure.span([], of(math.nan)) == []
+
+
+def test_a_rollout_with_another_field_is_the_same_otherwise_and_has_no_new_fields() -> None:
+    one = rollout(asked()[0], 0, 1.0)
+    other = one.but(reward=0.5, missing="nan")
+    assert (other.reward, other.missing, other.id, other.tokens is one.tokens) == (0.5, "nan", one.id, True)
+    assert (one.reward, one.missing) == (1.0, None)
+    for wrong in ("rewards", "own", "length"):
+        with pytest.raises(TypeError, match=f"a rollout has no field '{wrong}'"):
+            one.but(**{wrong: 0.5})

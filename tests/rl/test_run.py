@@ -120,10 +120,33 @@ def test_every_round_says_what_it_was(online: Callable[..., Online]) -> None:
         assert (line["round"], line["step"], line["rollouts"]) == (number, number + 1, 16)
         assert line["mismatch_max"] < 1e-4
         assert line["entropy"] > 0
-        kinds = [line[f"groups_{kind}"] for kind in ("mixed", "best", "equal", "missing")]
+        kinds = [line[f"groups_{kind}"] for kind in ("mixed", "at_top", "at_bottom", "other", "missing")]
         assert sum(kinds) == pytest.approx(1.0)
         assert {"kl", "clip_low", "clip_high", "ratio", "ratio_ess", "advantage_std", "reward.reward"} <= line.keys()
     assert line["ratio"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_constant_groups_are_told_apart_by_all_that_the_run_has_seen(
+    online: Callable[..., Online], tmp_path: Path
+) -> None:
+    # Each round is a group of one value: whatever is said, the first symbol of the prompt is paid.
+    code = "def first(prompts, **c):\n    return [float(prompts[0][-1]['content'][0]) % 3] * len(prompts)\n"
+    (tmp_path / "by.py").write_text(code)
+    flat = {"rewards": {f"{tmp_path / 'by.py'}:first": 1.0}, "prompts_per_round": 1, "alarms": Alarms(flat_rounds=0)}
+    rl(online(**flat, rounds=8, save_every=1))
+    whole = lines(tmp_path / "out" / "metrics.jsonl")
+    seen: list[float] = []
+    for line in whole:
+        seen.append(line["outcome"])
+        where = {max(seen): "at_top", min(seen): "at_bottom"} if len(set(seen)) > 1 else {}
+        assert line[f"groups_{where.get(seen[-1], 'other')}"] == 1.0, seen
+    assert {"at_top", "at_bottom", "other"} <= {name[7:] for line in whole for name in line if line[name] == 1.0}
+    rl(online(**flat, rounds=4, save_every=1), force=True)
+    rl(online(**flat, rounds=8, save_every=1), resume=True)
+    names = [name for name in whole[0] if name.startswith("groups_")]
+    assert [[line[name] for name in names] for line in lines(tmp_path / "out" / "metrics.jsonl")] == [
+        [line[name] for name in names] for line in whole
+    ]
 
 
 def test_dynamic_sampling_stays_within_its_budget(online: Callable[..., Online], tmp_path: Path) -> None:
@@ -170,6 +193,23 @@ def test_an_alarm_stops_a_run_and_says_what_to_change(online: Callable[..., Onli
     assert raised.value.hint
     assert len(lines(Path(settings.out) / "metrics.jsonl")) < 6
     assert (Path(settings.out) / "adapters.safetensors").exists()
+
+
+def test_a_ceiling_is_kept_by_a_recipe_that_does_not_look_at_the_reference(
+    online: Callable[..., Online], tmp_path: Path
+) -> None:
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for name, alarms in {"free": Alarms(), "held": Alarms(kl_ceiling=1e6)}.items():
+        rl(online(recipe="dr-grpo", rounds=3, alarms=alarms, out=str(tmp_path / name)))
+        kept[name] = lines(tmp_path / name / "metrics.jsonl")
+    spent = {"seconds", "draw_seconds", "peak_bytes", "cache_bytes"}
+    for free, held in zip(kept["free"], kept["held"], strict=True):
+        assert "kl" not in free
+        assert {key: held[key] for key in free.keys() - spent} == {key: free[key] for key in free.keys() - spent}
+    assert [line["kl"] > 0 for line in kept["held"]] == [False, True, True]
+    settings = online(recipe="dapo", rounds=6, alarms=Alarms(kl_ceiling=1e-9), training={"learning_rate": 0.1})
+    with pytest.raises(AlarmError, match="KL"):
+        rl(settings)
 
 
 def test_gradients_that_are_not_finite_stop_a_run(online: Callable[..., Online]) -> None:

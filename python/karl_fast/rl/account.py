@@ -28,10 +28,15 @@ class Account:
         _ = self._numbers, self._lines
 
     @cached_property
+    def _outcomes(self) -> list[float]:
+        """The lowest and the highest of the run, this round among it."""
+        return measure.span(self.run.progress.outcomes, self.gathered.rollouts)
+
+    @cached_property
     def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What stands before the numbers of steps, and behind them."""
         rollouts = self.gathered.rollouts
-        first = measure.rewards(rollouts) | measure.groups(rollouts) | measure.lengths(rollouts)
+        first = measure.rewards(rollouts) | measure.groups(rollouts, self._outcomes) | measure.lengths(rollouts)
         return first, measure.entropy(rollouts)
 
     @cached_property
@@ -67,7 +72,7 @@ class Account:
         others = [one for one in rollouts if one.id not in rows]
         run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
         now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
-        now.step += len(learned.losses)
+        now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
 
     def _recomputed(self, rollout: Rollout, row: int | None, learned: Learned) -> Rollout:
         """With log-probabilities by the training forward, in the place of those that it was drawn with."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.objective.clip import point
 from karl_fast.objective.interop import mx, to_numpy
+from karl_fast.objective.policy_gradient import PolicyGradient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.objective.batch import Scored
+    from karl_fast.objective.clip import Clipper
     from karl_fast.objective.family import Objective
     from karl_fast.rl.learn import Learned
     from karl_fast.rl.prepare import Prepared
@@ -29,7 +32,7 @@ class Drift:
         mean: of the ratio, at the level of the recipe.
         std: of it.
         largest, smallest: of it.
-        low, high: the shares of tokens beyond the bounds of the clip, where advantages feel them.
+        low, high: the shares of tokens beyond the bounds of the clip, where advantages feel them; 0 without bounds.
         ess: effective sample size of the rollouts' ratios, as a share of their number.
         kl: mean of ``ratio - 1 - log ratio`` a token, of the behaviour policy from this one, in nats.
     """
@@ -50,11 +53,13 @@ def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Dr
     if scored.logp_old is None or not mask.any():
         return Drift(1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0)
     token = np.where(mask, logp - to_numpy(scored.logp_old), 0.0).astype(np.float64)
-    level = token
-    if (ratio := getattr(objective, "ratio", None)) is not None:
-        level = to_numpy(ratio(mx.array(np.where(mask, logp, 0.0)), scored)).astype(np.float64)
+    level, low, high = token, 0.0, 0.0
+    if isinstance(objective, PolicyGradient):
+        moved = mx.array(np.where(mask, logp, 0.0))
+        step = point.Drift(objective.ratio(moved, scored), scored.need("advantages"), moved, scored.mask)
+        level = to_numpy(step.log_ratio).astype(np.float64)
+        low, high = beyond(objective.clip, step)
     there, rows = np.exp(level[mask]), np.exp(np.minimum(token.sum(1)[mask.any(1)], 80.0))
-    low, high = _beyond(objective, np.exp(level), mask, scored)
     return Drift(
         float(there.mean()),
         float(there.std()),
@@ -67,16 +72,14 @@ def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Dr
     )
 
 
-def _beyond(
-    objective: Objective, ratio: NDArray[np.float64], mask: NDArray[np.bool_], scored: Scored
-) -> tuple[float, float]:
-    clip: Any = getattr(objective, "clip", None)
-    clip = getattr(clip, "clip", clip)  # MaskNegatives holds another
-    if scored.advantages is None or not (hasattr(clip, "low") and hasattr(clip, "high")):
-        return 0.0, 0.0
-    advantages = np.broadcast_to(to_numpy(scored.advantages), mask.shape)
-    low = mask & (advantages < 0) & (ratio < 1 - clip.low)
-    high = mask & (advantages > 0) & (ratio > 1 + clip.high)
+def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
+    """The shares of tokens below and above the bounds that a clip has for the sign of their advantage."""
+    mask, ratio = to_numpy(drift.mask), np.exp(to_numpy(drift.log_ratio).astype(np.float64))
+    advantages = np.broadcast_to(to_numpy(clip.felt(drift)), mask.shape)
+    low, high = np.zeros_like(mask), np.zeros_like(mask)
+    for there, (least, most) in ((advantages > 0, clip.bounds.gain), (advantages < 0, clip.bounds.loss)):
+        low |= mask & there & (ratio < least)
+        high |= mask & there & (ratio > most)
     return float(low.sum() / mask.sum()), float(high.sum() / mask.sum())
 
 
@@ -95,23 +98,42 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     return found | {"missing": dict(counted(rollouts))}
 
 
-def groups(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Shares of groups that teach nothing, by kind, of outcomes."""
+def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
+    """The lowest and the highest outcome of a run, from those of before; nothing where there is none yet."""
+    known = [*seen, *(rollout.outcome for rollout in rollouts if not np.isnan(rollout.outcome))]
+    return [min(known), max(known)] if known else []
+
+
+def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
+    """Shares of groups by what their outcomes teach.
+
+    Args:
+        rollouts: of a round.
+        seen: the lowest and the highest outcome of the run, this round among it, as `span` gives them.
+
+    Returns:
+        mixed, missing (fewer than two outcomes), and of constant groups where they are: at the top or the bottom of the
+        run, or other; all of them are other while the run has seen one value only, for there top is bottom.
+    """
     by_group: dict[int, list[float]] = {}
     for rollout in rollouts:
         by_group.setdefault(rollout.group, []).append(rollout.outcome)
     there = [np.array(values)[~np.isnan(values)] for values in by_group.values()]
-    top = max((float(values.max()) for values in there if values.size), default=0.0)
-    kinds = [_kind(values, top) for values in there]
-    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in ("mixed", "best", "equal", "missing")}
+    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if len(set(seen)) == 2 else {}
+    kinds = [_kind(values, ends) for values in there]
+    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
 
 
-def _kind(values: NDArray[np.float64], top: float) -> str:
+KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
+"""What a group is to learning."""
+
+
+def _kind(values: NDArray[np.float64], ends: Mapping[float, str]) -> str:
     if values.size < 2:
         return "missing"
     if values.min() < values.max():
         return "mixed"
-    return "best" if values.max() == top else "equal"
+    return ends.get(float(values[0]), "other")
 
 
 def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:

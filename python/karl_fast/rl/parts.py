@@ -112,7 +112,13 @@ def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """What makes the steps, before the first of them."""
     forward, adam = Forward(policy, settings.temperature), optimizer.build(settings.training)
     adam.init(policy.model.trainable_parameters())
-    passes = Passes(settings.epochs, settings.minibatches, settings.micro_batch, settings.training.max_grad_norm)
+    passes = Passes(
+        settings.epochs,
+        settings.minibatches,
+        settings.micro_batch,
+        settings.training.max_grad_norm,
+        reference=settings.alarms.kl_ceiling is not None,
+    )
     return PolicyLearner(forward, recipe.objective, adam, passes, _partition(settings, recipe, policy))
 
 

@@ -38,12 +38,14 @@ class Passes:
         minibatches: steps a pass.
         micro_batch: rollouts that are in memory at a time; what a step computes does not depend on it.
         max_grad_norm: the gradient is scaled down to this norm; 0 for not.
+        reference: whether the reference policy passes over them too where the objective does not look at it.
     """
 
     epochs: int = 1
     minibatches: int = 1
     micro_batch: int = 32
     max_grad_norm: float = 1.0
+    reference: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,8 @@ class Preparer:
         fresh = np.array([rollout.version == version for rollout in rollouts])
         found = self._one_step and bool(fresh.all())
         old = None if found else self._pass(packed, contextlib.nullcontext)
-        ref = self._pass(packed, self.forward.policy.reference) if score.needs_reference(self.objective) else None
+        looked_at = self.passes.reference or score.needs_reference(self.objective)
+        ref = self._pass(packed, self.forward.policy.reference) if looked_at else None
         self._begun = _Begun([rollout.id for rollout in rollouts], packed, fresh, old, ref)
 
     def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:

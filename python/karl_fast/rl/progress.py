@@ -29,6 +29,7 @@ class Progress:
         step: how many updates were made.
         group: the number of the next group.
         flat, skipped: of the alarms.
+        outcomes: the lowest and the highest until now.
         metrics_bytes, rollouts_bytes: how long the two files were.
         curriculum: its state.
         replay: the groups that may come back.
@@ -39,6 +40,7 @@ class Progress:
     group: int = 0
     flat: int = 0
     skipped: int = 0
+    outcomes: list[float] = field(default_factory=list)
     metrics_bytes: int = 0
     rollouts_bytes: int = 0
     curriculum: dict[str, Any] = field(default_factory=dict)

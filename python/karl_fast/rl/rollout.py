@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +82,26 @@ class Rollout:
         """How many tokens the policy said."""
         return int(self.own.sum())
 
-    def but(self, **fields: Any) -> Rollout:
-        """With other fields: what `dataclasses.replace` gives, which takes ten times as long, thrice a rollout."""
+    def but(self, **other: Any) -> Rollout:
+        """With other fields: what `dataclasses.replace` gives, without making each field again.
+
+        Raises:
+            TypeError: a rollout has no such field.
+        """
+        if unknown := sorted(other.keys() - FIELDS):
+            raise TypeError(f"a rollout has no field {unknown[0]!r}")
         found = object.__new__(Rollout)
-        found.__dict__.update(self.__dict__, **fields)
+        found.__dict__.update(self.__dict__, **other)
         return found
 
     @property
     def truncated(self) -> bool:
         """Whether it was cut before its end."""
         return self.finish in ("length", "turns")
+
+
+FIELDS = frozenset(each.name for each in fields(Rollout))
+"""What a rollout is made of."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ class Alarms:
 
     Attributes:
         entropy_floor: the least mean entropy a token, in nats.
-        kl_ceiling: the most k3 to the reference a token, in nats.
+        kl_ceiling: the most k3 to the reference a token, in nats; it takes a forward pass of the reference a round.
         flat_rounds: so many rounds in a row in which no group had rewards that differ.
         skipped_steps: so many steps in a row whose gradient was not finite.
         missing_share: the most rewards that may be missing in a round.

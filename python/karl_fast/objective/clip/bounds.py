@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from karl_fast import ratio as kernels
-from karl_fast.objective.clip.point import Clipper, Drift, bounded
+from karl_fast.objective.clip.point import Bounds, Clipper, Drift, bounded
 from karl_fast.objective.interop import mx
 from karl_fast.objective.point import check_number
 from karl_fast.objective.ratio import mean_over, spread
@@ -18,6 +19,11 @@ class Clip(kernels.Clip, Clipper):
     ``low`` and ``high`` are distances from 1.
     Reference: Schulman et al. 2017 (arXiv:1707.06347); Yu et al. 2025, DAPO (arXiv:2503.14476).
     """
+
+    @property
+    def bounds(self) -> Bounds:
+        """The upper for a gain, the lower for a loss."""
+        return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, math.inf))
 
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token."""
@@ -32,6 +38,11 @@ class DualClip(kernels.DualClip, Clipper):
     Reference: Ye et al. 2020 (arXiv:1912.09729).
     """
 
+    @property
+    def bounds(self) -> Bounds:
+        """Those of `Clip`, and ``bound`` for a loss."""
+        return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.bound))
+
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token."""
         return -drift.advantages * bounded(drift, 1 - self.low, 1 + self.high, self.bound)
@@ -44,6 +55,11 @@ class TwoSided(kernels.TwoSided, Clipper):
     ``low`` and ``high`` as in `Clip`.
     Reference: INTELLECT-2 2025 (arXiv:2505.07291).
     """
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of `Clip`, and ``delta`` for a loss."""
+        return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.delta))
 
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token."""
@@ -73,6 +89,11 @@ class GeometricClip(Clipper):
     def __post_init__(self) -> None:
         check_number("low", self.low)
         check_number("high", self.high)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of a token's ratio: distances of the log, as ratios."""
+        return Bounds(gain=(0.0, math.exp(self.high)), loss=(math.exp(-self.low), math.inf))
 
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of its rollout, on each token."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -26,8 +27,30 @@ class Drift:
     mask: mx.array
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """The ratios that are within; beyond them a token has no gradient, or a weight that is held.
+
+    Attributes:
+        gain: the least and the most where A > 0.
+        loss: the same where A < 0.
+    """
+
+    gain: tuple[float, float] = (0.0, math.inf)
+    loss: tuple[float, float] = (0.0, math.inf)
+
+
 class Clipper(Point, ABC):
     """What bounds an update."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Between which ratios it does nothing; without an end where it has no bound."""
+        return Bounds()
+
+    def felt(self, drift: Drift) -> mx.array:
+        """The advantages that its bounds are for: 0 for rollouts that it leaves out. -> [B, 1] or [B, T]"""
+        return drift.advantages
 
     @abstractmethod
     def __call__(self, drift: Drift) -> mx.array:

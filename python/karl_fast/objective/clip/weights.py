@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from karl_fast import ratio as kernels
-from karl_fast.objective.clip.point import Clipper, Drift
+from karl_fast.objective.clip.point import Bounds, Clipper, Drift
 from karl_fast.objective.interop import mx
 from karl_fast.objective.point import check_number, check_point
 from karl_fast.objective.ratio import mean_over
@@ -21,6 +21,11 @@ class Cap(kernels.Cap, Clipper):
     ``ceiling`` is a ratio of at least 1, not a distance from it. ``floor`` is 0 in the paper, 0.8 in verl.
     Reference: MiniMax 2025, CISPO (arXiv:2506.13585).
     """
+
+    @property
+    def bounds(self) -> Bounds:
+        """The same for a gain and a loss: the weight is held, the gradient stays."""
+        return Bounds(gain=(self.floor, self.ceiling), loss=(self.floor, self.ceiling))
 
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token."""
@@ -45,6 +50,11 @@ class Flip(Clipper):
         check_number("low", self.low, 0, 1)
         check_number("high", self.high)
         check_number("bound", self.bound, 1)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Where tokens are dropped, and where their weight is held at ``bound``."""
+        return Bounds(gain=(1 / self.bound, 1 + self.high), loss=(1 - self.low, self.bound))
 
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token."""
@@ -113,7 +123,16 @@ class MaskNegatives(Clipper):
         check_point("clip", self.clip, Clipper)
         check_number("delta", self.delta)
 
+    @property
+    def bounds(self) -> Bounds:
+        """Those of ``clip``."""
+        return self.clip.bounds
+
+    def felt(self, drift: Drift) -> mx.array:
+        """The advantages, 0 for the rollouts that are left out."""
+        left = (drift.advantages < 0) & (mean_over(drift.log_ratio, drift.mask) < -self.delta)
+        return mx.where(left, 0.0, drift.advantages)
+
     def __call__(self, drift: Drift) -> mx.array:
         """The loss of each token under ``clip``."""
-        left = (drift.advantages < 0) & (mean_over(drift.log_ratio, drift.mask) < -self.delta)
-        return self.clip(replace(drift, advantages=mx.where(left, 0.0, drift.advantages)))
+        return self.clip(replace(drift, advantages=self.felt(drift)))
