@@ -12,8 +12,10 @@ seconds of processor time, each step's the least of all rounds, as other process
 Each runs twice a round: with `mx.compile` off, and with it on, which is mlx-lm's whole step and, in both, what a model
 compiles of itself. On the CPU that calls a C++ compiler, once a kernel; a few steps before the rounds have it done.
 
-`--smoke` makes one small round of one row; numbers choose rows of the table, from 0. Neither is kept: a run of the
-whole table, in about ten minutes, makes benches/record/train.json anew.
+`--memory` has a table of its own: peaks of two steps at large vocabularies, where all logits at once are most of it.
+
+`--smoke` makes one small round of a row of each; numbers choose rows of a table, from 0. Neither is kept: a run of a
+whole table, in about ten minutes and in about four, makes it anew in benches/record/train.json.
 """
 
 from __future__ import annotations
@@ -47,6 +49,14 @@ MODELS = {
 """Kinds, bits and vocabularies, and how many rows are an epoch: fewer where each takes longer."""
 
 CASES = [(*model, share) for model in MODELS for share in (1.0, 1 / 3)]
+LARGE = [
+    ("gemma3_text", None, 65_536),
+    ("qwen3", 4, 65_536),
+    ("gemma3_text", 4, 65_536),
+    ("gemma3_text", None, 262_144),
+]
+"""Models of the table of memory; the last vocabulary is gemma3's own."""
+
 RECORD = record.RECORD / "train.json"
 
 TRAINERS = {"mlx_lm": theirs, "karl_fast": ours}
@@ -84,7 +94,7 @@ def compare(kind: str, bits: int | None, vocabulary: int, share: float) -> dict[
     speed = {one: tokens / _least([steps for steps, _ in found]) for one, found in rounds.items()}
     peak = {one: max(peak for _, peak in found) / 1e6 for one, found in rounds.items()}
     return {
-        "model": f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens, {share:.0%} learned",
+        "model": f"{named(kind, bits, vocabulary)}, {share:.0%} learned",
         "rounds": done,
         "rows": len(texts),
         **{f"{one}_tokens_per_second": value for one, value in speed.items()},
@@ -99,33 +109,65 @@ def _least(rounds: list[dict[Any, float]]) -> float:
     return sum(min(seconds[step] for seconds in rounds) for step in rounds[0])
 
 
+def named(kind: str, bits: int | None, vocabulary: int) -> str:
+    return f"{kind}, {'float32' if bits is None else f'{bits} bit'}, {vocabulary:,} tokens"
+
+
+def peaks(kind: str, bits: int | None, vocabulary: int) -> dict[str, Any]:
+    """A row of the table of memory."""
+    texts, model = rows_of(2 * BATCH, vocabulary, 1.0), model_of(kind, bits, vocabulary)
+    found = {f"{contender}_peak_mb": timed(contender, model, texts)[1] / 1e6 for contender in CONTENDERS}
+    return {"model": named(kind, bits, vocabulary), **found}
+
+
 def shown(row: dict[str, Any]) -> str:
     """A row as it is printed, and as it stands in the pages."""
-    speed = [f"{row[f'{one}_tokens_per_second']:,.0f}" for one in CONTENDERS]
     peak = [row[f"{one}_peak_mb"] for one in CONTENDERS]
-    cells = [*speed[:2], f"{row['speed_ratio']:.2f}x", *speed[2:], f"{row['compiled_speed_ratio']:.2f}x"]
-    cells += [f"{peak[0]:.0f}", f"{peak[2]:.0f}", f"{peak[1]:.0f}", f"{peak[1] / min(peak[0], peak[2]):.2f}x"]
+    cells = speeds(row) if "rounds" in row else []
+    cells += [f"{peak[0]:,.0f}", f"{peak[2]:,.0f}", f"{peak[1]:,.0f}", f"{peak[1] / min(peak[0], peak[2]):.2f}x"]
     return f"| {' | '.join([row['model'], *cells])} |"
 
 
-HEAD = (
-    "model",
+def speeds(row: dict[str, Any]) -> list[str]:
+    speed = [f"{row[f'{one}_tokens_per_second']:,.0f}" for one in CONTENDERS]
+    return [*speed[:2], f"{row['speed_ratio']:.2f}x", *speed[2:], f"{row['compiled_speed_ratio']:.2f}x"]
+
+
+SPEED = (
     *("mlx-lm, tokens/s", "karl-fast, tokens/s", ""),
     *("mlx-lm, compiled", "karl-fast, compile on", ""),
-    *("mlx-lm, peak MB", "compiled", "karl-fast", ""),
 )
+PEAKS = ("mlx-lm, peak MB", "compiled", "karl-fast", "")
+
+TABLES: dict[str, tuple[Any, list[Any], tuple[str, ...]]] = {
+    "speed": (compare, CASES, ("model", *SPEED, *PEAKS)),
+    "memory": (peaks, LARGE, ("model", *PEAKS)),
+}
+
+
+def table(name: str, chosen: list[int]) -> list[dict[str, Any]]:
+    """All rows of a table, or those that were chosen, each printed when it is there."""
+    row_of, cases, head = TABLES[name]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
+    rows = []
+    for number in chosen or range(1 if SMOKE else len(cases)):
+        rows.append(row_of(*cases[number]))
+        print(shown(rows[-1]), flush=True)
+    return rows
 
 
 def main() -> None:
     facts = record.facts()  # of the tree that is measured, before the record in it is written
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     chosen = [int(one) for one in sys.argv[1:] if one.isdigit()]
-    table = []
-    for number in chosen or range(1 if SMOKE else len(CASES)):
-        table.append(compare(*CASES[number]))
-        print(shown(table[-1]), flush=True)
-    if not (SMOKE or chosen):
-        RECORD.write_text(json.dumps({"machine": facts, "table": table}, indent=1) + "\n", encoding="utf-8")
+    if SMOKE:
+        table("speed", chosen)
+        print(shown(peaks("gemma3_text", 4, 512)))
+        return
+    name = "memory" if "--memory" in sys.argv else "speed"
+    rows = table(name, chosen)
+    if not chosen:
+        made = json.loads(RECORD.read_text("utf-8")) | {name: {"machine": facts, "table": rows}}
+        RECORD.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

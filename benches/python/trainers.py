@@ -158,6 +158,6 @@ def ours(model: Any, texts: list[Text], clock: Clock) -> None:
             judged=[],
             accounts={},
             need=Need(0, 0, 0, 0),
-            limit=0,
+            limit_bytes=0,
         )
         loop.train(run, Quiet())

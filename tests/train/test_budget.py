@@ -7,16 +7,18 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from tests.train import parts
 from tests.train.test_defects import chat, write
 
 from karl_fast.cli.training_report import opening  # isort: skip
-from karl_fast.errors import CheckpointError, UsageError
+from karl_fast.errors import CheckpointError, NothingToTrainError, UsageError
 from karl_fast.train import Training, evaluate, train
-from karl_fast.train.budget import chosen, steps
-from karl_fast.train.lengths import fitted, left_out
+from karl_fast.train.budget import chosen, lengths
+from karl_fast.train.examples import prepared
+from karl_fast.train.lengths import fitted
 from karl_fast.train.memory import Memory, shape_of
 from karl_fast.train.template import Text
 
@@ -31,32 +33,32 @@ def memory(**more: Any) -> Memory:
     return Memory(shape_of(SHAPE, 4), 1_000_000, 50_000, 2, Training(max_seq_length="auto", **more))
 
 
-def test_steps_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:
-    assert steps(100) == [16, 24, 32, 48, 64, 96, 100]
-    assert steps(96) == [16, 24, 32, 48, 64, 96]
-    assert steps(16) == [16]
-    assert steps(5) == [5]
+def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:
+    assert lengths(100) == [16, 24, 32, 48, 64, 96, 100]
+    assert lengths(96) == [16, 24, 32, 48, 64, 96]
+    assert lengths(16) == [16]
+    assert lengths(5) == [5]
     for longest in range(1, 3000, 7):
-        found = steps(longest)
+        found = lengths(longest)
         assert found == sorted(set(found))
         assert found[-1] == longest
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("grad_checkpoint", [False, True])
-def test_the_longest_step_that_fits_is_chosen(batch_size: int, grad_checkpoint: bool) -> None:
+def test_the_longest_length_that_fits_is_chosen(batch_size: int, grad_checkpoint: bool) -> None:
     plan = memory(batch_size=batch_size, grad_checkpoint=grad_checkpoint)
     for limit in (50_000_000, 200_000_000, 1_000_000_000):
         found = chosen(plan, 5_000, limit)
         assert plan.need(batch_size, found.tokens).total <= limit
-        assert found.tokens in steps(5_000)
+        assert found.tokens in lengths(5_000)
         if found.beyond is None:
             assert found.tokens == 5_000
         else:
             longer, need = found.beyond
             assert need == plan.need(batch_size, longer)
             assert need.total > limit
-            assert steps(5_000)[steps(5_000).index(found.tokens) + 1] == longer
+            assert lengths(5_000)[lengths(5_000).index(found.tokens) + 1] == longer
     assert chosen(plan, 5_000, 1 << 50).beyond is None
 
 
@@ -65,14 +67,31 @@ def test_where_not_even_the_shortest_fits_the_preflight_refuses_it() -> None:
     assert chosen(memory(), 7, 1).tokens == 7
 
 
-def test_what_is_left_out_is_what_no_part_has() -> None:
-    import numpy as np
+LEARNED = {"all": slice(None), "the beginning": slice(10), "the end": slice(90, None), "none": slice(0)}
 
-    text = Text(np.arange(100, dtype=np.int32), np.ones(100, dtype=np.bool_))
-    for overlong in ("tail", "window", "drop"):
-        for limit in (30, 99, 100, 200):
-            there = {token for part in fitted(text, limit, overlong) for token in part.tokens.tolist()}  # type: ignore[arg-type]
-            assert left_out(100, limit, overlong) == 100 - len(there)  # type: ignore[arg-type]
+
+@pytest.mark.parametrize("overlong", ["tail", "window", "drop"])
+@pytest.mark.parametrize("learned", LEARNED)
+def test_what_is_left_out_is_what_no_part_has(overlong: Any, learned: str) -> None:
+    mask = np.zeros(100, dtype=np.bool_)
+    mask[LEARNED[learned]] = True
+    text = Text(np.arange(100, dtype=np.int32), mask)
+    for limit in (2, 3, 30, 99):
+        found = fitted(text, limit, overlong)
+        there = {token for part in found.parts for token in part.tokens.tolist()}
+        assert found.left_out == 100 - len(there)
+    for limit in (100, 200):
+        assert fitted(text, limit, overlong).left_out == 0
+
+
+@pytest.mark.parametrize(("overlong", "gone"), [("window", 70), ("tail", 100), ("drop", 100)])
+def test_a_part_of_which_nothing_is_learned_is_left_out(overlong: Any, gone: int) -> None:
+    text = Text(np.arange(100, dtype=np.int32), np.arange(100) < 10)
+    assert fitted(text, 30, overlong).left_out == gone
+    settings = Training(max_seq_length=30, overlong=overlong)
+    rest = Text(np.arange(20, dtype=np.int32), np.ones(20, dtype=np.bool_))
+    _, account = prepared([{}, {}], [[text], [rest]], settings, "train.jsonl")
+    assert (account.tokens, account.left_out) == (120, gone)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +156,13 @@ def test_a_run_goes_on_with_the_length_that_it_chose(data: Path, tiny_model: Pat
     more = Training(**QUICK | less | {"iters": 6, "memory_limit": 4.0})
     with pytest.raises(CheckpointError, match="its max_seq_length was"):
         train(data, tiny_model, tmp_path / "halves", more, resume=True)
+
+
+@pytest.mark.parametrize("rows", [[{"messages": []}], [{"nothing": "said"}] * 2])
+def test_rows_that_no_template_takes_are_what_is_told(rows: Any, tiny_model: Path, tmp_path: Path) -> None:
+    data = write(tmp_path / "data", rows)
+    with pytest.raises(NothingToTrainError, match=r"no row of .*train.jsonl is left to learn from: bad template [12]"):
+        train(data, tiny_model, tmp_path / "a", Training(**QUICK))
 
 
 @pytest.mark.parametrize("wrong", ["longest", "", "64", 1, 0, True, 3.5, None])

@@ -145,7 +145,7 @@ def test_e_every_turn_of_the_assistant_is_learned_and_no_other(renderer: Rendere
 
 def test_f_a_row_that_is_cut_keeps_its_answer_and_its_end() -> None:
     text = Text(np.arange(100, dtype=np.int32), np.arange(100) >= 90)
-    [cut] = fitted(text, 40, "tail")
+    [cut] = fitted(text, 40, "tail").parts
     assert cut.tokens.tolist() == list(range(60, 100))
     assert cut.tokens[cut.learned].tolist() == list(range(90, 100))
 

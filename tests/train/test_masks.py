@@ -109,7 +109,7 @@ def test_rows_that_are_no_rows_are_counted(renderer: Renderer) -> None:  # noqa:
 @pytest.mark.parametrize("length", [10, 17, 40, 41, 100, 200])
 def test_windows_learn_every_token_once_and_see_half_a_window_before_it(length: int) -> None:
     text = Text(np.arange(length, dtype=np.int32), np.arange(length) % 3 == 1)
-    parts = fitted(text, 40, "window")
+    parts = fitted(text, 40, "window").parts
     assert all(len(part.tokens) <= 40 for part in parts)
     seen = [token for part in parts for token in part.tokens[part.learned].tolist()]
     assert sorted(seen) == [token for token in range(length) if token % 3 == 1]

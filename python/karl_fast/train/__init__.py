@@ -147,5 +147,5 @@ def train(
             tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}
     steps, state, peak = (run.state.step, run.steps), run.state, mx.get_peak_memory()
-    limit = run.settings.limit
+    limit = run.settings.limit_tokens
     return Trained(Path(adapter_path), steps, state.tokens, state.best, adapter_step, rows, peak, limit)

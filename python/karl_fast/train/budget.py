@@ -30,7 +30,7 @@ class Budget:
     beyond: tuple[int, Need] | None
 
 
-def steps(longest: int) -> list[int]:
+def lengths(longest: int) -> list[int]:
     """The lengths to choose from: powers of two, what lies half-way between them, and the longest row's own."""
     powers = [SHORTEST << number for number in range(longest.bit_length())]
     below = [length for power in powers for length in (power, power + power // 2) if length < longest]
@@ -38,7 +38,7 @@ def steps(longest: int) -> list[int]:
 
 
 def chosen(memory: Memory, longest: int, limit: int) -> Budget:
-    """The longest step whose largest batch fits.
+    """The longest of the lengths to choose from whose largest batch fits.
 
     Args:
         memory: the arithmetic; a batch is of as many rows as its settings say.
@@ -46,12 +46,12 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
         limit: bytes that there are.
 
     Returns:
-        The shortest step where not even that fits: `Memory.check` is what refuses.
+        The shortest where not even that fits: `Memory.check` is what refuses.
     """
-    lengths, rows = steps(longest), memory.settings.batch_size
-    fit = sum(memory.need(rows, tokens).total <= limit for tokens in lengths)
-    tokens = lengths[max(0, fit - 1)]
-    beyond = lengths[lengths.index(tokens) + 1 :][:1]
+    choice, rows = lengths(longest), memory.settings.batch_size
+    fit = sum(memory.need(rows, tokens).total <= limit for tokens in choice)
+    tokens = choice[max(0, fit - 1)]
+    beyond = choice[choice.index(tokens) + 1 :][:1]
     return Budget(tokens, rows, (beyond[0], memory.need(rows, beyond[0])) if beyond else None)
 
 
@@ -61,4 +61,5 @@ def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
     if settings.max_seq_length != AUTO:
         return memory, None
     budget = chosen(memory, longest, limit_bytes(settings))
-    return replace(memory, settings=replace(settings, max_seq_length=budget.tokens)), budget
+    tokens = max(2, budget.tokens)  # the least that a length may be; of a shorter row nothing is learned
+    return replace(memory, settings=replace(settings, max_seq_length=tokens)), budget

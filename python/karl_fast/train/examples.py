@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import NothingToTrainError, TemplateError
-from karl_fast.train.lengths import fitted, left_out
+from karl_fast.train.lengths import fitted
 from karl_fast.train.rows import STAMP, number_of
 
 if TYPE_CHECKING:
@@ -128,13 +128,14 @@ def _of_row(
     if texts is None:
         account.drop("bad_template")
         return []
-    limit, overlong = settings.limit, settings.overlong
+    limit, overlong = settings.limit_tokens, settings.overlong
     longer = [text for text in texts if len(text.tokens) > limit]
     if longer and overlong == "error":
         raise _too_long(place, number, len(longer[0].tokens), limit)
     account.tokens += sum(len(text.tokens) for text in texts)
-    account.left_out += sum(left_out(len(text.tokens), limit, overlong) for text in longer)
-    parts = [part for text in texts for part in fitted(text, limit, overlong)]
+    cuts = [fitted(text, limit, overlong) for text in texts]
+    account.left_out += sum(cut.left_out for cut in cuts)
+    parts = [part for cut in cuts for part in cut.parts]
     if not parts:
         account.drop("overlong" if longer else "nothing_to_learn")
         return []

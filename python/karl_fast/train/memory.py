@@ -94,7 +94,7 @@ class Memory:
 
     def longest(self, rows: int, limit: int) -> int:
         """How many tokens a row may have where so many stand in a batch; 0 where not even one multiple fits."""
-        fits = range(MULTIPLE, self.settings.limit + MULTIPLE, MULTIPLE)
+        fits = range(MULTIPLE, self.settings.limit_tokens + MULTIPLE, MULTIPLE)
         return max((tokens for tokens in fits if self.need(rows, tokens).total <= limit), default=0)
 
     def check(self, rows: int, tokens: int) -> Need:

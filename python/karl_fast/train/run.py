@@ -61,7 +61,7 @@ class Run:
     judged: list[Example]
     accounts: dict[str, Account]
     need: Need
-    limit: int
+    limit_bytes: int
     budget: Budget | None = None
 
     @property
@@ -131,7 +131,7 @@ def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoin
         judged=learned.judged,
         accounts=learned.accounts,
         need=memory.check(*corpus.largest(order)),
-        limit=limit_bytes(settings),
+        limit_bytes=limit_bytes(settings),
     )
 
 

@@ -119,7 +119,7 @@ class Training:
             part(self)
 
     @property
-    def limit(self) -> int:
+    def limit_tokens(self) -> int:
         """`max_seq_length`, where it is a number.
 
         Raises:
