@@ -65,8 +65,9 @@ def stream() -> list[Record]:
         | {"parent_tool_use_id": None, "tool_use_result": line.get("toolUseResult")}
         for line in spoken
     ]
-    start = {"type": "system", "subtype": "init", "session_id": id, "tools": ["Bash"], "model": "m"}
+    start = {"type": "system", "subtype": "init", "session_id": id, "tools": ["Bash", "Read"], "model": "m"}
     end = {"type": "result", "subtype": "success", "is_error": False, "session_id": id, "num_turns": 3}
+    end |= {"total_cost_usd": 0.25}
     return [start, *lines, end]
 
 
@@ -132,7 +133,9 @@ LINES = [
     Sample("trl", trl, (1, ("completion",), 7), ("completion", "a number", A_TEXT[1])),
     Sample("verl", verl, (2, ("output",), {}), ("output", "an object", A_TEXT[1])),
     Sample("prime-rl", prime_rl, (3, ("prompt",), 3), ("prompt", "a number", A_TEXT[1])),
-    Sample("verifiers", verifiers, (0, ("completion", 2, "content"), 4), ("[4].content", "a number", A_TEXT[1])),
+    Sample(
+        "verifiers", verifiers, (0, ("completion", 2, "content"), 4), ("completion[2].content", "a number", A_TEXT[1])
+    ),
     Sample("generic", generic, (1, ("messages",), "hello"), ("messages", "a text", "a list")),
 ]
 DOCUMENTS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -66,19 +67,79 @@ def test_welded_lines_are_all_read(convert: Convert, path: Path, sample: Sample)
 
 
 @of_lines
-def test_what_is_no_record_costs_no_more_than_itself(convert: Convert, path: Path, sample: Sample) -> None:
+@pytest.mark.parametrize("at", [0, 2])
+def test_what_is_no_record_costs_no_more_than_itself(convert: Convert, path: Path, sample: Sample, at: int) -> None:
     _, wanted = convert(sample.write(path))
     lines = path.read_bytes().splitlines()
-    path.write_bytes(b"\n".join([*lines[:2], b"{broken", b"", b"[1]", b"done", *lines[2:]]) + b"\n")
+    path.write_bytes(b"\n".join([*lines[:at], b"{broken", b"", b"[1]", b"done", *lines[at:]]) + b"\n")
     account, found = convert(path)
     assert (account.bad, account.blank_lines) == ({"malformed": 1, "not_an_object": 2}, 1)
-    start = sum(len(line) + 1 for line in lines[:2])
+    start = sum(len(line) + 1 for line in lines[:at])
     assert [(bad["reason"], bad["line"], bad["offset"]) for bad in account.files[0]["bad_lines"]] == [
-        ("malformed", 3, start),
-        ("not_an_object", 5, start + 9),
-        ("not_an_object", 6, start + 13),
+        ("malformed", at + 1, start),
+        ("not_an_object", at + 3, start + 9),
+        ("not_an_object", at + 4, start + 13),
     ]
     assert said(found) == said(wanted)
+
+
+@of_lines
+@pytest.mark.parametrize("damage", ["torn in a text", "torn after a value", "comma", "unclosed"])
+def test_a_damaged_first_line_does_not_hide_the_others(
+    convert: Convert, path: Path, sample: Sample, damage: str
+) -> None:
+    _, wanted = convert(sample.write(path))
+    whole = path.read_bytes()
+    first = whole.splitlines()[0]
+    cut = first.rindex(b",")
+    text = first.rindex(b'"')
+    made = {
+        "torn in a text": first[:text],
+        "torn after a value": first[:cut],
+        "comma": b'{"a": 1,}',
+        "unclosed": first[:-1],
+    }
+    path.write_bytes(made[damage] + b"\n" + whole)
+    for source in (path, path.parent):
+        account, found = convert(source)
+        assert sum(account.bad.values()) == 1
+        assert (account.files[0]["bad_lines"][0]["line"], account.refused) == (1, [])
+        assert said(found) == said(wanted)
+
+
+def test_an_array_that_is_longer_than_a_line_may_be_is_read(convert: Convert, path: Path) -> None:
+    records = LINES[-1].records() * 8
+    path.write_text(json.dumps({"results": records}), "utf-8")
+    _, found = convert(path, max_line_bytes=2000)
+    assert len(found) == len(records)
+    path.write_text(json.dumps({"results": [1] * 2000}), "utf-8")
+    with pytest.raises(errors.LogError, match="is longer than a line may be, 2000 bytes"):
+        karl_fast.convert(path, path.with_name("out.jsonl"), max_line_bytes=2000)
+
+
+def test_what_is_wrong_with_a_packed_log_names_that_log(path: Path, tmp_path: Path) -> None:
+    records = LINES[-1].records()
+    path.write_bytes(gzip.compress(json.dumps({"one": records, "two": records}).encode()))
+    with pytest.raises(errors.LogError) as raised:
+        karl_fast.convert(path, tmp_path / "out.jsonl", format="generic")
+    assert str(raised.value).startswith(f"{path}: it is one JSON object with several arrays")
+
+
+@pytest.mark.parametrize(
+    ("sample", "field", "wanted"),
+    [(LINES[-1], "messages", "a list"), (LINES[-3], "prompt", "a text or a list")],
+    ids=["generic", "prime-rl"],
+)
+def test_a_record_without_a_conversation_says_what_is_wanted(
+    convert: Convert, path: Path, sample: Sample, field: str, wanted: str
+) -> None:
+    records = sample.records()
+    for key in ("messages", "prompt", "completion"):
+        records[1].pop(key, None)
+    account, found = convert(sample.write(path, records))
+    [odd] = account.mistyped
+    assert (odd["field"], odd["came"], odd["wanted"]) == (field, "nothing", wanted)
+    assert (account.dropped, len(found)) == ({"no_trajectory": 1}, len(records) - 1)
 
 
 @every

@@ -205,3 +205,94 @@ def test_calls_without_an_id_are_answered_in_their_order(convert: Convert, tmp_p
     assert answers(found) == [("call_1", "look", "0", None), ("call_2", "look", "shut", None)]
     assert account.notes == {"orphan_result": 1}
     assert account.tool_calls == {"unknown": 2}
+
+
+def nameless(*talk: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"messages": [{"role": "user", "content": "go"}, *talk], "reward": 1.0}]
+
+
+def calling(*ids: str | None) -> dict[str, Any]:
+    """A message of the model with calls of tools, of which some have no id."""
+    every = [{"name": f"tool{at}", "arguments": {}} | ({} if id is None else {"id": id}) for at, id in enumerate(ids)]
+    return {"role": "assistant", "content": "", "tool_calls": every}
+
+
+@pytest.mark.parametrize(
+    ("ids", "wanted"),
+    [
+        (("call_2", None), ["call_2", "call_3"]),
+        ((None, "call_1"), ["call_2", "call_1"]),
+        ((None, "call_1", None, "call_2"), ["call_3", "call_1", "call_5", "call_2"]),
+    ],
+)
+def test_a_call_without_an_id_takes_none_that_another_call_has(
+    convert: Convert, tmp_path: Path, ids: tuple[str | None, ...], wanted: list[str]
+) -> None:
+    results = [{"role": "tool", "content": "named", "tool_call_id": id} for id in ids if id]
+    bare = [{"role": "tool", "content": "bare"} for id in ids if not id]
+    path = MADE["generic"].write(tmp_path / "a.jsonl", nameless(calling(*ids), *results, *bare))
+    account, [found] = convert(path)
+    assert [id for id, _, _ in calls(found["messages"][1])] == wanted
+    assert {id: content for id, _, content, _ in answers(found)} == {
+        made: "named" if id else "bare" for made, id in zip(wanted, ids, strict=True)
+    }
+    assert account.notes == {}
+
+
+def test_a_result_does_not_go_to_a_call_of_an_earlier_turn(convert: Convert, tmp_path: Path) -> None:
+    user, tool = {"role": "user", "content": "wait"}, {"role": "tool", "content": "0"}
+    path = MADE["generic"].write(tmp_path / "a.jsonl", nameless(calling(None), user, calling(None), tool, tool))
+    account, [found] = convert(path)
+    assert answers(found) == [("call_2", "tool0", "0", None)]
+    assert account.notes == {"orphan_result": 1}
+    assert account.tool_calls == {"unanswered": 1, "unknown": 1}
+
+
+@pytest.mark.parametrize("key", ["model", "policy_version"])
+def test_what_the_head_cannot_take_stays_in_the_record(convert: Convert, tmp_path: Path, key: str) -> None:
+    odd = {"name": "x"}
+    records = [record | {key: odd} for record in MADE["generic"].records()]
+    account, found = convert(MADE["generic"].write(tmp_path / "a.jsonl", records))
+    for one in found:
+        assert one[key] is None
+        assert one["source"]["record"] == {"note": one["source"]["record"]["note"], key: odd}
+    assert {odd["field"] for odd in account.mistyped} == {key}
+    assert account.notes == {"wrong_type": len(records)}
+
+
+def test_atif_keeps_tokens_and_their_probabilities_costs_and_tools(convert: Convert, tmp_path: Path) -> None:
+    [document] = MADE["atif"].records()
+    per = {"prompt_token_ids": [1, 2], "completion_token_ids": [3, 4], "logprobs": [-0.5, -1.25], "cost_usd": 0.01}
+    document["steps"][2]["metrics"] |= per
+    document["steps"][3]["metrics"]["cost_usd"] = 0.02
+    document["final_metrics"] = {"total_cost_usd": 0.03}
+    tool = {"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}
+    document["agent"]["tool_definitions"] = [tool]
+    account, [found] = convert(MADE["atif"].write(tmp_path / "a.jsonl", [document]))
+    said = found["messages"]
+    assert found["source"]["metrics"] == [{"message": 2} | per, {"message": 4, "cost_usd": 0.02}]
+    assert [said[one["message"]]["content"] for one in found["source"]["metrics"]] == ["I list.", "Done."]
+    assert (found["source"]["total_cost_usd"], found["tools"]) == (0.03, [tool])
+    assert account.mistyped == []
+    document["steps"][2]["metrics"]["logprobs"] = "none"
+    account, _ = convert(MADE["atif"].write(tmp_path / "a.jsonl", [document]))
+    assert [(odd["field"], odd["wanted"]) for odd in account.mistyped] == [("steps[2].metrics.logprobs", "a list")]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_stream_json_keeps_tools_and_costs(convert: Convert, tmp_path: Path, named: bool) -> None:
+    records = MADE["claude-code-stream"].records()
+    for at in (0, -1):
+        records[at] |= {"uuid": f"u{at}"} if named else {}
+    account, [found] = convert(MADE["claude-code-stream"].write(tmp_path / "a.jsonl", records))
+    assert found["tools"] == [{"type": "function", "function": {"name": name}} for name in ("Bash", "Read")]
+    assert found["source"]["total_cost_usd"] == 0.25
+    assert account.dropped == {"no_conversation": 1}
+    records[0]["tools"], records[-1]["total_cost_usd"] = "Bash", "much"
+    account, [found] = convert(MADE["claude-code-stream"].write(tmp_path / "a.jsonl", records))
+    assert [(odd["field"], odd["wanted"]) for odd in account.mistyped] == [
+        ("tools", "a list"),
+        ("total_cost_usd", "a number"),
+    ]
+    assert "tools" not in found
+    assert "total_cost_usd" not in found["source"]

@@ -71,6 +71,16 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
+
+    /// The same of the file that somebody named, where a copy of it was read.
+    pub(crate) fn named(self, name: &str) -> Self {
+        let path = PathBuf::from(name);
+        match self {
+            Self::Io { doing, source, .. } => Self::Io { doing, path, source },
+            Self::Layout { problem, .. } => Self::Layout { path, problem },
+            other => other,
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::json::escaped;
 use super::message::{Conversation, Role};
@@ -12,14 +12,16 @@ use super::record::{Head, Tokens};
 use super::report::Made;
 use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::values::{arguments, kept, list, quoted, source, text, words};
+use crate::emit::example::offered;
 use crate::layout::sidecar;
 use crate::trusted;
 
 /// What a document has where.
-const WANTED: [(&str, Wanted); 23] = [
+const WANTED: [(&str, Wanted); 31] = [
     ("session_id", TEXT),
     ("agent", OBJECT),
     ("agent.model_name", TEXT),
+    ("agent.tool_definitions", LIST),
     ("steps", LIST),
     ("steps[]", OBJECT),
     ("steps[].timestamp", TEXT),
@@ -37,21 +39,38 @@ const WANTED: [(&str, Wanted); 23] = [
     ("steps[].observation.results[]", OBJECT),
     ("steps[].observation.results[].source_call_id", TEXT),
     ("steps[].observation.results[].content", WORDS),
+    ("steps[].metrics", OBJECT),
     ("steps[].metrics.prompt_tokens", NUMBER),
     ("steps[].metrics.completion_tokens", NUMBER),
     ("steps[].metrics.cached_tokens", NUMBER),
+    ("steps[].metrics.cost_usd", NUMBER),
+    ("steps[].metrics.prompt_token_ids", LIST),
+    ("steps[].metrics.completion_token_ids", LIST),
+    ("steps[].metrics.logprobs", LIST),
+    ("final_metrics", OBJECT),
+    ("final_metrics.total_cost_usd", NUMBER),
 ];
+
+/// What a step's `metrics` say that no other key of a trajectory does.
+const METRICS: [&str; 4] = ["cost_usd", "prompt_token_ids", "completion_token_ids", "logprobs"];
 
 /// The trajectory of a document; `digest` is the hash of its bytes.
 pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) -> (Head, Conversation) {
     check(document, &WANTED, made);
     let mut talk = Conversation::default();
     let agent = document.get("agent").unwrap_or(&Value::Null);
+    let mut metrics = Vec::new();
     for step in list(document, "steps") {
+        let at = talk.messages.len();
         say(step, text(agent, "model_name").unwrap_or_default(), &mut talk, made);
+        metrics.extend(measured(step, at));
     }
     let mut more = kept(document, &["schema_version", "session_id"]);
     more.insert("agent".to_owned(), kept(agent, &["name", "version"]).into());
+    more.extend(document.get("final_metrics").map(|all| kept(all, &["total_cost_usd"])).unwrap_or_default());
+    if !metrics.is_empty() {
+        more.insert("metrics".to_owned(), metrics.into());
+    }
     let trial = Trial::look(Path::new(file));
     let head = Head {
         id: text(document, "session_id").map_or_else(|| format!("{digest:032x}"), str::to_owned),
@@ -59,6 +78,7 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
         reward: trial.reward,
         tokens: tokens(document),
         source: source("atif", file, more),
+        tools: agent.get("tool_definitions").cloned().and_then(offered),
         ..Head::default()
     };
     (head, talk)
@@ -92,6 +112,14 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
             talk.say(Role::User, &content, &moment);
         }
     }
+}
+
+/// What a step's metrics say of the model's message at `at`.
+fn measured(step: &Value, at: usize) -> Option<Map<String, Value>> {
+    let said = kept(step.get("metrics")?, &METRICS);
+    let mut all = Map::from_iter([("message".to_owned(), at.into())]);
+    all.extend(said);
+    (all.len() > 1 && text(step, "source") == Some("agent")).then_some(all)
 }
 
 /// The tokens of the whole run, or of all steps.

@@ -1,13 +1,7 @@
 //! Which tool wrote a transcript, told by the keys of its first lines, or of the document that it is.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 
-use tempfile::TempPath;
-
-use super::Settings;
-use super::report::Report;
-use super::unpack::unpacked;
 use crate::error::{Error, Result};
 use crate::field::{Fault, Wanted, scan};
 use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
@@ -93,8 +87,10 @@ impl Kind {
 pub(super) enum Told {
     /// A transcript that is read.
     Transcript(Kind),
-    /// Of a tool whose transcripts are not, or damaged as a whole.
+    /// Of a tool whose transcripts are not.
     Refused(Cow<'static, str>),
+    /// A document that is damaged as a whole, or too long.
+    Damaged(Cow<'static, str>),
     /// What a conversion writes.
     Converted,
     /// What stands beside transcripts.
@@ -137,13 +133,18 @@ const DOCUMENTS: [(&[&str], Told); 8] = [
 /// # Errors
 /// [`Error::Io`].
 pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
-    for look in [by_lines, document, rollouts] {
-        let told = look(source, limit, watch)?;
-        if told != Told::Nothing {
-            return Ok(told);
+    for look in [by_lines, document] {
+        match look(source, limit, watch)? {
+            Told::Nothing => {}
+            // A log whose first record is damaged, or that is one long array, looks like a document that is.
+            damaged @ Told::Damaged(_) => {
+                let told = rollouts(source, limit, watch)?;
+                return Ok(if told == Told::Nothing { damaged } else { told });
+            }
+            told => return Ok(told),
         }
     }
-    Ok(Told::Nothing)
+    rollouts(source, limit, watch)
 }
 
 /// Whether a file is a log of rollouts, whose records have a conversation or a prompt and its completion.
@@ -192,9 +193,9 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
     Ok(match window.value(limit).map_err(io)? {
         Extent::Kept(length) => one(&window.bytes()[..length]),
         Extent::Torn(end) => {
-            Told::Refused(format!("it ends inside the document that it begins, at byte {end}").into())
+            Told::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
         }
-        Extent::Passed => Told::Refused(
+        Extent::Passed => Told::Damaged(
             format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
         ),
     })
@@ -204,7 +205,7 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
 fn one(text: &[u8]) -> Told {
     match scan(text, &Wanted::default(), &mut []) {
         Err(Fault::Malformed(at)) => {
-            Told::Refused(format!("byte {at} cannot stand there: wanted a document or lines of JSON").into())
+            Told::Damaged(format!("byte {at} cannot stand there: wanted a document or lines of JSON").into())
         }
         _ => keys_of(text).map_or(Told::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
     }
@@ -214,83 +215,4 @@ fn by_keys(known: &[(&[&str], Told)], keys: &[String]) -> Told {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
     found.map_or(Told::Nothing, |(_, told)| told.clone())
-}
-
-/// Files by what they hold, each list by name.
-#[derive(Default)]
-pub(super) struct Sorted {
-    /// Sessions that may lie in several files.
-    pub(super) sessions: Vec<Source>,
-    /// A session each.
-    pub(super) alone: Vec<(Alone, Source)>,
-    /// Rollouts.
-    pub(super) logs: Vec<(&'static Format, Source)>,
-}
-
-impl Sorted {
-    /// Every file.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
-        let alone = self.alone.iter().map(|(_, source)| source);
-        self.sessions.iter().chain(alone).chain(self.logs.iter().map(|(_, source)| source))
-    }
-
-    /// The same with temporary files in the place of packed ones that are read in parts; they are there as long as what is
-    /// returned with them.
-    ///
-    /// # Errors
-    /// As [`unpacked`].
-    pub(super) fn unpacked(
-        self,
-        threads: usize,
-        report: &mut Report,
-        watch: &Watch,
-    ) -> Result<(Self, Vec<TempPath>)> {
-        let (sessions, mut kept) = unpacked(self.sessions, threads, report, watch)?;
-        let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
-        let (logs, more) = unpacked(logs, threads, report, watch)?;
-        kept.extend(more);
-        Ok((Self { sessions, alone: self.alone, logs: formats.into_iter().zip(logs).collect() }, kept))
-    }
-}
-
-/// Why files are passed over.
-const CONVERTED: &str = "it holds trajectories already";
-const NOTHING: &str = "it is no transcript of a known tool";
-const EMPTY: &str = "it is empty";
-
-/// The transcripts among the files. What is none is reported, or refused where somebody named it.
-///
-/// # Errors
-/// [`Error::Layout`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
-pub(super) fn sorted(
-    sources: Vec<Source>,
-    settings: &Settings,
-    report: &mut Report,
-    watch: &Watch,
-) -> Result<Sorted> {
-    let mut sorted = Sorted::default();
-    for source in sources {
-        let told = match settings.kind {
-            Some(kind) => Told::Transcript(kind),
-            None => tell(&source, settings.max_line_bytes, watch)?,
-        };
-        watch.advance(0)?;
-        let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
-        match told {
-            Told::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
-            Told::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
-            Told::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
-            Told::Beside => {}
-            Told::Refused(why) if source.optional => report.refused.push((path, why.into_owned())),
-            Told::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
-            Told::Converted => return Err(Error::Converted { path }),
-            Told::Nothing if source.optional => report.skipped.push((path, nothing.to_owned())),
-            Told::Refused(why) => return Err(Error::Layout { path, problem: why.into_owned() }),
-            Told::Nothing => return Err(Error::Layout { path, problem: nothing.to_owned() }),
-        }
-    }
-    sorted.sessions.sort_by(|a, b| a.name.cmp(&b.name));
-    sorted.alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
-    sorted.logs.sort_by(|a, b| a.1.name.cmp(&b.1.name));
-    Ok(sorted)
 }

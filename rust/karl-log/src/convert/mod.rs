@@ -15,6 +15,7 @@ mod atif;
 mod claude;
 mod codex;
 mod document;
+mod files;
 mod json;
 pub mod kind;
 mod lines;
@@ -37,8 +38,8 @@ use std::path::Path;
 use karl_core::reward::karl::Version;
 
 use self::claude::Transcripts;
+use self::files::sorted;
 pub use self::kind::Kind;
-use self::kind::sorted;
 use self::output::Output;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;

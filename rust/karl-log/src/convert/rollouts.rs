@@ -45,9 +45,10 @@ impl Rollouts {
     /// # Errors
     /// As [`probe`].
     pub(super) fn look(logs: Vec<(&'static Format, Source)>, limit: usize, watch: &Watch) -> Result<Self> {
-        let one = |(format, source)| {
+        let one = |(format, source): (_, Source)| {
             let wishes = Wishes { format: Some(format), max_line_bytes: limit, ..Wishes::default() };
-            probe(source, &wishes, watch)
+            let name = source.name.clone();
+            probe(source, &wishes, watch).map_err(|error| error.named(&name))
         };
         let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
         let tasks = inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect();
@@ -71,7 +72,8 @@ impl Rollouts {
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
             .and_then(|pieces| scan(pieces, &mut scanner, &mut writer, &mut tally, watch));
-        end(read, &input.source.path, input.source.codec, &mut tally)?;
+        end(read, &input.source.path, input.source.codec, &mut tally)
+            .map_err(|error| error.named(&input.source.name))?;
         writer.made.tallies.push((unit, tally));
         Ok((writer.out, writer.made))
     }
@@ -124,17 +126,16 @@ impl Writer<'_> {
         }
         let found = held(&mut record, fields).map_err(|flaw| {
             if flaw == Flaw::NoTrajectory {
-                let first = fields.trajectory().flat_map(Field::choices).next();
-                absent(WORDS, &first.map(|choice| choice.path.to_string()).unwrap_or_default(), made);
+                missing(fields, made);
             }
             flaw.name()
         })?;
         let mut spoken = Spoken::new(fields.reasoning);
-        head.tools = spoken.hear(found, made);
+        head.tools = spoken.hear(found, fields, made);
         if spoken.talk.messages.is_empty() {
             return Err(EMPTY);
         }
-        let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format))]);
+        let more = Map::from_iter([("record".to_owned(), rest(record, self.input.format, &head))]);
         head.source = source(self.input.format.name, &self.input.source.name, more);
         let unanswered = spoken.talk.unanswered();
         if unanswered > 0 {
@@ -152,6 +153,8 @@ fn head(record: &Value, input: &Input, row: &Row<'_>, made: &mut Made) -> Head {
     let version = at(format.policy_version);
     let wanted = &[Sort::Number, Sort::Text];
     let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
+    let model = at(format.model);
+    is_mistyped(model, TEXT, format.model, made);
     // A tool that does not count writes 0.
     let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
     Head {
@@ -159,7 +162,7 @@ fn head(record: &Value, input: &Input, row: &Row<'_>, made: &mut Made) -> Head {
         group: row.group.map(|group| String::from_utf8_lossy(group).into_owned()),
         reward: row.rewards.first().copied(),
         policy_version: version,
-        model: at(format.model).and_then(Value::as_str).map(str::to_owned),
+        model: model.and_then(Value::as_str).map(str::to_owned),
         tokens: Tokens {
             input: count(format.input_tokens),
             output: count(format.output_tokens),
@@ -201,10 +204,23 @@ fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
     false
 }
 
+/// Counts that a record holds no trajectory, under the name of the part that tells it first.
+fn missing(fields: &Fields, made: &mut Made) {
+    let Some(first) = fields.trajectory().flat_map(Field::choices).next() else { return };
+    let list = fields.messages.is_some() && first.made != Kept::Json;
+    absent(if list { LIST } else { WORDS }, &first.path.to_string(), made);
+}
+
 /// What is left of a record: that which stands nowhere else.
-fn rest(record: Value, format: &Format) -> Value {
-    let told = [format.id, format.group, format.reward, format.policy_version, format.model];
+fn rest(record: Value, format: &Format, head: &Head) -> Value {
+    let taken = [
+        (format.id, true),
+        (format.group, head.group.is_some()),
+        (format.reward, head.reward.is_some()),
+        (format.policy_version, head.policy_version.is_some()),
+        (format.model, head.model.is_some()),
+    ];
     let Value::Object(mut fields) = record else { return Value::Null };
-    fields.retain(|key, value| !value.is_null() && !told.contains(&&key[..]));
+    fields.retain(|key, value| !value.is_null() && !taken.contains(&(&key[..], true)));
     Value::Object(fields)
 }

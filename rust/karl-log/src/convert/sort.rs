@@ -88,7 +88,11 @@ pub(super) fn damaged(wanted: Wanted, field: &str, made: &mut Made) -> &'static 
 /// Counts each value of another sort than wanted, where a list of paths says what is. In a path a dot stands before a key,
 /// and `[]` for every element of a list.
 pub(super) fn check(value: &Value, wanted: &[(&str, Wanted)], made: &mut Made) {
-    let mut place = String::new();
+    check_at(String::new(), value, wanted, made);
+}
+
+/// As [`check`], of a value that stands at `place` in its record.
+pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, Wanted)], made: &mut Made) {
     for (path, wanted) in wanted {
         follow(value, path, wanted, &mut place, made);
     }

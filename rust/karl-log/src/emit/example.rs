@@ -97,27 +97,36 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
         return Err(Flaw::Truncated);
     }
     match held(&mut record, fields)? {
-        Example::Chat { messages, tools } => chat(messages, tools, fields.reasoning),
-        Example::Completion { prompt, completion } => completed(prompt, completion),
-        text @ Example::Text(_) => Ok(whole(text)),
+        Held::Chat { messages, tools } => chat(messages, tools, fields.reasoning),
+        Held::Halves { prompt: Value::String(prompt), completion: Value::String(completion), .. } => {
+            completed(prompt, completion)
+        }
+        Held::Halves { prompt, completion, tools } => {
+            chat(joined(prompt, completion), tools, fields.reasoning)
+        }
+        Held::Text(text) => Ok(whole(Example::Text(text))),
     }
 }
 
+/// A trajectory as it stands in a record.
+pub(crate) enum Held {
+    /// A conversation.
+    Chat { messages: Vec<Value>, tools: Option<Value> },
+    /// A prompt and its completion: texts, or the messages of a conversation.
+    Halves { prompt: Value, completion: Value, tools: Option<Value> },
+    /// A text.
+    Text(String),
+}
+
 /// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages may be what no trainer takes.
-pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Example, Flaw> {
+pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
-        (Some(Value::Array(messages)), ..) => Ok(Example::Chat { messages, tools }),
+        (Some(Value::Array(messages)), ..) => Ok(Held::Chat { messages, tools }),
         (Some(_), ..) => Err(Flaw::BadMessage),
-        (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
-            Ok(Example::Completion { prompt, completion })
-        }
-        (_, Some(prompt), Some(completion), _) => {
-            let messages = [turns(prompt, "user"), turns(completion, "assistant")].concat();
-            Ok(Example::Chat { messages, tools })
-        }
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Example::Text(text)),
+        (_, Some(prompt), Some(completion), _) => Ok(Held::Halves { prompt, completion, tools }),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Held::Text(text)),
         _ => Err(Flaw::NoTrajectory),
     }
 }
@@ -153,6 +162,13 @@ fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
         return Err(Flaw::NoAssistantTurn);
     }
     Ok(whole(Example::Completion { prompt, completion }))
+}
+
+/// The messages of a prompt and then those of its completion.
+pub(crate) fn joined(prompt: Value, completion: Value) -> Vec<Value> {
+    let mut messages = turns(prompt, "user");
+    messages.extend(turns(completion, "assistant"));
+    messages
 }
 
 /// A list of messages as it is; anything else as the content of one message.

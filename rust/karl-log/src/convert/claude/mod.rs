@@ -19,6 +19,7 @@ mod index;
 mod line;
 mod merge;
 mod row;
+mod run;
 mod told;
 
 use self::beside::Beside;
@@ -27,7 +28,6 @@ use self::line::{Files, Line, Reader};
 use self::merge::{live, threads};
 use self::row::{Kind, Row};
 use self::told::Told;
-use super::lines::Keys;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::{Rate, Settings};
@@ -111,6 +111,10 @@ impl<'a> Transcripts<'a> {
             if row.kind == Kind::Carrier {
                 continue;
             }
+            if row.kind == Kind::Start {
+                told.start(files.line(row)?, made);
+                made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
+            }
             if let Some(reason) = unread(row, live) {
                 made.drop_line(reason);
                 continue;
@@ -124,8 +128,8 @@ impl<'a> Transcripts<'a> {
                 Ok(()) => made.used += 1,
                 Err(reason) => made.drop_line(reason),
             }
-            if row.kind == Kind::Result && self.rate == Rate::Result {
-                told.reward = ended_well(text);
+            if row.kind == Kind::Result {
+                told.end(text, self.rate, made);
             }
             made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
         }
@@ -133,7 +137,8 @@ impl<'a> Transcripts<'a> {
     }
 
     fn head(&self, told: &Told, talk: &Talk, own: Option<&(String, Talk)>, first: Option<&Row>) -> Head {
-        let mut head = Head { tokens: talk.tokens(), source: told.source(self.sources), ..Head::default() };
+        let (tokens, source, tools) = (talk.tokens(), told.source(self.sources), told.tools.clone());
+        let mut head = Head { tokens, source, tools, ..Head::default() };
         let Some((parent, own)) = own else {
             let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
             let beside = Beside::last(besides, &told.session);
@@ -154,7 +159,7 @@ impl<'a> Transcripts<'a> {
 /// Why a row is left out before it is read again.
 fn unread(row: &Row, live: bool) -> Option<&'static str> {
     match (row.kind, row.left_out) {
-        (Kind::Link | Kind::Loose, _) => Some(NO_CONVERSATION),
+        (Kind::Link | Kind::Loose | Kind::Start, _) => Some(NO_CONVERSATION),
         (_, Some(why)) => Some(why.name()),
         // A result may answer a call on the branch all the same.
         (Kind::Assistant, None) if !live => Some(OTHER_BRANCH),
@@ -180,11 +185,4 @@ fn take(
         Kind::User => talk.user(line, on_branch, made),
         _ => Ok(()),
     }
-}
-
-/// The reward of the last line of stream-json: 1 where the run came to its end without an error, else 0.
-fn ended_well(line: &[u8]) -> Option<f64> {
-    let [subtype, is_error]: [Option<&[u8]>; 2] = Keys::new(&["subtype", "is_error"]).of(line)?;
-    let well = subtype? == b"\"success\"" && is_error != Some(b"true");
-    Some(f64::from(u8::from(well)))
 }

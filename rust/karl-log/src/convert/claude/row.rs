@@ -15,6 +15,8 @@ pub(super) enum Kind {
     User,
     /// A part of the model's message.
     Assistant,
+    /// The beginning of a run, as stream-json has it: the tools that the model was offered.
+    Start,
     /// The end of a run, as stream-json has it.
     Result,
     /// What holds lines together and says nothing: progress, hooks, boundaries.
@@ -83,7 +85,7 @@ impl LeftOut {
     }
 }
 
-const PATHS: [&str; 15] = [
+const PATHS: [&str; 16] = [
     "type",
     "uuid",
     "parentUuid",
@@ -99,6 +101,7 @@ const PATHS: [&str; 15] = [
     "message.id",
     "message.model",
     "data.type",
+    "tools",
 ];
 
 /// What stands in [`PATHS`], of the message that a line of progress tells.
@@ -134,7 +137,7 @@ impl Reader {
 
     /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
     pub(super) fn read<'r>(&mut self, bytes: &'r [u8], spot: Spot, session: u64) -> Result<Found<'r>, Fault> {
-        let (found, end) = self.own.first::<15>(bytes)?;
+        let (found, end) = self.own.first::<16>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
         let hash = |slot: usize| name(slot).map(hash);
@@ -150,7 +153,11 @@ impl Reader {
             time: name(11).and_then(milliseconds).unwrap_or_default(),
             spot,
             length: u32::try_from(end).unwrap_or(u32::MAX),
-            kind: kind_of(kind, found[1].is_some()),
+            kind: if kind == b"system" && found[15].is_some() {
+                Kind::Start
+            } else {
+                kind_of(kind, found[1].is_some())
+            },
             side: is(8) || name(7).is_some(),
             relayed: false,
             left_out: left_out(is(9), is(10), name(13)),

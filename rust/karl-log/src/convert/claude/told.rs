@@ -23,6 +23,7 @@ pub(super) struct Told {
     pub(super) source: Map<String, Value>,
     pub(super) files: Vec<usize>,
     pub(super) reward: Option<f64>,
+    pub(super) tools: Option<Value>,
 }
 
 impl Told {

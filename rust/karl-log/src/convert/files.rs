@@ -1,0 +1,97 @@
+//! The transcripts among the files, by what they hold.
+
+use std::path::PathBuf;
+
+use tempfile::TempPath;
+
+use super::Settings;
+use super::kind::{Alone, Kind, Told, tell};
+use super::report::Report;
+use super::unpack::unpacked;
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::source::Source;
+use crate::watch::Watch;
+
+/// Files by what they hold, each list by name.
+#[derive(Default)]
+pub(super) struct Sorted {
+    /// Sessions that may lie in several files.
+    pub(super) sessions: Vec<Source>,
+    /// A session each.
+    pub(super) alone: Vec<(Alone, Source)>,
+    /// Rollouts.
+    pub(super) logs: Vec<(&'static Format, Source)>,
+}
+
+impl Sorted {
+    /// Every file.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
+        let alone = self.alone.iter().map(|(_, source)| source);
+        self.sessions.iter().chain(alone).chain(self.logs.iter().map(|(_, source)| source))
+    }
+
+    /// The same with temporary files in the place of packed ones that are read in parts; they are there as long as what is
+    /// returned with them.
+    ///
+    /// # Errors
+    /// As [`unpacked`].
+    pub(super) fn unpacked(
+        self,
+        threads: usize,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<(Self, Vec<TempPath>)> {
+        let (sessions, mut kept) = unpacked(self.sessions, threads, report, watch)?;
+        let (formats, logs): (Vec<_>, Vec<_>) = self.logs.into_iter().unzip();
+        let (logs, more) = unpacked(logs, threads, report, watch)?;
+        kept.extend(more);
+        Ok((Self { sessions, alone: self.alone, logs: formats.into_iter().zip(logs).collect() }, kept))
+    }
+}
+
+/// Why files are passed over.
+const CONVERTED: &str = "it holds trajectories already";
+const NOTHING: &str = "it is no transcript of a known tool";
+const EMPTY: &str = "it is empty";
+
+/// The transcripts among the files. What is none is reported, or refused where somebody named it.
+///
+/// # Errors
+/// [`Error::Layout`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
+pub(super) fn sorted(
+    sources: Vec<Source>,
+    settings: &Settings,
+    report: &mut Report,
+    watch: &Watch,
+) -> Result<Sorted> {
+    let mut sorted = Sorted::default();
+    for source in sources {
+        let told = match settings.kind {
+            Some(kind) => Told::Transcript(kind),
+            None => tell(&source, settings.max_line_bytes, watch)?,
+        };
+        watch.advance(0)?;
+        let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
+        match told {
+            Told::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
+            Told::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
+            Told::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
+            Told::Beside => {}
+            Told::Refused(why) | Told::Damaged(why) if source.optional => {
+                report.refused.push((path, why.into_owned()))
+            }
+            Told::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
+            Told::Converted => return Err(Error::Converted { path }),
+            Told::Nothing if source.optional => report.skipped.push((path, nothing.to_owned())),
+            Told::Refused(why) | Told::Damaged(why) => {
+                return Err(Error::Layout { path, problem: why.into_owned() });
+            }
+            Told::Nothing => return Err(Error::Layout { path, problem: nothing.to_owned() }),
+        }
+    }
+    sorted.sessions.sort_by(|a, b| a.name.cmp(&b.name));
+    sorted.alone.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    sorted.logs.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    Ok(sorted)
+}
