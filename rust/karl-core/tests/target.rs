@@ -45,7 +45,10 @@ fn a_row_alone_is_a_scope_of_one() {
     let table = |scopes| temper(Rows::all(&scores, scopes), &scores, &[0.0, 0.5, 3.0], 2).unwrap();
     let (found, wanted) = (table(Scopes::OfOrAlone(&alone)), table(Scopes::Of(&named)));
     assert_eq!(found, wanted);
-    assert!(found.iter().all(|row| (row.top_share - 1.0 / 3.0).abs() < 1e-15), "the row alone is the likeliest");
+    assert!(
+        found.iter().all(|row| (row.top_share - 1.0 / 3.0).abs() < 1e-15),
+        "the row alone is the likeliest"
+    );
 }
 
 #[test]
