@@ -79,7 +79,7 @@ pub(super) fn sorted(
             Told::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
             Told::Beside => {}
             Told::Refused(why) | Told::Damaged(why) if source.optional => {
-                report.refused.push((path, why.into_owned()))
+                report.refused.push((path, why.into_owned()));
             }
             Told::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
             Told::Converted => return Err(Error::Converted { path }),

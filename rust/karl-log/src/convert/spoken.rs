@@ -50,7 +50,7 @@ impl Spoken {
     pub(super) fn hear(&mut self, held: Held, fields: &Fields, made: &mut Made) -> Option<Value> {
         match held {
             Held::Chat { messages, tools } => {
-                expect(&messages, &place(&fields.messages), made);
+                expect(&messages, &place(fields.messages.as_ref()), made);
                 self.messages(messages, made);
                 return tools.and_then(offered);
             }
@@ -59,8 +59,8 @@ impl Spoken {
                 self.talk.say(Role::Assistant, &escaped(&completion), b"");
             }
             Held::Halves { prompt, completion, tools } => {
-                half(&prompt, &place(&fields.prompt), made);
-                half(&completion, &place(&fields.completion), made);
+                half(&prompt, &place(fields.prompt.as_ref()), made);
+                half(&completion, &place(fields.completion.as_ref()), made);
                 self.messages(joined(prompt, completion), made);
                 return tools.and_then(offered);
             }
@@ -157,8 +157,8 @@ fn calls(message: &mut Value) -> Vec<Option<Value>> {
 }
 
 /// Where a record has a field.
-fn place(field: &Option<Field>) -> String {
-    let first = field.iter().flat_map(Field::choices).next();
+fn place(field: Option<&Field>) -> String {
+    let first = field.into_iter().flat_map(Field::choices).next();
     first.map(|choice| choice.path.to_string()).unwrap_or_default()
 }
 

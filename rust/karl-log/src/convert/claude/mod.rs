@@ -106,30 +106,26 @@ impl<'a> Transcripts<'a> {
         watch: &Watch,
     ) -> Result<(Talk, Told)> {
         let (mut talk, mut told, mut reader) = (Talk::new(), Told::default(), Reader::new());
-        for (row, live) in rows.iter().zip(live(rows)) {
+        let is_counted = |(row, _): &(&Row, bool)| row.kind != Kind::Carrier;
+        for (row, live) in rows.iter().zip(live(rows)).filter(is_counted) {
             watch.advance(0)?;
-            if row.kind == Kind::Carrier {
-                continue;
-            }
             if row.kind == Kind::Start {
                 told.start(files.line(row)?, made);
-                made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
             }
             if let Some(reason) = unread(row, live) {
                 made.drop_line(reason);
-                continue;
-            }
-            let text = files.line(row)?;
-            let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
-            told.hear(&line.facts, row.spot.input());
-            told.relayed |= row.relayed;
-            line.expect(made);
-            match take(&mut talk, row, &line, live, made) {
-                Ok(()) => made.used += 1,
-                Err(reason) => made.drop_line(reason),
-            }
-            if row.kind == Kind::Result {
-                told.end(text, self.rate, made);
+            } else {
+                let text = files.line(row)?;
+                let Some(line) = reader.read(row, text) else { return Err(files.changed(row)) };
+                told.hear(&line.facts, row);
+                line.expect(made);
+                match take(&mut talk, row, &line, live, made) {
+                    Ok(()) => made.used += 1,
+                    Err(reason) => made.drop_line(reason),
+                }
+                if row.kind == Kind::Result {
+                    told.end(text, self.rate, made);
+                }
             }
             made.locate(&self.sources[row.spot.input()].name, row.spot.place(0).offset);
         }

@@ -153,11 +153,7 @@ impl Reader {
             time: name(11).and_then(milliseconds).unwrap_or_default(),
             spot,
             length: u32::try_from(end).unwrap_or(u32::MAX),
-            kind: if kind == b"system" && found[15].is_some() {
-                Kind::Start
-            } else {
-                kind_of(kind, found[1].is_some())
-            },
+            kind: kind_of(kind, found[1].is_some(), found[15].is_some()),
             side: is(8) || name(7).is_some(),
             relayed: false,
             left_out: left_out(is(9), is(10), name(13)),
@@ -174,7 +170,7 @@ impl Reader {
     fn relayed(&mut self, line: &[u8], carrier: &Row) -> Option<Row> {
         let found: [Option<&[u8]>; 8] = self.relayed.of(line)?;
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
-        let kind = kind_of(name(0)?, false);
+        let kind = kind_of(name(0)?, false, false);
         let agent = name(3).or_else(|| name(4)).map(hash);
         let row = Row {
             id: name(1).or(found[2]).map(hash)?,
@@ -201,8 +197,9 @@ pub(super) fn hash(name: &[u8]) -> u64 {
     (id128(name) >> 64) as u64
 }
 
-fn kind_of(kind: &[u8], named: bool) -> Kind {
+fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> Kind {
     match kind {
+        b"system" if offers_tools => Kind::Start,
         b"user" => Kind::User,
         b"assistant" => Kind::Assistant,
         b"result" => Kind::Result,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::blocks::Talk;
 use super::line::Facts;
-use super::row::hash;
+use super::row::{Row, hash};
 use crate::convert::Kind;
 use crate::field::unescape;
 use crate::source::Source;
@@ -28,7 +28,7 @@ pub(super) struct Told {
 
 impl Told {
     /// Takes what a line of a file says, where nothing is known yet.
-    pub(super) fn hear(&mut self, facts: &Facts<'_>, file: usize) {
+    pub(super) fn hear(&mut self, facts: &Facts<'_>, row: &Row) {
         let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(Cow::into_owned);
         for (mine, theirs) in [
             (&mut self.session, facts.session),
@@ -45,6 +45,8 @@ impl Told {
             }
         }
         self.streamed |= facts.streamed;
+        self.relayed |= row.relayed;
+        let file = row.spot.input();
         if !self.files.contains(&file) {
             self.files.push(file);
         }
