@@ -52,6 +52,7 @@ from karl_fast.objective.balance import (
 from karl_fast.objective.batch import Batch, Scored
 from karl_fast.objective.candidates import SetScore
 from karl_fast.objective.clip import (
+    Bounds,
     Cap,
     Clip,
     Clipper,
@@ -118,6 +119,7 @@ __all__ = [
     "BehaviourPolicy",
     "Boltzmann",
     "Both",
+    "Bounds",
     "Cap",
     "Centre",
     "Clip",

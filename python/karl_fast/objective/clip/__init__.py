@@ -1,10 +1,11 @@
 """Axis: what bounds an update."""
 
 from karl_fast.objective.clip.bounds import Clip, DualClip, GeometricClip, NoClip, TwoSided, VariancePenalty
-from karl_fast.objective.clip.point import Clipper, Drift
+from karl_fast.objective.clip.point import Bounds, Clipper, Drift
 from karl_fast.objective.clip.weights import Cap, Delight, Flip, MaskNegatives, SoftGate
 
 __all__ = [
+    "Bounds",
     "Cap",
     "Clip",
     "Clipper",
