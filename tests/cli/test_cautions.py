@@ -25,6 +25,15 @@ def test_a_group_that_no_record_has_is_told_where_none_is_needed(tmp_path: Path)
             assert ("warning: no record has the group nope" in said(done.stdout + done.stderr)) == told
 
 
+def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [record | {"field": "d"} for record in rows.records(12)])
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        for domain, told in (("feild", True), ("field", False)):
+            done = karl(*how, "log.jsonl", "--domain", domain, folder=tmp_path)
+            assert done.returncode == 0
+            assert ("warning: no record has the domain feild" in said(done.stdout + done.stderr)) == told
+
+
 def test_a_log_whose_later_records_are_of_another_format_hints_at_it(tmp_path: Path) -> None:
     others = [{"input": f"q{n}", "output": "a", "gts": None, "score": 1.0, "step": 1} for n in range(100)]
     rows.write(tmp_path / "log.jsonl", [*rows.records(150), *others])

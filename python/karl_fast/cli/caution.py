@@ -35,6 +35,8 @@ def _unread(report: Manifest) -> Iterator[str]:
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
         yield f"no record has the group {clean(settings['group'])}"
+    if settings.get("domain") is not None and not report["domains"]:
+        yield f"no record has the domain {clean(settings['domain'])}"
     account = report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
