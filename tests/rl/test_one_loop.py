@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.train.examples import prepared
+from karl_fast.train.examples import prepared, rendered
 from karl_fast.train.model import load
 from karl_fast.train.recipe import Objective
 from karl_fast.train.settings import Training
@@ -107,7 +107,7 @@ def test_what_is_learned_is_what_the_policy_said(
 ) -> None:
     loaded = load(str(place / "tiny"))
     settings = Training(recipe="boltzmann")
-    examples, account = prepared(rows, Renderer(loaded.tokenizer, loaded.ends), settings, "train.jsonl")
+    examples, account = prepared(rows, rendered(rows, Renderer(loaded.tokenizer, loaded.ends)), settings, "train.jsonl")
     assert account.rows == account.kept == len(drawn)
     weights = Objective(settings, examples).weights
     assert weights is not None
