@@ -11,6 +11,7 @@ on from an earlier turn from where that turn left it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from karl_fast.rl.cache import Heard, carried, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import mlx.core as mx
     from numpy.typing import NDArray
@@ -193,18 +194,30 @@ class _Bucket:
         return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
 
     def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
-        """A token a row, its log-probability and its distribution's entropy below 0, while nobody waits. [B, 1] each"""
+        """What `_choice` gives, while nobody waits."""
         import mlx.core as mx
 
-        scaled = self.logits.astype(mx.float32)
-        if self.inverse != 1:
-            scaled = scaled * self.inverse
+        found: tuple[mx.array, ...] = _choice(self.inverse)(self.logits, key)
+        mx.async_eval(*found)  # together: else each would keep the logits of its place
+        return found
+
+
+@cache
+def _choice(inverse: float) -> Callable[[mx.array, mx.array], Any]:
+    """A token a row of logits, its log-probability and its distribution's entropy below 0. [B, V], key -> [B, 1] each"""
+    import mlx.core as mx
+
+    def choice(logits: mx.array, key: mx.array) -> tuple[mx.array, ...]:
+        scaled = logits.astype(mx.float32)
+        if inverse != 1:
+            scaled = scaled * inverse
         logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
         token = mx.random.categorical(logp, key=key)[:, None]
         taken = mx.take_along_axis(logp, token, axis=-1)
         negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
-        mx.async_eval(token, taken, negentropy)  # together: else each would keep the logits of its place
         return token, taken, negentropy
+
+    return mx.compile(choice)
 
 
 class _Ends:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.train import head as chunked
+from karl_fast.train.vectors import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Packed
 
-    Loss = Callable[[mx.array], mx.array]
+    Flat = Callable[[mx.array], mx.array]
+    Loss = Callable[[mx.array, Any], mx.array]
 
 
 class Forward:
@@ -25,6 +29,7 @@ class Forward:
 
     def __init__(self, policy: Policy, temperature: float) -> None:
         self.policy, self.temperature = policy, temperature
+        self._compiled = Compiled(policy.model)
         self._rows: int | None = None
 
     def head(self, hidden: mx.array) -> mx.array:
@@ -34,45 +39,58 @@ class Forward:
         logits = self.policy.head(hidden)
         return logits if self.temperature == 1 else logits.astype(mx.float32) * (1 / self.temperature)
 
-    def logp(self, packed: Packed) -> NDArray[np.float32]:
+    def logp(self, packed: Packed, *, reference: bool = False) -> NDArray[np.float32]:
         """The log-probability of each token that the policy said, 0 elsewhere. [B, T]"""
-        return self.begin(packed)()
+        return self.begin(packed, reference=reference)()
 
-    def begin(self, packed: Packed) -> Callable[[], NDArray[np.float32]]:
-        """Let the device begin with `logp` under the weights of now; what comes back waits for it."""
+    def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
+        """Let the device begin with `logp` under the weights of now, or the reference; what comes back waits for it."""
         import mlx.core as mx
 
-        tokens, places = _cut(packed.tokens, packed.mask)
-        flat = chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
-        mx.async_eval(flat)
+        with self.policy.reference() if reference else nullcontext():
+            flat = self._compiled(self._logp, reference)(*_cut(packed.tokens, packed.mask))
+            mx.async_eval(flat)
 
         def logp() -> NDArray[np.float32]:
             found = np.zeros(packed.mask.shape, dtype=np.float32)
-            found[packed.mask] = np.array(flat)
+            found[packed.mask] = np.array(flat)[: packed.mask.sum()]
             return found
 
         return logp
 
+    def _logp(self, reference: bool, tokens: mx.array, places: mx.array) -> mx.array:
+        """Of either policy by a trace of its own: whether adapters stand aside is no array."""
+        return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
+
     def gradient(
-        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], loss: Loss
-    ) -> tuple[mx.array, mx.array, Any]:
-        """The value of a loss of logp [B, T], that logp, and the gradient in the trainable parameters.
+        self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], loss: Loss, known: Any
+    ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
+        """The value of a loss of logp [B, T], that logp, and the gradient in the trainable parameters, joined.
 
         Args:
             tokens: [B, T + 1]
             mask: which targets are computed; logp is 0 elsewhere. [B, T]
-            loss: logp [B, T] to a scalar.
+            loss: logp [B, T] and `known` to a scalar: one and the same function each time, which is compiled once.
+            known: a tree of arrays.
         """
-        spread = _spread(mask)
-        how = self._through if self.policy.trained_head else self._chunked
-        value, logp, gradient = how(*_cut(tokens, mask), lambda flat: loss(spread(flat)))
-        return value, spread(logp), gradient
+        import mlx.core as mx
 
-    def _chunked(self, tokens: mx.array, places: mx.array, loss: Loss) -> tuple[mx.array, mx.array, Any]:
+        found: tuple[mx.array, mx.array, dict[str, mx.array]]
+        found = self._compiled(self._gradient, loss)(*_cut(tokens, mask), mx.array(_seats(mask)), known)
+        return found
+
+    def _gradient(
+        self, loss: Loss, tokens: mx.array, places: mx.array, seats: mx.array, known: Any
+    ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
+        how = self._through if self.policy.trained_head else self._chunked
+        value, logp, gradient = how(tokens, places, lambda flat: loss(_spread(flat, seats), known))
+        return value, _spread(logp, seats), joined(gradient)
+
+    def _chunked(self, tokens: mx.array, places: mx.array, loss: Flat) -> tuple[mx.array, mx.array, Any]:
         policy = self.policy
         return chunked.backward(policy.model, policy.body, self.head, tokens, places, self.chunk_rows(), loss)
 
-    def _through(self, tokens: mx.array, places: mx.array, loss: Loss) -> tuple[mx.array, mx.array, Any]:
+    def _through(self, tokens: mx.array, places: mx.array, loss: Flat) -> tuple[mx.array, mx.array, Any]:
         import mlx.nn as nn
 
         def whole() -> tuple[mx.array, mx.array]:
@@ -96,17 +114,27 @@ class Forward:
 
 
 def _cut(tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
-    """Tokens up to the last that counts, and the places of those that do, flattened."""
+    """Tokens up to the last that counts, and the places of those that do, flattened: as many of either as `rounded`.
+
+    The places that are too many are the first, whose log-probability nobody asks for.
+    """
     import mlx.core as mx
 
-    width = int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1
-    return mx.array(tokens[:, : width + 1]), mx.array(np.flatnonzero(mask[:, :width]))
+    width = min(rounded(int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1), mask.shape[1])
+    there = np.flatnonzero(mask[:, :width])
+    places = np.zeros(rounded(there.size), dtype=np.int32)
+    places[: there.size] = there
+    return mx.array(tokens[:, : width + 1]), mx.array(places)
 
 
-def _spread(mask: NDArray[np.bool_]) -> Callable[[mx.array], mx.array]:
-    """One number a token that counts, to its place; 0 elsewhere. [N] -> [B, T]"""
+def _seats(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Where among the places each target that counts is, the end for one that does not. [B, T]"""
+    seats = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, rounded(int(mask.sum())))
+    return seats.reshape(mask.shape).astype(np.int32)
+
+
+def _spread(flat: mx.array, seats: mx.array) -> mx.array:
+    """One number a place, to its seats; 0 behind the end. [N] -> [B, T]"""
     import mlx.core as mx
 
-    place = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, int(mask.sum())).reshape(mask.shape)
-    where = mx.array(place.astype(np.int32))
-    return lambda flat: mx.concatenate([flat, mx.zeros(1, flat.dtype)])[where]
+    return mx.concatenate([flat, mx.zeros(1, flat.dtype)])[seats]

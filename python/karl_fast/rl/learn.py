@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.objective.batch import Scored
 from karl_fast.objective.interop import to_numpy
 from karl_fast.rl.measure import Drift, drift
 from karl_fast.rl.prepare import Preparer, finite
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.objective.batch import Scored
     from karl_fast.objective.family import Objective
     from karl_fast.rl.forward import Forward
     from karl_fast.rl.partition import Partition
     from karl_fast.rl.prepare import Passes, Prepared
+
+    Known = dict[str, Any]
 
 
 @dataclass
@@ -155,25 +157,29 @@ class PolicyLearner:
         self, prepared: Prepared, rows: list[int], scored: Scored, count: float
     ) -> tuple[mx.array, mx.array, dict[str, dict[str, mx.array]]]:
         """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients, joined."""
+        import mlx.core as mx
+
         tokens, mask = prepared.packed.tokens[rows], prepared.mask[rows]
-        more = {} if self.partition is None else {"log_z": self.partition(self.forward.policy, tokens, mask)}
-
-        def loss(logp: mx.array, **more: mx.array) -> mx.array:
-            known = _on_policy(scored, logp) if prepared.found_by_the_step else scored
-            return self.objective(logp, known, denominator=count, **more)
-
-        value, logp, gradient = self.forward.gradient(tokens, mask, lambda logp: loss(logp, **more))
-        found = {"policy": joined(gradient)}
+        known: Known = {"scored": vars(scored), "denominator": mx.array(count)}
         if self.partition is not None:
-            found["log_z"] = joined(self.partition.gradient(lambda log_z: loss(logp, log_z=log_z)))
+            known["log_z"] = self.partition(self.forward.policy, tokens, mask)
+        loss = self._loss_on_policy if prepared.found_by_the_step else self._loss
+        value, logp, gradient = self.forward.gradient(tokens, mask, loss, known)
+        found = {"policy": gradient}
+        if self.partition is not None:
+            found["log_z"] = joined(self.partition.gradient(lambda log_z: loss(logp, known | {"log_z": log_z})))
         return value, logp, found
 
+    def _loss(self, logp: mx.array, known: Known) -> mx.array:
+        more = {name: known[name] for name in ("denominator", "log_z") if name in known}
+        return self.objective(logp, Scored(**known["scored"]), **more)
 
-def _on_policy(scored: Scored, logp: mx.array) -> Scored:
-    """With the log-probabilities of a policy that steps for the first time as those of the one that drew."""
-    import mlx.core as mx
+    def _loss_on_policy(self, logp: mx.array, known: Known) -> mx.array:
+        """Of a policy that steps for the first time: its log-probabilities are those of the one that drew."""
+        import mlx.core as mx
 
-    return replace(scored, logp_old=mx.stop_gradient(mx.where(scored.mask, logp, 0.0)))
+        drew = mx.stop_gradient(mx.where(known["scored"]["mask"], logp, 0.0))
+        return self._loss(logp, known | {"scored": known["scored"] | {"logp_old": drew}})
 
 
 def _place(rows: list[int]) -> slice | list[int]:

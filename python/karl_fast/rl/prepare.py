@@ -6,7 +6,6 @@ given.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from karl_fast.rl.rollout import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -108,9 +106,9 @@ class Preparer:
         packed = pack(rollouts)
         fresh = np.array([rollout.version == version for rollout in rollouts])
         found = self._one_step and bool(fresh.all())
-        old = None if found else self._pass(packed, contextlib.nullcontext)
+        old = None if found else self._pass(packed)
         looked_at = self.passes.reference or score.needs_reference(self.objective)
-        ref = self._pass(packed, self.forward.policy.reference) if looked_at else None
+        ref = self._pass(packed, reference=True) if looked_at else None
         self._begun = _Begun([rollout.id for rollout in rollouts], packed, fresh, old, ref)
 
     def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
@@ -152,22 +150,17 @@ class Preparer:
         found = np.zeros(mask.shape, dtype=np.float32)
         rows = np.flatnonzero((packed.mask & ~mask).any(1))
         if rows.size:
-            found[rows] = self._pass(packed.rows(rows.tolist()), contextlib.nullcontext)()
+            found[rows] = self._pass(packed.rows(rows.tolist()))()
         return found
 
-    def _pass(
-        self, packed: Packed, policy: Callable[[], AbstractContextManager[None]]
-    ) -> Callable[[], NDArray[np.float32]]:
+    def _pass(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
         """Begin with the first micro-batch; the others are computed one after the other when they are waited for."""
         size, rows = self.passes.micro_batch, len(packed.mask)
         parts = [packed.rows(range(start, min(start + size, rows))) for start in range(0, rows, size)]
-        with policy():
-            first = self.forward.begin(parts[0])
+        first = self.forward.begin(parts[0], reference=reference)
 
         def logp() -> NDArray[np.float32]:
-            found = [first()]
-            with policy():
-                found += [self.forward.logp(part) for part in parts[1:]]
+            found = [first(), *(self.forward.logp(part, reference=reference) for part in parts[1:])]
             return finite(np.concatenate(found))
 
         return logp

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.rl.compiled import rounded
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -106,7 +108,7 @@ FIELDS = frozenset(each.name for each in fields(Rollout))
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Rollouts, padded on the right to the longest. Index t of a mask scores token t + 1.
+    """Rollouts, padded on the right to the longest, or little more. Index t of a mask scores token t + 1.
 
     Attributes:
         tokens: int32, [B, T + 1]
@@ -128,7 +130,7 @@ class Packed:
 
 def pack(rollouts: Sequence[Rollout]) -> Packed:
     """Rollouts as one padded batch. The first token of a rollout is never its own, for a prompt has one or more."""
-    width = max(len(rollout.tokens) for rollout in rollouts)
+    width = 1 + rounded(max(len(rollout.tokens) for rollout in rollouts) - 1)
     tokens, turns, logp = (
         _padded([getattr(rollout, name) for rollout in rollouts], width, fill)
         for name, fill in (("tokens", 0), ("turns", -1), ("logp", 0))

@@ -1,0 +1,159 @@
+"""Compiled passes: the numbers of the plain ones, under the weights of each call, with few traces."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from karl_fast.rl.compiled import Compiled, rounded
+from karl_fast.rl.draw import draw
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.rollout import Packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from karl_fast.rl.policy import Policy
+
+
+@pytest.fixture
+def compiling(nothing_compiled: None) -> Iterator[None]:
+    """With `mx.compile` on, which the other tests go without: on a CPU it calls a C++ compiler."""
+    import mlx.core as mx
+
+    if not mx.metal.is_available() and shutil.which("g++") is None:
+        pytest.skip("mx.compile needs g++ on a CPU")
+    mx.enable_compile()
+    yield
+    mx.disable_compile()
+
+
+def packed(rows: int = 4, length: int = 9, seed: int = 0) -> Packed:
+    """Random tokens, of which each row has some at its end."""
+    random = np.random.default_rng(seed)
+    tokens = random.integers(1, 8, (rows, length + 1)).astype(np.int32)
+    first = random.integers(1, length - 1, rows)
+    mask = np.arange(length) >= first[:, None]
+    return Packed(tokens, mask, np.where(mask, 0, -1), np.zeros(mask.shape, dtype=np.float32))
+
+
+def squares(logp: Any, known: Any) -> Any:
+    """A loss that feels each log-probability otherwise."""
+    return (logp * logp * known["weights"]).sum()
+
+
+def pass_of(policy: Policy, given: Packed) -> list[Any]:
+    """Log-probabilities of both policies, the loss, and its gradient."""
+    import mlx.core as mx
+
+    forward = Forward(policy, 0.7)
+    weights = np.random.default_rng(5).random(given.mask.shape).astype(np.float32)
+    own, reference = forward.logp(given), forward.logp(given, reference=True)
+    value, logp, gradient = forward.gradient(given.tokens, given.mask, squares, {"weights": mx.array(weights)})
+    return [own, reference, np.array(value), np.array(logp), *(np.array(one) for one in gradient.values())]
+
+
+def assert_same_as_plain(policy: Policy) -> None:
+    import mlx.core as mx
+
+    given = packed()
+    compiled = pass_of(policy, given)
+    mx.disable_compile()
+    plain = pass_of(policy, given)
+    assert np.abs(plain[0] - plain[1]).max() > 1e-3  # the reference is another policy
+    for one, other in zip(compiled, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_language_model_with_adapters_gives_the_numbers_of_plain_passes(language: Policy) -> None:
+    assert_same_as_plain(language)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_model_that_is_trained_whole_gives_them_too(reversal: ModuleType) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
+    mx.random.seed(1)
+    policy = reversal.policy(seed=1)
+    policy.model.update(tree_map(lambda one: one + 0.02, policy.model.trainable_parameters()))
+    assert_same_as_plain(policy)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: ModuleType) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten, tree_map
+
+    mx.random.seed(1)
+    policy, given = reversal.policy(seed=1), packed()
+    forward, ones = Forward(policy, 1.0), {"weights": mx.ones(given.mask.shape)}
+    first = forward.logp(given)
+    before = forward.gradient(given.tokens, given.mask, squares, ones)[0].item()
+    policy.model.update(tree_map(lambda one: one * 1.5, policy.model.trainable_parameters()))
+    assert np.abs(forward.logp(given) - first).max() > 1e-3
+    assert forward.gradient(given.tokens, given.mask, squares, ones)[0].item() != pytest.approx(before, rel=1e-3)
+    assert all(np.isfinite(np.array(one)).all() for _, one in tree_flatten(policy.model.parameters()))
+
+
+@pytest.mark.usefixtures("compiling")
+def test_lengths_that_are_almost_the_same_share_a_trace(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, traced = reversal.policy(seed=1), list[tuple[int, ...]]()
+    body = policy.body
+
+    def counted(tokens: Any, cache: Any = None) -> Any:
+        traced.append(tokens.shape)
+        return body(tokens, cache)
+
+    monkeypatch.setattr(policy, "body", counted)
+    forward = Forward(policy, 1.0)
+    forward.chunk_rows()
+    traced.clear()
+    for seed in range(12):
+        forward.logp(packed(rows=32, length=20, seed=seed))
+    assert 0 < len(traced) < 12
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
+    import mlx.core as mx
+
+    asked: dict[str, Any] = {"temperature": 0.8, "rows": 4, "seed": 3}
+    compiled = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
+    mx.disable_compile()
+    plain = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
+    for one, other in zip(compiled, plain, strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist()
+        np.testing.assert_allclose(one.logp, other.logp, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one.entropy, other.entropy, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> None:
+    sizes = np.arange(1, 5000)
+    found = np.array([rounded(int(size)) for size in sizes])
+    assert (found >= sizes).all()
+    assert (found <= sizes * 17 / 16).all()
+    assert found[:32].tolist() == sizes[:32].tolist()
+    assert len({size for size in found.tolist() if 1024 < size <= 2048}) == 16
+    assert [rounded(size) for size in found.tolist()] == found.tolist()
+    assert rounded(0) == 0
+
+
+def test_what_is_no_array_has_a_function_of_its_own() -> None:
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    compiled = Compiled(nn.Linear(2, 2))
+    double, half = compiled(scaled, 2.0), compiled(scaled, 0.5)
+    assert compiled(scaled, 2.0) is double
+    assert (double(mx.array(3.0)).item(), half(mx.array(3.0)).item()) == (6.0, 1.5)
+
+
+def scaled(factor: float, value: Any) -> Any:
+    """A product."""
+    return factor * value
