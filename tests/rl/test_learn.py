@@ -195,7 +195,6 @@ def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any,
         replace(
             rollout,
             tokens=np.append(rollout.tokens, [3, 4]).astype(np.int32),
-            turns=np.append(rollout.turns, [-1, -1]),
             logp=np.append(rollout.logp, [9.0, 9.0]).astype(np.float32),
         )
         for rollout in rollouts

@@ -33,12 +33,12 @@ def asked(count: int = 6) -> list[Prompt]:
 
 
 def rollout(prompt: Prompt, group: int, outcome: float, version: int = 0, name: str = "x") -> Rollout:
-    turns = np.array([-1, -1, 0, 0, -1, 1], dtype=np.int64)
-    logp = np.where(turns >= 0, -0.1234567, 0.0).astype(np.float32)
+    spans, own = ((2, 4), (5, 6)), np.array([0, 0, 1, 1, 0, 1], dtype=np.bool_)
+    logp = np.where(own, -0.1234567, 0.0).astype(np.float32)
     said = ({"role": "assistant", "content": "a\u2028b"}, {"role": "tool", "content": "t"})
     floats = (logp, np.zeros_like(logp))
     told = (said, ("s", "t"), (0.0, 0.5), "stop", version, outcome, outcome, {"one": outcome})
-    return Rollout(name, prompt, group, np.arange(6, dtype=np.int32), turns, *floats, *told)
+    return Rollout(name, prompt, group, np.arange(6, dtype=np.int32), spans, *floats, *told)
 
 
 def test_a_shuffle_asks_every_prompt_once_a_pass_and_another_order_each_pass() -> None:
@@ -95,11 +95,12 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = record.line(before, 2, learned=True)(before.logp[before.own])
+        text = record.line(before, 2, learned=True)(before.own(before.logp))
         after = record.rollout(text, {prompt.id: prompt})
-        assert record.line(after, 2, learned=True)(after.logp[after.own]) == text
+        assert record.line(after, 2, learned=True)(after.own(after.logp)) == text
         assert json.dumps(json.loads(text), ensure_ascii=False) == text
-        for name in ("tokens", "turns", "logp"):
+        assert before.spans == after.spans
+        for name in ("tokens", "logp"):
             left, right = getattr(before, name), getattr(after, name)
             assert left.dtype == right.dtype
             assert left.tobytes() == right.tobytes()

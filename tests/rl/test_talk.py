@@ -54,14 +54,11 @@ def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language
         assert len(rollout.states) == 3
         assert [one["role"] for one in rollout.messages] == ["tool", *["assistant", "tool"] * 3]
         for turn in range(3):
-            place = np.flatnonzero(rollout.turns == turn)
-            assert np.array_equal(place, np.arange(place[0], place[-1] + 1))
-            text = language.decode(rollout.tokens[place].tolist())
+            text = language.decode(rollout.tokens[slice(*rollout.spans[turn])].tolist())
             assert text == rollout.messages[1 + 2 * turn]["content"]
         # What stands between two turns is what the template puts there, to the token.
-        ends = np.flatnonzero(np.diff(rollout.own.astype(int)) == -1)
-        between = rollout.tokens[ends[0] + 1 : np.flatnonzero(rollout.turns == 1)[0]].tolist()
-        last = int(rollout.tokens[ends[0]])
+        (_, end), (start, _) = rollout.spans[:2]
+        between, last = rollout.tokens[end:start].tolist(), int(rollout.tokens[end - 1])
         ended = last if last in language.ends else None
         assert between == language.answer([rollout.messages[2]], ended)
         assert "answer 1" in language.tokenizer.decode(between)

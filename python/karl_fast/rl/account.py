@@ -66,7 +66,7 @@ class Account:
         run, now, fresh = self.run, self.run.progress, self.gathered.learned()
         rows = {one.id: row for row, one in enumerate(fresh)}
         rollouts = [self._recomputed(one, rows.get(one.id), learned) for one in self.gathered.rollouts]
-        run.journal.write(tell(one.logp[one.own]) for tell, one in zip(self._lines, rollouts, strict=True))
+        run.journal.write(tell(one.own(one.logp)) for tell, one in zip(self._lines, rollouts, strict=True))
         run.buffer.add(one for one in rollouts if one.id in rows)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
         others = [one for one in rollouts if one.id not in rows]

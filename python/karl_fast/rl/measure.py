@@ -147,7 +147,7 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Exact, of the distributions that tokens were drawn from, in nats a token."""
-    return {"entropy": _mean(np.concatenate([rollout.entropy[rollout.own] for rollout in rollouts]))}
+    return {"entropy": _mean(np.concatenate([rollout.own(rollout.entropy) for rollout in rollouts]))}
 
 
 def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:

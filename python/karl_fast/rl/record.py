@@ -17,7 +17,6 @@ import base64
 import json
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +77,7 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> Line:
     before = f'{TEXT.encode(held)[:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
     domain = rollout.prompt.columns.get("domain")
     more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
-    return Line(before, f'", "spans": {_spans(rollout.turns)}}}{more}}}')
+    return Line(before, f'", "spans": {[list(span) for span in rollout.spans]}}}{more}}}')
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
@@ -152,20 +151,14 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
     return found
 
 
-def _spans(turns: NDArray[np.int64]) -> list[list[int]]:
-    """From where to where each turn goes; its tokens stand side by side."""
-    cuts = [0, *(np.flatnonzero(turns[1:] != turns[:-1]) + 1).tolist(), len(turns)]
-    return [[start, end] for start, end in pairwise(cuts) if turns[start] >= 0]
-
-
 def _columns(held: dict[str, Any]) -> dict[str, Any]:
-    tokens = _unpacked(held["ids"], INTEGERS)
-    turns = np.full(len(tokens), -1, dtype=np.int64)
-    for turn, (start, end) in enumerate(held["spans"]):
-        turns[start:end] = turn
+    tokens, spans = _unpacked(held["ids"], INTEGERS), tuple((start, end) for start, end in held["spans"])
+    own = np.zeros(len(tokens), dtype=np.bool_)
+    for start, end in spans:
+        own[start:end] = True
     logp = np.zeros(len(tokens), dtype=np.float32)
-    logp[turns >= 0] = _unpacked(held["logp"], FLOATS)
-    return {"tokens": tokens, "turns": turns, "logp": logp, "entropy": np.zeros_like(logp)}
+    logp[own] = _unpacked(held["logp"], FLOATS)
+    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": np.zeros_like(logp)}
 
 
 def _packed(array: NDArray[Any], kind: str) -> str:

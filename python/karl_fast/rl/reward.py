@@ -117,7 +117,7 @@ def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, 
     named: dict[str, Any] = {
         "prompts": [list(rollout.prompt.messages) for rollout in group],
         "completions": [completion(rollout) for rollout in group],
-        "completion_ids": [rollout.tokens[rollout.own].tolist() for rollout in group],
+        "completion_ids": [rollout.own(rollout.tokens).tolist() for rollout in group],
     }
     named |= {name: [value] * len(group) for name, value in group[0].prompt.columns.items() if name not in named}
     return {name: value for name, value in named.items() if taken is None or name in taken}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,7 @@ class Rollout:
         prompt: what it is an attempt at.
         group: the number of its group; those of one group were drawn together.
         tokens: prompt, turns and what answered them. int32, [n]
-        turns: the number of the turn that the policy said a token in; -1 for a token that it did not say. int64, [n]
+        spans: from where to where each turn of the policy goes: its own tokens. [U]
         logp: of its own tokens as they were drawn, 0 elsewhere. float32, [n]
         entropy: of the distribution of its own tokens, in nats; 0 elsewhere. float32, [n]
         messages: what was said after the prompt.
@@ -61,7 +60,7 @@ class Rollout:
     prompt: Prompt
     group: int
     tokens: NDArray[np.int32]
-    turns: NDArray[np.int64]
+    spans: tuple[tuple[int, int], ...]
     logp: NDArray[np.float32]
     entropy: NDArray[np.float32]
     messages: tuple[Mapping[str, Any], ...]
@@ -74,15 +73,16 @@ class Rollout:
     components: Mapping[str, float] = field(default_factory=dict)
     missing: str | None = None
 
-    @cached_property
-    def own(self) -> NDArray[np.bool_]:
-        """Which tokens the policy said. [n]"""
-        return self.turns >= 0
+    def own(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Of a column of this rollout what is of tokens that the policy said, turn after turn. [n] -> [length]"""
+        if len(self.spans) == 1:
+            return column[slice(*self.spans[0])]
+        return np.concatenate([column[start:end] for start, end in self.spans] or [column[:0]])
 
     @property
     def length(self) -> int:
         """How many tokens the policy said."""
-        return int(self.own.sum())
+        return sum(end - start for start, end in self.spans)
 
     def but(self, **other: Any) -> Rollout:
         """With other fields: what `dataclasses.replace` gives, without making each field again.
@@ -131,15 +131,10 @@ class Packed:
 def pack(rollouts: Sequence[Rollout]) -> Packed:
     """Rollouts as one padded batch. The first token of a rollout is never its own, for a prompt has one or more."""
     width = 1 + rounded(max(len(rollout.tokens) for rollout in rollouts) - 1)
-    tokens, turns, logp = (
-        _padded([getattr(rollout, name) for rollout in rollouts], width, fill)
-        for name, fill in (("tokens", 0), ("turns", -1), ("logp", 0))
-    )
+    tokens, logp = np.zeros((len(rollouts), width), np.int32), np.zeros((len(rollouts), width), np.float32)
+    turns = np.full(tokens.shape, -1, dtype=np.int64)
+    for row, rollout in enumerate(rollouts):
+        tokens[row, : len(rollout.tokens)], logp[row, : len(rollout.logp)] = rollout.tokens, rollout.logp
+        for number, (start, end) in enumerate(rollout.spans):
+            turns[row, start:end] = number
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])
-
-
-def _padded(arrays: Sequence[NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
-    found = np.full((len(arrays), width), fill, dtype=arrays[0].dtype)
-    for row, array in enumerate(arrays):
-        found[row, : len(array)] = array
-    return found

@@ -111,16 +111,15 @@ class Talk:
         score = None if self.stage is None else self.stage.score()
         failure = None if self.stage is None else self.stage.failure
         columns: dict[str, Any] = {name: np.zeros(len(self.tokens), dtype=np.float32) for name in ("logp", "entropy")}
-        turns = np.full(len(self.tokens), -1, dtype=np.int64)
-        for number, (start, turn) in enumerate(self.said):
-            place = slice(start, start + len(turn.tokens))
-            turns[place], columns["logp"][place], columns["entropy"][place] = number, turn.logp, turn.entropy
+        spans = tuple((start, start + len(turn.tokens)) for start, turn in self.said)
+        for (start, end), (_, turn) in zip(spans, self.said, strict=True):
+            columns["logp"][start:end], columns["entropy"][start:end] = turn.logp, turn.entropy
         return Rollout(
             id=self.id,
             prompt=self.prompt,
             group=self.group,
             tokens=np.array(self.tokens, dtype=np.int32),
-            turns=turns,
+            spans=spans,
             messages=(*self.opening, *self.messages),
             states=tuple(self.states[: len(self.said)]),
             turn_rewards=self._turn_rewards(),
