@@ -5,8 +5,9 @@
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
 the wall and by the processor. Ours logs, measures and checkpoints as `karl-fast rl` does; the other two do none of it,
 and have the same model, batch, optimizer and forward passes: what MLX costs is bare over torch, what we cost is ours
-over bare. ``--abreast`` makes the rounds of all three in turn, in one process, and gives the medians of their ratios:
-what else the machine does then meets all of them. On Linux preload OpenBLAS, with one thread, for all.
+over bare. Both of MLX compile their steps, which takes a C++ compiler a minute the first time. ``--abreast`` makes the
+rounds of all three in turn, in one process, and gives the medians of their ratios: what else the machine does then
+meets all of them. On Linux preload OpenBLAS, with one thread, for all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +107,7 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
             group_size=GROUP,
             max_tokens=task.symbols + 1,
             micro_batch=task.prompts * GROUP,
+            compile=True,
             save_every=task.rounds,
             training=Training(learning_rate=task.rate, seed=seed),
         )
@@ -132,23 +135,29 @@ def by_mlx(seed: int, task: Task) -> Iterator[float]:
     adam = optim.Adam(task.rate, bias_correction=True)
     adam.init(policy.model.trainable_parameters())
     mx.eval(policy.model.parameters(), adam.state)
-    every = all_prompts(symbols)
+    every, state = all_prompts(symbols), [policy.model.state, adam.state]
+
+    def loss(tokens: Any, ref: Any, mask: Any, advantages: Any) -> Any:
+        logp = _logps(mx, policy, tokens, symbols)
+        ratio, far = mx.exp(logp - mx.stop_gradient(logp)), ref - logp
+        terms = -mx.minimum(ratio * advantages, mx.clip(ratio, 0.8, 1.2) * advantages)
+        return (((terms + 0.04 * (mx.exp(far) - far - 1)) * mask).sum(1) / mask.sum(1)).mean()
+
+    @partial(mx.compile, inputs=state, outputs=state)
+    def step(*known: Any) -> Any:
+        value, gradient = nn.value_and_grad(policy.model, loss)(*known)
+        adam.update(policy.model, optim.clip_grad_norm(gradient, 1.0)[0])
+        return value
+
+    @partial(mx.compile, inputs=reference.model.state)
+    def referred(tokens: Any) -> Any:
+        return _logps(mx, reference, tokens, symbols)
+
     for _ in range(task.rounds):
         chosen = np.repeat(every[order.permutation(len(every))[: task.prompts]], GROUP, 0)
         tokens = _said(mx, policy, mx.array(chosen), symbols + 1, greedy=False)
         mask, advantages = map(mx.array, judged(chosen, np.array(tokens), task))
-        ref = _logps(mx, reference, tokens, symbols)
-        mx.eval(ref)
-
-        def loss(tokens: Any, ref: Any, mask: Any, advantages: Any) -> Any:
-            logp = _logps(mx, policy, tokens, symbols)
-            ratio, far = mx.exp(logp - mx.stop_gradient(logp)), ref - logp
-            terms = -mx.minimum(ratio * advantages, mx.clip(ratio, 0.8, 1.2) * advantages)
-            return (((terms + 0.04 * (mx.exp(far) - far - 1)) * mask).sum(1) / mask.sum(1)).mean()
-
-        value, gradient = nn.value_and_grad(policy.model, loss)(tokens, ref, mask, advantages)
-        adam.update(policy.model, optim.clip_grad_norm(gradient, 1.0)[0])
-        mx.eval(value, policy.model.parameters(), adam.state)
+        mx.eval(step(tokens, referred(tokens), mask, advantages), state)
         yield 0.0
     said = np.array(_said(mx, policy, mx.array(every), symbols + 1, greedy=True))[:, symbols + 1 :]
     yield float((said == answers(every, symbols)).all(1).mean())

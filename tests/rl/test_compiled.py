@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from karl_fast.rl import rl
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.draw import draw
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.rollout import Packed
+from karl_fast.rl.run import prepare
+from tests.rl.conftest import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from karl_fast.rl.policy import Policy
+    from karl_fast.rl.settings import Online
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def pass_of(policy: Policy, given: Packed) -> list[Any]:
     """Log-probabilities of both policies, the loss, and its gradient."""
     import mlx.core as mx
 
-    forward = Forward(policy, 0.7)
+    forward = Forward(policy, 0.7, compile=True)
     weights = np.random.default_rng(5).random(given.mask.shape).astype(np.float32)
     own, reference = forward.logp(given), forward.logp(given, reference=True)
     value, logp, gradient = forward.gradient(given.tokens, given.mask, squares, {"weights": mx.array(weights)})
@@ -92,7 +96,7 @@ def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: Modu
 
     mx.random.seed(1)
     policy, given = reversal.policy(seed=1), packed()
-    forward, ones = Forward(policy, 1.0), {"weights": mx.ones(given.mask.shape)}
+    forward, ones = Forward(policy, 1.0, compile=True), {"weights": mx.ones(given.mask.shape)}
     first = forward.logp(given)
     before = forward.gradient(given.tokens, given.mask, squares, ones)[0].item()
     policy.model.update(tree_map(lambda one: one * 1.5, policy.model.trainable_parameters()))
@@ -111,7 +115,7 @@ def test_lengths_that_are_almost_the_same_share_a_trace(reversal: ModuleType, mo
         return body(tokens, cache)
 
     monkeypatch.setattr(policy, "body", counted)
-    forward = Forward(policy, 1.0)
+    forward = Forward(policy, 1.0, compile=True)
     forward.chunk_rows()
     traced.clear()
     for seed in range(12):
@@ -123,7 +127,7 @@ def test_lengths_that_are_almost_the_same_share_a_trace(reversal: ModuleType, mo
 def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
     import mlx.core as mx
 
-    asked: dict[str, Any] = {"temperature": 0.8, "rows": 4, "seed": 3}
+    asked: dict[str, Any] = {"temperature": 0.8, "rows": 4, "seed": 3, "compile": True}
     compiled = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
     mx.disable_compile()
     plain = draw(language, [[1, 2, 3]] * 4, [6] * 4, **asked)
@@ -131,6 +135,36 @@ def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
         assert one.tokens.tolist() == other.tokens.tolist()
         np.testing.assert_allclose(one.logp, other.logp, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(one.entropy, other.entropy, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_run_learns_what_an_uncompiled_one_learns_and_twice_the_same(online: Callable[..., Online]) -> None:
+    runs = [online(rounds=3, compile=compile, out=f"{online().out}-{name}") for name, compile in ASKED.items()]
+    for settings in runs:
+        rl(settings)
+    first, again, plain = ([*map(numbers, lines(f"{one.out}/metrics.jsonl"))] for one in runs)
+    assert first == again
+    assert [one.keys() for one in first] == [one.keys() for one in plain]
+    for one, other in zip(first, plain, strict=True):
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-4)
+
+
+ASKED = {"first": True, "again": True, "plain": False}
+
+
+def numbers(line: dict[str, Any]) -> dict[str, float]:
+    """What a round learned, without what it took."""
+    return {name: value for name, value in line.items() if name in ("loss", "grad_norm", "kl", "entropy", "reward")}
+
+
+def test_without_a_word_a_gpu_compiles_and_a_cpu_does_not(online: Callable[..., Online]) -> None:
+    import mlx.core as mx
+
+    for asked, wanted in ((None, mx.default_device() == mx.Device(mx.gpu)), (True, True), (False, False)):
+        run = prepare(online(compile=asked), force=True)
+        run.close()
+        assert run.collector.sampling.compile is wanted
+        assert (asked is None) or run.settings.compile is asked
 
 
 def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> None:
@@ -148,7 +182,7 @@ def test_what_is_no_array_has_a_function_of_its_own() -> None:
     import mlx.core as mx
     import mlx.nn as nn
 
-    compiled = Compiled(nn.Linear(2, 2))
+    compiled = Compiled(nn.Linear(2, 2), on=True)
     double, half = compiled(scaled, 2.0), compiled(scaled, 0.5)
     assert compiled(scaled, 2.0) is double
     assert (double(mx.array(3.0)).item(), half(mx.array(3.0)).item()) == (6.0, 1.5)

@@ -207,6 +207,7 @@ def test_a_file_holds_every_setting_and_its_paths_are_its_own(tmp_path: Path) ->
         ("recipe = 3", "recipe is 3"),
         ('group_size = "8"', "group_size is '8'"),
         ("temperature = true", "temperature is True"),
+        ("compile = 1", "compile is 1"),
         ("= 3", "no TOML"),
     ],
 )

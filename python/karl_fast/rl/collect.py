@@ -32,6 +32,7 @@ class Sampling:
         budget: where a rollout ends at the latest.
         rows: rollouts that are drawn at a time; of so many the caches are kept from turn to turn, and of no more.
         timeout_seconds: of each call of an environment.
+        compile: whether a choice is one operation or a dozen.
     """
 
     group_size: int = 8
@@ -39,6 +40,7 @@ class Sampling:
     budget: Budget = field(default_factory=lambda: Budget(128))
     rows: int = 256
     timeout_seconds: float = 60.0
+    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Collector:
                 temperature=self.sampling.temperature,
                 rows=self.sampling.rows,
                 seed=int(stream[0]),
+                compile=self.sampling.compile,
             )
             for talk, (turn, _) in zip(live, said, strict=True):
                 talk.hear(self.policy, turn)

@@ -1,7 +1,7 @@
 """Functions of a model, compiled: few large operations in the place of many small ones, and no Python between them.
 
-A function is traced anew for each shape of what it is given, so shapes are rounded up to few; MLX_DISABLE_COMPILE=1
-leaves functions as they are. On a CPU `mx.compile` calls a C++ compiler, once an operation, and keeps what it made.
+A function is traced anew for each shape of what it is given, so shapes are rounded up to few. On a CPU `mx.compile`
+calls a C++ compiler, once an operation, and keeps what it made.
 """
 
 from __future__ import annotations
@@ -22,11 +22,19 @@ def rounded(size: int) -> int:
     return -(-size // step) * step
 
 
+def worth_it() -> bool:
+    """Whether compiling costs next to nothing: on a GPU."""
+    import mlx.core as mx
+
+    return mx.default_device().type == mx.DeviceType.gpu
+
+
 class Compiled:
     """The functions of a model, compiled when they are first wanted. The weights are those of each call."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, *, on: bool) -> None:
+        """Functions of a model; not `on`, they stay as they are."""
+        self.model, self.on = model, on
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __call__(self, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
@@ -35,6 +43,6 @@ class Compiled:
 
         wanted = (function, *first)
         if wanted not in self._made:
-            state = self.model.state
-            self._made[wanted] = mx.compile(partial(*wanted), inputs=state, outputs=state)
+            state, plain = self.model.state, partial(function, *first)
+            self._made[wanted] = mx.compile(plain, inputs=state, outputs=state) if self.on else plain
         return self._made[wanted]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
 
     Said = tuple["Turn", Heard | None]
+    Choice = Callable[[mx.array, mx.array], tuple[mx.array, ...]]
 
 LEAST = -1e30
 """In the place of the logarithm of 0, whose product with 0 is not a number."""
@@ -57,6 +58,7 @@ def draw(
     temperature: float,
     rows: int,
     seed: int,
+    compile: bool = False,
 ) -> list[Turn]:
     """Let the policy say one turn to each context.
 
@@ -67,12 +69,22 @@ def draw(
         temperature: T, above 0.
         rows: how many are drawn at a time.
         seed: of this call. The turns are a function of all arguments; `rows` and the order of contexts are among them.
+        compile: whether a choice is one operation or a dozen.
 
     Returns:
         A turn a context, in their order.
     """
-    nothing = [None] * len(contexts)
-    said = go_on(policy, contexts, budgets, nothing, keep=False, temperature=temperature, rows=rows, seed=seed)
+    said = go_on(
+        policy,
+        contexts,
+        budgets,
+        [None] * len(contexts),
+        keep=False,
+        temperature=temperature,
+        rows=rows,
+        seed=seed,
+        compile=compile,
+    )
     return [turn for turn, _ in said]
 
 
@@ -86,6 +98,7 @@ def go_on(
     temperature: float,
     rows: int,
     seed: int,
+    compile: bool = False,
 ) -> list[Said]:
     """As `draw`, from where earlier turns left the contexts.
 
@@ -93,17 +106,18 @@ def go_on(
     computed among others may differ in the last bits, so that a draw can differ where two chances meet within them.
 
     Args:
-        policy, contexts, budgets, temperature, rows, seed: as for `draw`.
+        policy, contexts, budgets, temperature, rows, seed, compile: as for `draw`.
         heard: of each context, what this policy has computed of its beginning.
         keep: whether to keep what is computed now, which takes the memory of all caches at once.
 
     Returns:
         A turn a context, and what is computed now; None where it is not kept, or its caches cannot be carried on.
     """
+    choice = _choice(1 / temperature, compile)
     found: dict[int, Said] = {}
     for number, chosen in enumerate(_batches(contexts, rows)):
         stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-        bucket = _Bucket(policy, [contexts[row] for row in chosen], [heard[row] for row in chosen], temperature)
+        bucket = _Bucket(policy, [contexts[row] for row in chosen], [heard[row] for row in chosen], choice)
         turns = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
         kept = bucket.heard(turns) if keep else [None] * len(turns)
         found |= dict(zip(chosen, zip(turns, kept, strict=True), strict=True))
@@ -127,9 +141,9 @@ class _Bucket:
         policy: Policy,
         contexts: Sequence[Sequence[int]],
         heard: Sequence[Heard | None],
-        temperature: float,
+        choice: Choice,
     ) -> None:
-        self.policy, self.inverse, self.length = policy, 1 / temperature, len(contexts[0])
+        self.policy, self.choice, self.length = policy, choice, len(contexts[0])
         known = [one for one in heard if one is not None]
         if len(known) == len(contexts):
             self._go_on(contexts, known)
@@ -194,17 +208,17 @@ class _Bucket:
         return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
 
     def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
-        """What `_choice` gives, while nobody waits."""
+        """What is chosen behind the logits of now, while nobody waits."""
         import mlx.core as mx
 
-        found: tuple[mx.array, ...] = _choice(self.inverse)(self.logits, key)
+        found = self.choice(self.logits, key)
         mx.async_eval(*found)  # together: else each would keep the logits of its place
         return found
 
 
 @cache
-def _choice(inverse: float) -> Callable[[mx.array, mx.array], Any]:
-    """A token a row of logits, its log-probability and its distribution's entropy below 0. [B, V], key -> [B, 1] each"""
+def _choice(inverse: float, compile: bool) -> Choice:
+    """A token a row of logits, its log-probability, its distribution's entropy below 0. [B, V], key -> [B, 1] each"""
     import mlx.core as mx
 
     def choice(logits: mx.array, key: mx.array) -> tuple[mx.array, ...]:
@@ -217,7 +231,7 @@ def _choice(inverse: float) -> Callable[[mx.array, mx.array], Any]:
         negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
         return token, taken, negentropy
 
-    return mx.compile(choice)
+    return mx.compile(choice) if compile else choice
 
 
 class _Ends:

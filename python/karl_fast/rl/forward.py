@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class Forward:
     """A policy's log-probabilities and their gradients, chunk by chunk where the head is not trained."""
 
-    def __init__(self, policy: Policy, temperature: float) -> None:
+    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False) -> None:
         self.policy, self.temperature = policy, temperature
-        self._compiled = Compiled(policy.model)
+        self._compiled = Compiled(policy.model, on=compile)
         self._rows: int | None = None
 
     def head(self, hidden: mx.array) -> mx.array:

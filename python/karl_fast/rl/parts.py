@@ -9,6 +9,7 @@ from karl_fast.errors import UsageError
 from karl_fast.functions import function
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
+from karl_fast.rl.compiled import worth_it
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.partition import Partition
@@ -110,7 +111,8 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """What makes the steps, before the first of them."""
-    forward, adam = Forward(policy, settings.temperature), optimizer.build(settings.training)
+    adam = optimizer.build(settings.training)
+    forward = Forward(policy, settings.temperature, compile=_compile(settings))
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
         settings.epochs,
@@ -135,7 +137,18 @@ def sampling(settings: Online) -> Sampling:
     """How rollouts are drawn."""
     turn = settings.max_turn_tokens or settings.max_tokens
     budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
-    return Sampling(settings.group_size, settings.temperature, budget, settings.draw_rows, settings.timeout_seconds)
+    return Sampling(
+        settings.group_size,
+        settings.temperature,
+        budget,
+        settings.draw_rows,
+        settings.timeout_seconds,
+        _compile(settings),
+    )
+
+
+def _compile(settings: Online) -> bool:
+    return worth_it() if settings.compile is None else settings.compile
 
 
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
