@@ -18,10 +18,9 @@ NAN = float("nan")
 
 def rollout(text: str, group: int = 0) -> Rollout:
     prompt = Prompt(str(group), group, ({"role": "user", "content": "q"},), {"answer": len(text), "id": "mine"})
-    turns = np.array([-1, 0, 0], dtype=np.int64)
     tokens, floats = np.array([5, 6, 7], dtype=np.int32), np.zeros(3, dtype=np.float32)
     said = ({"role": "assistant", "content": text},)
-    return Rollout(text, prompt, group, tokens, turns, floats, floats, said, ("s",), (0.0,), "stop", 0)
+    return Rollout(text, prompt, group, tokens, ((1, 3),), floats, floats, said, ("s",), (0.0,), "stop", 0)
 
 
 GROUPS = [[rollout("a"), rollout("b")], [rollout("cc", 1), rollout("dd", 1)]]

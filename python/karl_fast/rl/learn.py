@@ -90,9 +90,10 @@ class PolicyLearner:
 
     def _minibatches(self, prepared: Prepared, seed: int) -> Iterator[list[int]]:
         """Whole groups, dealt anew each epoch; rollouts that do not count are left out."""
-        counts = prepared.mask.any(1)
-        ids = prepared.batch.need("group_ids")
-        groups = [np.flatnonzero((ids == group) & counts).tolist() for group in np.unique(ids[counts])]
+        ids, by_group = prepared.batch.need("group_ids").tolist(), dict[int, list[int]]()
+        for row in np.flatnonzero(prepared.mask.any(1)).tolist():
+            by_group.setdefault(ids[row], []).append(row)
+        groups = [by_group[group] for group in sorted(by_group)]
         for epoch in range(self.passes.epochs):
             order = np.random.default_rng([seed, epoch]).permutation(len(groups))
             share = [chosen for chosen in np.array_split(order, self.passes.minibatches) if len(chosen)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
     """The lowest and the highest outcome of a run, from those of before; nothing where there is none yet."""
-    known = [*seen, *(rollout.outcome for rollout in rollouts if not np.isnan(rollout.outcome))]
+    known = [*seen, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
     return [min(known), max(known)] if known else []
 
 
