@@ -42,7 +42,7 @@ fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bo
     if source.codec == Codec::Plain {
         return Ok((source, None, false));
     }
-    let io = |error| Error::io("unpack", &source.path, error);
+    let io = |error| source.failed("unpack", error);
     let mut copy = NamedTempFile::with_prefix("karl-fast-").map_err(io)?;
     let copied = io::copy(&mut source.reader(watch)?, &mut copy);
     let damaged = copied.as_ref().is_err_and(is_damage);
