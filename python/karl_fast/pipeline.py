@@ -197,7 +197,8 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
     read = account["rows_read"]
     sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
-    if len(log) == 0 or account["dropped"].get("missing_reward") != len(log):
+    damaged = sum(count for file in log.inputs for _, count in file["dropped"])
+    if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
         return NothingToSampleError(sentence + held(first(log.inputs)))
     more, hint = lacking(log.inputs, "reward", next(iter(log.settings.paths or ()), None))
     error = NothingToSampleError(sentence + more)
