@@ -30,7 +30,11 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "sentence", "hint"),
     [
-        ("--score zscore --group taskid", "--score zscore is taken within groups, but no record has the group taskid", 1),
+        (
+            "--score zscore --group taskid",
+            "--score zscore is taken within groups, but no record has the group taskid",
+            1,
+        ),
         ("--score zscore", "--score zscore is taken within groups, but no record has a group", 1),
         ("--partition-by group", "--partition-by is group, but no record has a group", 1),
         ("--partition-by taskid", "--partition-by is taskid, but no record has that field", 2),

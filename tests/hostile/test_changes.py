@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import rows
-from tests.convert.samples import ALL
 from tests.hostile.shim import Server, server, unavailable
 
 if TYPE_CHECKING:
@@ -118,27 +116,3 @@ def test_what_a_file_gains_while_its_rows_are_fetched_changes_nothing(shim: Serv
     code, err, hits = once(shim, folder, last - 4, CHANGES["grows"])
     assert (code, hits) == (0, 1), err
     assert rows.files(folder / "data") == before
-
-
-COPIES = {"is deleted": "rm -f tmp/karl-fast-*", "is emptied": "for f in tmp/karl-fast-*; do : > $f; done"}
-
-
-@pytest.mark.parametrize("name", COPIES)
-@pytest.mark.parametrize("kind", ["claude-code", "generic"])
-def test_of_a_copy_that_changes_the_file_that_somebody_gave_is_told(
-    shim: Server, tmp_path: Path, name: str, kind: str
-) -> None:
-    (tmp_path / "tmp").mkdir()
-    sample = next(one for one in ALL if one.name == kind)
-    packed = tmp_path / "given.jsonl.gz"
-    packed.write_bytes(gzip.compress(sample.write(tmp_path / "plain.jsonl").read_bytes()))
-    told = set()
-    for at in range(1, 100):
-        how = {"function": "read", "at": at, "action": "stop", "meanwhile": COPIES[name]}
-        done = shim.run("convert", packed.name, "-o", "out.jsonl", "-q", "--force", folder=tmp_path, **how)
-        if not done.hits:
-            break
-        assert "karl-fast-" not in done.err
-        told.add(done.err.partition("given.jsonl.gz")[0]) if done.code == 1 else None
-    assert at > 2
-    assert told & {"error: ", "error: cannot open ", "error: cannot read "}, told

@@ -13,6 +13,7 @@ from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.rl.test_parts import written
 
+
 @pytest.mark.parametrize("name", ["alarms", "replay", "rewards"])
 def test_a_table_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} is 3, wanted a table"):

@@ -36,8 +36,13 @@ def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("round", "rewards", "told"),
-    [(0, [0.0, 0.0, math.nan], "all 2 rewards of this round are 0"), (0, [0.0, 1.0], ""), (0, [1.0], "")]
-    + [(1, [0.0, 0.0], ""), (0, [math.nan, math.nan], "")],
+    [
+        (0, [0.0, 0.0, math.nan], "all 2 rewards of this round are 0, "),
+        (0, [0.0, 1.0], ""),
+        (0, [1.0], ""),
+        (0, [math.nan, math.nan], ""),
+        (1, [0.0, 0.0], ""),
+    ],
 )
 def test_a_first_round_of_equal_rewards_is_told(
     round: int, rewards: list[float], told: str, capsys: pytest.CaptureFixture[str]

@@ -152,7 +152,11 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{data}", "--model", "./nodir"], 1, "cannot load a model from ./nodir: no such folder"),
         (["{data}", "--model", "~/nodir"], 1, "cannot load a model from ~/nodir: no such folder"),
         (["{data}", "--model", "{tmp}"], 1, "it has no config.json"),
-        (["{data}", "--model", "no modle"], 1, "there is no such folder, and the Hugging Face hub has none of that name"),
+        (
+            ["{data}", "--model", "no modle"],
+            1,
+            "there is no such folder, and the Hugging Face hub has none of that name",
+        ),
         (["{tmp}/nothing", "--model", "{model}"], 1, "no such folder"),
         (["{data}/train.jsonl", "--model", "{model}"], 1, "train.jsonl is a file, wanted a folder with train.jsonl"),
         (["{turns}", "--model", "{model}"], 4, "learn from: bad template 1; the rows hold id, turns"),

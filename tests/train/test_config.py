@@ -132,7 +132,11 @@ def test_what_a_file_may_not_hold_is_told_with_its_name(asked: Any, folder: Path
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
-        ("seed = 1\nlearning-rate = 1\nmodel = 'm'", "there is no table [train]", "put a line [train] above learning-rate, model"),
+        (
+            "seed = 1\nlearning-rate = 1\nmodel = 'm'",
+            "there is no table [train]",
+            "put a line [train] above learning-rate, model",
+        ),
         ("seed = 1", "there is no table [train]", "the settings of train stand in it"),
         ("epochs = 1\n[train]", "epochs stands outside of the table [train]", "put a line [train] above epochs"),
         ("[sample]\nk = 3\n[training]\nepochs = 1", "there is no table [train]", "the settings of train stand in it"),

@@ -178,8 +178,8 @@ def alike(rollouts: Sequence[Rollout]) -> str | None:
     rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
     if len(rewards) < 2 or min(rewards) != max(rewards):
         return None
-    told = f"note      all {len(rewards):,} rewards of this round are {rewards[0]:.4g}: nothing is learned where none differ"
-    return f"{told}; rollouts.jsonl has what was said, and what each reward function made of it"
+    told = f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
+    return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"
 
 
 def shown(rollout: Rollout) -> str:

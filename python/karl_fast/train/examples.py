@@ -131,7 +131,7 @@ def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTr
         return NothingToTrainError(sentence)
     error = NothingToTrainError(sentence + held(list(row), "rows"))
     key = likeliest("messages", list(row)) or "PATH"
-    error.hint = f"karl-fast sample with --messages {key} makes rows of a log, with messages, prompt and completion, or text"
+    error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"
     return error
 
 
