@@ -56,6 +56,12 @@ class AlreadyConvertedError(LogError):
     hint = "karl-fast sample reads it as it is"
 
 
+class TranscriptError(LogError):
+    """A transcript of an agent, where a log of records is wanted."""
+
+    hint = "karl-fast convert makes a log of it; --rate result, karl-v1 or karl-v2 gives rewards where it has none"
+
+
 class LogChangedError(LogError):
     """A file that is no longer what it was when it was scanned."""
 

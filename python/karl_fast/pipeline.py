@@ -14,6 +14,7 @@ from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of
 from karl_fast.export.origin import inputs, run
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
+from karl_fast.log.keys import first, held, lacking
 from karl_fast.selection import select
 from karl_fast.settings import Settings
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Progress = Callable[[int, int], None]
-
-KEYS_SHOWN = 16
-"""How many keys of a record an error lists."""
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
@@ -96,11 +94,11 @@ def sample(
     with _opened(logs, settings, progress) as log:
         selection = select(log)
         if not selection.available:
-            raise NothingToSampleError(_why_nothing(log, selection))
+            raise _nothing(log, selection)
         _refuse_range(selection.facts())
         wanted = settings.count(selection.available)
         draft = _core.Draft.of(selection, wanted, how)
-        refuse_empty(draft)
+        refuse_empty(draft, log)
         manifest = of_draft(log, selection, draft, wanted)
         manifest |= {"inputs": inputs(log), "run": run(log, round(time.perf_counter() - start, 3))}
         if out is not None:
@@ -193,12 +191,16 @@ def _refuse_range(facts: _core.SelectionFacts) -> None:
         raise UsageError("scores times the inverse temperature, or log-weights, are beyond 1e14: scale them down")
 
 
-def _why_nothing(log: Log, selection: _core.Selection) -> str:
+def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
+    """Why no row is left, and what may be meant where none has a reward."""
     account = accounting(log, selection.facts()["verdicts"])
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
-    keys = ", ".join(key for file in log.inputs[:1] for key in file["keys"][:KEYS_SHOWN])
-    return (
-        f"no row is left to draw: {account['rows_read']:,} read"
-        + (f", dropped: {reasons}" if reasons else "")
-        + (f"; its records hold {keys}" if keys else "")
-    )
+    read = account["rows_read"]
+    sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
+    damaged = sum(count for file in log.inputs for _, count in file["dropped"])
+    if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
+        return NothingToSampleError(sentence + held(first(log.inputs)))
+    more, hint = lacking(log.inputs, "reward", next(iter(log.settings.paths or ()), None))
+    error = NothingToSampleError(sentence + more)
+    error.hint = hint
+    return error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 from karl_fast.errors import UsageError
 from karl_fast.log.inputs import why_no_groups
+from karl_fast.log.keys import first, held, lacking, likeliest
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ def select(log: Log) -> _core.Selection:
     if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
-        raise _nowhere("partition_by is group, but no record has a group", "partition_by", "group")
+        raise _nowhere(log, "partition_by is group", "partition_by", "group")
+    if groupless and settings.score != "raw":
+        raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
     for field in settings.per or ():
         if len(log) and not log.core.distinct(field):
-            raise _nowhere(f"per is by {field}, but no record has one", "per", field)
+            raise _nowhere(log, f"per is by {field}", "per", field)
     if settings.partition_field and len(log) and not log.core.distinct("partition"):
-        raise UsageError(f"partition_by is {settings.partition_field}, but no record has that field", "partition_by")
+        raise _no_partition(log, settings.partition_field)
     return _core.Selection(
         log.core,
         weights=settings.weights,
@@ -48,9 +51,21 @@ def select(log: Log) -> _core.Selection:
     )
 
 
-def _nowhere(sentence: str, setting: str, field: str) -> UsageError:
-    error = UsageError(sentence, setting)
-    error.hint = f"name its path with --{field}"
+def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
+    """That no record has a field, by its name where somebody named it."""
+    asked = getattr(log.settings, field)
+    wanted = f"a {field}" if asked is None else f"the {field} {asked}"
+    more, hint = lacking(log.inputs, field, asked)
+    error = UsageError(f"{sentence}, but no record has {wanted}{more}", setting)
+    error.hint = hint
+    return error
+
+
+def _no_partition(log: Log, field: str) -> UsageError:
+    keys = first(log.inputs)
+    error = UsageError(f"partition_by is {field}, but no record has that field{held(keys)}", "partition_by")
+    if key := likeliest("partition", keys, field):
+        error.hint = f"did you mean --partition-by {key}?"
     return error
 
 

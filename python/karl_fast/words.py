@@ -11,6 +11,15 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+CONTROLS = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fromkeys(range(128, 160), 0xB7)
+"""A sign for each control character: its picture, or a middle dot for those that have none."""
+
+
+def pictured(text: str) -> str:
+    """What a model said, in which any character may come: as `clean`, but a control character takes one place."""
+    return clean(text.translate(CONTROLS))
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2 rows`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

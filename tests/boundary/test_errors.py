@@ -24,6 +24,7 @@ STANDARD = {
     "LayoutError": ValueError,
     "LogError": ValueError,
     "LogChangedError": ValueError,
+    "TranscriptError": ValueError,
     "FileError": OSError,
     "DataSetError": ValueError,
     "AlreadyConvertedError": ValueError,

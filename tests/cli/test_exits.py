@@ -163,7 +163,7 @@ def test_4_where_every_reward_is_missing(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, folder=folder)
     assert (
         refused(done, 4)
-        == "no row is left to draw: 5 read, dropped: missing reward 5; its records hold id, group, reward, messages"
+        == "no row is left to draw: 5 read, dropped: missing reward 5; the records hold id, group, reward, messages"
     )
     untouched(folder)
 

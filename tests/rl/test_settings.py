@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from karl_fast.rl.read import chosen
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.rl.test_parts import written
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", ["alarms", "replay", "rewards"])
@@ -53,6 +50,22 @@ def test_only_what_is_a_file_is_looked_for_beside_the_settings(tmp_path: Path) -
     assert (found.recipe, found.prompts) == ("dapo", str(tmp_path / "gone.jsonl"))
     (tmp_path / "rl.toml").write_text('recipe = "mine.toml"\n')
     assert load(tmp_path / "rl.toml").recipe == str(tmp_path / "mine.toml")
+
+
+def test_the_folder_of_a_run_is_said_without_detours(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "rl.toml").write_text('out = "../runs/x"\n')
+    assert load(tmp_path / "a" / "rl.toml").out == str(tmp_path / "runs" / "x")
+    (tmp_path / "a" / "rl.toml").write_text('out = ""\n')
+    assert load(tmp_path / "a" / "rl.toml").out == ""
+
+
+def test_behind_a_link_the_folder_of_a_run_is_said_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "far" / "a").mkdir(parents=True)
+    (tmp_path / "near").symlink_to(tmp_path / "far" / "a")
+    (tmp_path / "near" / "rl.toml").write_text('out = "../x"\n')
+    out = Path(load(tmp_path / "near" / "rl.toml").out)
+    assert out.resolve() == (tmp_path / "far" / "x").resolve() != (tmp_path / "x").resolve()
 
 
 def test_a_round_takes_long_so_checkpoints_are_ten_apart(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.watching import Lines, Table, watching
+from karl_fast.cli.watching import Lines, Table, shown, watching
 from tests.rl.test_parts import asked, metrics, rollout
 
 
@@ -33,19 +34,45 @@ def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed[1:] == [r"missing   one raised\x1b[2J (2 times)", "missing   two"]
 
 
+@pytest.mark.parametrize(
+    ("round", "rewards", "told"),
+    [
+        (0, [0.0, 0.0, math.nan], "all 2 rewards of this round are 0, "),
+        (0, [0.0, 1.0], ""),
+        (0, [1.0], ""),
+        (0, [math.nan, math.nan], ""),
+        (1, [0.0, 0.0], ""),
+    ],
+)
+def test_a_first_round_of_equal_rewards_is_told(
+    round: int, rewards: list[float], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollouts = [rollout(asked()[0], n, reward) for n, reward in enumerate(rewards)]
+    Lines().said(said() | {"round": round}, rollouts, [])
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note ")]
+    assert [told in note and "rollouts.jsonl" in note for note in notes] == [True] * bool(told)
+
+
+def test_a_control_character_of_a_rollout_takes_one_place() -> None:
+    said = "".join(map(chr, [*range(32), *range(127, 160)]))
+    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "a", "content": said + "\u202e\ud800"},))
+    text = shown(one).removeprefix("p0 [0.5] a: ")
+    assert text == "".join(map(chr, range(0x2400, 0x2420))) + "\u2421" + 32 * "·" + r"\u202e\ud800"
+
+
 def test_a_table_shows_numbers_and_rollouts() -> None:
     from rich.console import Console
     from rich.live import Live
 
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=80, legacy_windows=False)
-    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "assistant", "content": "[bold]a\x1b]0;b"},))
+    one = replace(rollout(asked()[0], 0, 0.5), messages=({"role": "assistant", "content": "[bold]a\x1b]0;b\x9b"},))
     with Live(console=console, auto_refresh=False) as live:
         Table(live, 1).said(said(), [one, one], [])
         live.refresh()
     text = screen.getvalue()
     assert "entropy" in text
-    assert r"p0 [0.5] assistant: [bold]a\x1b]0;b" in text
+    assert "p0 [0.5] assistant: [bold]a␛]0;b·" in text
     assert "\x1b]0;" not in text
     assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
 

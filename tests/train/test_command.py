@@ -152,7 +152,14 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{data}", "--model", "./nodir"], 1, "cannot load a model from ./nodir: no such folder"),
         (["{data}", "--model", "~/nodir"], 1, "cannot load a model from ~/nodir: no such folder"),
         (["{data}", "--model", "{tmp}"], 1, "it has no config.json"),
+        (
+            ["{data}", "--model", "no modle"],
+            1,
+            "there is no such folder, and the Hugging Face hub has none of that name",
+        ),
         (["{tmp}/nothing", "--model", "{model}"], 1, "no such folder"),
+        (["{data}/train.jsonl", "--model", "{model}"], 1, "train.jsonl is a file, wanted a folder with train.jsonl"),
+        (["{turns}", "--model", "{model}"], 4, "learn from: bad template 1; the rows hold id, turns"),
         (["{tmp}", "--model", "{model}"], 1, "it has no train.jsonl, valid.jsonl or test.jsonl"),
         (["{empty}", "--model", "{model}"], 4, "has no rows"),
         (["{damaged}", "--model", "{model}"], 1, "train.jsonl, line 2: the row is no JSON"),
@@ -180,6 +187,7 @@ def test_what_goes_wrong_is_one_sentence(
     (tmp_path / "tmp").mkdir()
     places["long"] = write(tmp_path / "long", [chat("long " * 100, "a")])
     write(places["empty"], [])
+    places["turns"] = write(tmp_path / "turns", [{"id": 1, "turns": []}])
     places["damaged"] = write(tmp_path / "damaged", [chat("q", "a")])
     with (places["damaged"] / "train.jsonl").open("a") as file:
         file.write("{nothing\n")

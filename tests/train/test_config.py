@@ -129,6 +129,28 @@ def test_what_a_file_may_not_hold_is_told_with_its_name(asked: Any, folder: Path
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        (
+            "seed = 1\nlearning-rate = 1\nmodel = 'm'",
+            "there is no table [train]",
+            "put a line [train] above learning-rate, model",
+        ),
+        ("seed = 1", "there is no table [train]", "the settings of train stand in it"),
+        ("epochs = 1\n[train]", "epochs stands outside of the table [train]", "put a line [train] above epochs"),
+        ("[sample]\nk = 3\n[training]\nepochs = 1", "there is no table [train]", "the settings of train stand in it"),
+    ],
+)
+def test_settings_that_stand_outside_of_the_table_are_told(
+    asked: Any, folder: Path, text: str, said: str, hint: str
+) -> None:
+    (folder / "there" / "karl.toml").write_text(text, "utf-8")
+    with pytest.raises(UsageError) as error:
+        asked("--config", "there/karl.toml")
+    assert (str(error.value), error.value.hint) == (f"there/karl.toml: {said}", hint)
+
+
 def test_a_variable_is_told_with_its_name(asked: Any) -> None:
     with pytest.raises(UsageError, match="KARL_FAST_BATCH_SIZE: batch_size is 0"):
         asked("--config", "there/karl.toml", KARL_FAST_BATCH_SIZE="0")

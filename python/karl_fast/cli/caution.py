@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import why_no_groups
+from karl_fast.log.keys import CONVERT, transcripts
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def _unread(report: Manifest) -> Iterator[str]:
     account = report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
+        if told := transcripts(files):
+            yield clean(f"{told}: {CONVERT}")
+            return
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
         yield (

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.words import clean, counted
+from karl_fast.words import clean, counted, pictured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,8 +58,14 @@ class Lines(Silent):
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """A round."""
         self.say(line(metrics))
+        self._remarked(metrics, rollouts, failures)
+
+    def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """What is to be said of a round beside its numbers."""
         for sentence in summed(failures):
             self.say(sentence)
+        if metrics["round"] == 0 and (note := alike(rollouts)):
+            self.say(note)
 
 
 class Table(Lines):
@@ -75,8 +81,7 @@ class Table(Lines):
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """The table anew; failures stay above it."""
-        for sentence in summed(failures):
-            self.say(sentence)
+        self._remarked(metrics, rollouts, failures)
         self.live.update(self._table(metrics, rollouts))
 
     def _table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
@@ -168,8 +173,17 @@ def summed(failures: Sequence[str]) -> Iterator[str]:
         yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
 
 
+def alike(rollouts: Sequence[Rollout]) -> str | None:
+    """That all rewards of a round are one number, which may be meant: a task may be too hard at first."""
+    rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
+    if len(rewards) < 2 or min(rewards) != max(rewards):
+        return None
+    told = f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
+    return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"
+
+
 def shown(rollout: Rollout) -> str:
     """A rollout that cannot steer a terminal."""
     said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
     reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
-    return f"{clean(rollout.prompt.id)} [{reward}] {clean(said)[:SEEN]}"
+    return f"{clean(rollout.prompt.id)} [{reward}] {pictured(said)[:SEEN]}"

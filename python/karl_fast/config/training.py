@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from karl_fast.config import text_of
+from karl_fast.config import kinds, text_of
 from karl_fast.config.text import TRAIN_FILE
 from karl_fast.errors import UsageError
 from karl_fast.train.settings import Training
@@ -78,9 +78,11 @@ def setting(name: str, value: Any) -> Any:
 
 
 def _of(file: Path, top: dict[str, Any]) -> TrainConfig:
-    table = top.get("train")
+    table, astray = top.get("train"), _astray(top)
     if not isinstance(table, dict):
-        raise UsageError("there is no table [train]")
+        raise _outside("there is no table [train]", astray)
+    if astray:
+        raise _outside(f"{astray[0]} stands outside of the table [train]", astray)
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -91,6 +93,18 @@ def _of(file: Path, top: dict[str, Any]) -> TrainConfig:
         found[name] = setting(name, value) if name in ANNOTATIONS else _place(file.parent, name, value)
     places = {name: found.pop(name, None) for name in PLACES}
     return TrainConfig(str(file), found, **places)
+
+
+def _astray(top: dict[str, Any]) -> list[str]:
+    """Keys outside of the table that only training has: nobody reads them there."""
+    names = {*ANNOTATIONS, *PLACES} - {*kinds()}
+    return [key for key in top if key.replace("-", "_") in names]
+
+
+def _outside(sentence: str, keys: list[str]) -> UsageError:
+    error = UsageError(sentence)
+    error.hint = f"put a line [train] above {', '.join(keys)}" if keys else "the settings of train stand in it"
+    return error
 
 
 def _unknown(key: str, name: str) -> UsageError:

@@ -9,6 +9,7 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
+from karl_fast.log.keys import lacking
 
 if TYPE_CHECKING:
     from karl_fast.log import Log
@@ -80,19 +81,26 @@ def export(
         unknown if log_weights is None else log_weights,
         plan(log.settings),
     )
+    refuse_empty(draft, log)
     return write(draft, given(log, draft), out, force=force)
 
 
 def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> Manifest:
     """Write a draft and its manifest."""
-    refuse_empty(draft)
     draft.write(str(Path(out)), dumps(manifest), force=force)
     return manifest
 
 
-def refuse_empty(draft: _core.Draft) -> None:
-    """Raise where no row of a draft can be written, with the reasons."""
+def refuse_empty(draft: _core.Draft, log: Log) -> None:
+    """Raise where no row of a draft can be written, with the reasons; and with what records hold that have no text."""
     facts = draft.facts()
-    if not facts["rows"]:
-        reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
-        raise NothingToSampleError(f"none of the chosen rows can be written: {reasons or 'no row was chosen'}")
+    if facts["rows"]:
+        return
+    reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
+    sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
+    if "no_trajectory" not in dict(facts["dropped"]):
+        raise NothingToSampleError(sentence)
+    more, hint = lacking(log.inputs, "messages", log.settings.messages)
+    error = NothingToSampleError(sentence + more)
+    error.hint = hint
+    raise error

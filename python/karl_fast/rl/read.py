@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import fields
 from difflib import get_close_matches
@@ -96,8 +97,16 @@ def _seen(value: str, folder: Path, setting: str) -> str:
     if colon:
         return f"{folder / (file + '.py')}:{name}"
     path = folder / value
-    file_named = value.endswith(".toml") if setting == "recipe" else setting in ("out", "prompts") or path.exists()
+    if setting == "out" and value:
+        return _short(path)
+    file_named = value.endswith(".toml") if setting == "recipe" else setting == "prompts" or path.exists()
     return str(path) if file_named and value else value
+
+
+def _short(path: Path) -> str:
+    """A path without `..`, where that leads to the same place: behind a symbolic link it does not."""
+    short = os.path.normpath(path)
+    return short if os.path.realpath(short) == os.path.realpath(path) else str(path)
 
 
 def _text(file: Path) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import NothingToTrainError, TemplateError
+from karl_fast.log.keys import held, likeliest
 from karl_fast.train.lengths import fitted
 from karl_fast.train.rows import STAMP, number_of
+from karl_fast.train.template import has_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,9 +119,20 @@ def prepared(
     for number, (row, some) in enumerate(zip(rows, texts, strict=True)):
         found += _of_row(number, row, some, settings, account, place)
     if account.rows and not found:
-        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
-        raise NothingToTrainError(f"no row of {place} is left to learn from: {reasons}")
+        raise _none_left(rows[0], account, place)
     return found, account
+
+
+def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTrainError:
+    """Why no row is left; and what rows hold that have nothing to learn from, as the records of a log may."""
+    reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
+    sentence = f"no row of {place} is left to learn from: {reasons}"
+    if has_text(row):
+        return NothingToTrainError(sentence)
+    error = NothingToTrainError(sentence + held(list(row), "rows"))
+    key = likeliest("messages", list(row)) or "PATH"
+    error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"
+    return error
 
 
 def _of_row(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
     import mlx_lm
 
     if path.startswith((".", "/", "~")) and not Path(path).is_dir():
-        raise ModelError(f"cannot load a model from {path}: no such folder")
+        raise _nowhere(path, "no such folder")
     try:
         model, tokenizer, config = _loaded(mlx_lm, path)
         if adapter_path is not None:
@@ -83,7 +84,32 @@ def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelErr
         return missing
     if Path(path).is_dir() and not Path(path, "config.json").is_file():
         return ModelError(f"cannot load a model from {path}: it has no config.json")
+    if not Path(path).exists():
+        return _nowhere(path, f"there is no such folder, and {_of_hub(error, said)}")
     return ModelError(f"cannot load a model from {path}: {said}")
+
+
+def _nowhere(path: str, why: str) -> ModelError:
+    """That a model is in no folder, with the folders of models whose names are nearly the same."""
+    error = ModelError(f"cannot load a model from {path}: {why}")
+    beside, name = Path(path).expanduser().parent, Path(path).name
+    models = [place.parent.name for place in beside.glob("*/config.json")]
+    if near := get_close_matches(name, models, n=3):
+        error.hint = f"did you mean {' or '.join(str(Path(path).parent / one) for one in near)}?"
+    return error
+
+
+def _of_hub(error: Exception, said: str) -> str:
+    """What the Hugging Face hub has of a model, by the error that it was asked with."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return f"the hub gives it to those only who were let in: {said}"
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        return "the Hugging Face hub has none of that name"
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError | TimeoutError):
+        return "the Hugging Face hub could not be asked"
+    return f"the Hugging Face hub said: {said}"
 
 
 def linear_keys(model: nn.Module) -> list[str]:

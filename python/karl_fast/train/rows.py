@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from dataclasses import dataclass
@@ -65,11 +66,13 @@ def open_source(path: str | Path) -> Source:
     """A directory with train.jsonl, valid.jsonl or test.jsonl in it.
 
     Raises:
-        FileError: there is no such directory.
+        FileError: there is no such directory, or it is a file.
         DataSetError: it holds none of them, or a damaged manifest.
         NothingToTrainError: every file in it is empty.
     """
     folder = Path(path)
+    if folder.is_file():
+        raise _file(folder)
     if not folder.is_dir():
         raise FileError(f"cannot open {folder}: no such folder", 2, str(folder))
     files = [folder / f"{split}.jsonl" for split in SPLITS]
@@ -78,6 +81,16 @@ def open_source(path: str | Path) -> Source:
     if not any(file.is_file() and file.stat().st_size for file in files):
         raise NothingToTrainError(f"{folder} has no rows")
     return Source(folder, _sampler(folder / "manifest.json"))
+
+
+def _file(path: Path) -> FileError:
+    """A file in the place of a folder: one of its splits, or a log that no data set was drawn from yet."""
+    error = FileError(f"{path} is a file, wanted a folder with train.jsonl", errno.ENOTDIR, str(path))
+    if path.stem in SPLITS:
+        error.hint = f"give the folder that it is in, {path.parent}"
+    else:
+        error.hint = f"karl-fast sample {path} -o data -k 512 makes such a folder of a log"
+    return error
 
 
 def _sampler(file: Path) -> str | None:

@@ -42,6 +42,11 @@ class Text:
     learned: NDArray[np.bool_]
 
 
+def has_text(row: dict[str, Any]) -> bool:
+    """Whether a row has one of the shapes that mlx-lm knows."""
+    return {"prompt", "completion"} <= row.keys() or "messages" in row or isinstance(row.get("text"), str)
+
+
 @dataclass(frozen=True)
 class Renderer:
     """A tokenizer, and the tokens that end a turn."""

@@ -27,6 +27,13 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The input is one JSON object that neither is a record nor holds an array of records.
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// The keys of the object.
+        keys: Vec<String>,
+    },
     /// A file that was to be converted, and is what a conversion writes.
     Converted {
         /// The file.
@@ -71,23 +78,18 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
-
-    /// The same of the file that somebody named, where a copy of it was read.
-    pub(crate) fn named(self, name: &str) -> Self {
-        let path = PathBuf::from(name);
-        match self {
-            Self::Io { doing, source, .. } => Self::Io { doing, path, source },
-            Self::Layout { problem, .. } => Self::Layout { path, problem },
-            other => other,
-        }
-    }
 }
+
+/// Why a document holds no records.
+pub(crate) const DOCUMENT: &str =
+    "it is one JSON object that neither is a record nor holds an array of records";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {

@@ -93,7 +93,7 @@ fn fetch_share<R>(
         watch.advance(0)?;
         let record = record.map_err(|error| failure("read", source, place, error))?;
         if upper(id128(&record)) != log.digests[row as usize] {
-            return Err(Error::Changed { path: source.path.clone(), offset: place.offset });
+            return Err(source.changed(place.offset));
         }
         watch.advance(u64::from(place.length))?;
         again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
@@ -105,9 +105,9 @@ fn fetch_share<R>(
 /// A file that is gone or ends early is no longer what it was.
 fn failure(doing: &'static str, source: &Source, place: Place, error: io::Error) -> Error {
     if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
-        return Error::Changed { path: source.path.clone(), offset: place.offset };
+        return source.changed(place.offset);
     }
-    Error::io(doing, &source.path, error)
+    source.failed(doing, error)
 }
 
 /// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.

@@ -18,7 +18,7 @@ pub const END: u64 = 1 << 20;
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Interrupted`].
 pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut file = File::open(&source.path).map_err(io)?;
     let mut hasher = XxHash3_128::new();
     if whole || source.size <= 2 * END {
@@ -39,7 +39,7 @@ fn feed(hasher: &mut XxHash3_128, reader: &mut dyn Read, source: &Source, watch:
             Ok(0) => return Ok(()),
             Ok(count) => hasher.write(&block[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::io("read", &source.path, error)),
+            Err(error) => return Err(source.failed("read", error)),
         }
         watch.advance(0)?;
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::error::{Error, Result};
+use crate::error::{DOCUMENT, Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::names::Known;
@@ -39,8 +39,8 @@ pub struct Settings {
 /// Reads every file.
 ///
 /// # Errors
-/// The first failure in the order of the files: [`Error::Io`], [`Error::Layout`], [`Error::Field`], or
-/// [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
+/// The first failure in the order of the files: [`Error::Io`], [`Error::Layout`], [`Error::Document`], [`Error::Field`],
+/// or [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
 pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<Log> {
     read_in_ranges(sources, settings, RANGE, watch)
 }
@@ -57,6 +57,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
         watch.advance(0)?;
         match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
+            Err(Error::Document { path, .. }) if optional => skipped.push((path, DOCUMENT.to_owned())),
             probed => inputs.push(probed?),
         }
     }
@@ -124,7 +125,7 @@ fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows, watch: &
     let mut tally = Tally::default();
     let read = pieces(input, task, settings.wishes.max_line_bytes, watch)
         .and_then(|pieces| scan(pieces, &mut scanner, rows, &mut tally, watch));
-    end(read, &input.source.path, input.source.codec, &mut tally)?;
+    end(read, &input.source.name, input.source.codec, &mut tally)?;
     Ok(tally)
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn scan(
 /// What the end of a scan means: damage to packed bytes is a row that is no record, everything else a failure.
 pub(crate) fn end(
     read: std::result::Result<(), Fail>,
-    path: &Path,
+    name: &str,
     codec: Codec,
     tally: &mut Tally,
 ) -> Result<()> {
@@ -157,7 +158,7 @@ pub(crate) fn end(
             tally.bad(tally.reached, Reason::DamagedStream);
             Ok(())
         }
-        Err(Fail::Read(error)) => Err(Error::io("read", path, error)),
+        Err(Fail::Read(error)) => Err(Error::io("read", Path::new(name), error)),
         Err(Fail::Other(error)) => Err(error),
         Ok(()) => Ok(()),
     }

@@ -71,11 +71,11 @@ impl Source {
     /// [`Error::Io`] if it cannot be opened and read, [`Error::Layout`] if it is no regular file: a pipe can be read
     /// once only.
     pub fn open(path: &Path, name: &str) -> Result<Self> {
-        let io = |doing| move |error| Error::io(doing, path, error);
+        let io = |doing| move |error| Error::io(doing, Path::new(name), error);
         let facts = fs::metadata(path).map_err(io("open"))?;
         if !facts.is_file() {
             let problem = "it is no regular file".to_owned();
-            return Err(Error::Layout { path: path.to_path_buf(), problem });
+            return Err(Error::Layout { path: PathBuf::from(name), problem });
         }
         let mut file = File::open(path).map_err(io("open"))?;
         let mut magic = Vec::with_capacity(4);
@@ -96,7 +96,7 @@ impl Source {
     /// # Errors
     /// [`Error::Io`] if it cannot be opened; later damage comes from the reader.
     pub fn reader<'w>(&self, watch: &'w Watch) -> Result<Stream<'w>> {
-        self.stream(watch).map_err(|error| Error::io("open", &self.path, error))
+        self.stream(watch).map_err(|error| self.failed("open", error))
     }
 
     /// As [`Source::reader`], with the system's own error.
@@ -117,12 +117,22 @@ impl Source {
         Ok(Box::new(UpToDamage(self.stream(watch)?)))
     }
 
+    /// What the system says of it; its bytes may be those of a copy, which nobody knows by name.
+    pub(crate) fn failed(&self, doing: &'static str, error: io::Error) -> Error {
+        Error::io(doing, Path::new(&self.name), error)
+    }
+
+    /// That a record is no longer what it was.
+    pub(crate) fn changed(&self, offset: u64) -> Error {
+        Error::Changed { path: PathBuf::from(&self.name), offset }
+    }
+
     /// A plain file's bytes from `offset` on.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened.
     pub fn reader_at(&self, offset: u64) -> Result<File> {
-        let io = |error| Error::io("open", &self.path, error);
+        let io = |error| self.failed("open", error);
         let mut file = File::open(&self.path).map_err(io)?;
         file.seek(SeekFrom::Start(offset)).map_err(io)?;
         Ok(file)

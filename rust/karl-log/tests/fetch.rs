@@ -4,11 +4,12 @@
 mod logs;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use karl_log::fetch::fetch;
 use karl_log::manifest::hash;
 use karl_log::read::read;
+use karl_log::source::Source;
 use karl_log::{Error, Log, Watch};
 use logs::{files, folder, gzip, open, settings, zstd};
 use tempfile::TempDir;
@@ -110,6 +111,23 @@ fn a_file_that_was_rewritten_or_removed_is_an_error() {
     assert!(changed(&log, &all(&log)));
     fs::remove_file(&path).unwrap();
     assert!(changed(&log, &[0]));
+}
+
+#[test]
+fn of_a_copy_the_file_that_was_given_is_told() {
+    let folder = folder();
+    let path = files(&folder, &[text()])[0].clone();
+    let copy = Source::open(&path, "given.jsonl.gz").unwrap();
+    let log = read(vec![copy.clone()], &settings(), &Watch::new()).unwrap();
+    fs::remove_file(&path).unwrap();
+    let told = fetch(&log, &[0], 1, &Watch::new()).unwrap_err();
+    assert!(matches!(told, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
+    let gone = [
+        Source::open(&path, "given.jsonl.gz").unwrap_err(),
+        read(vec![copy.clone()], &settings(), &Watch::new()).unwrap_err(),
+        hash(&copy, true, &Watch::new()).unwrap_err(),
+    ];
+    assert!(gone.iter().all(|error| error.to_string().contains(" given.jsonl.gz: ")), "{gone:?}");
 }
 
 #[test]

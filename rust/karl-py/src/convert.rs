@@ -65,6 +65,13 @@ pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
     Kind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
 }
 
+/// The kind of transcripts whose lines have these keys; none where they are of no transcript.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "a list is taken as a vector")]
+pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
+    Kind::by_keys(&keys).map(Kind::name)
+}
+
 /// Converts transcripts to one file of trajectories; `files` are as `read` takes them.
 #[pyfunction]
 #[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, force, progress=None))]

@@ -1,7 +1,10 @@
 //! Errors of the crates to exceptions of `karl_fast.errors`: one exhaustive match each, so that a new variant does
 //! not compile until it has a Python face.
 
+use std::path::Path;
+
 use karl_log::Error;
+use karl_log::convert::Kind;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 use pyo3::prelude::*;
@@ -14,6 +17,7 @@ import_exception!(karl_fast.errors, LayoutError);
 import_exception!(karl_fast.errors, LogChangedError);
 import_exception!(karl_fast.errors, LogError);
 import_exception!(karl_fast.errors, OutputExistsError);
+import_exception!(karl_fast.errors, TranscriptError);
 import_exception!(karl_fast.errors, UsageError);
 
 /// The Python face of an error.
@@ -24,6 +28,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
             FileError::new_err((message, source.raw_os_error(), path.display().to_string()))
         }
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
+        Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
         Error::Changed { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
@@ -32,6 +37,13 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Judge(problem) => UsageError::new_err(problem),
         Error::Interrupted => PyKeyboardInterrupt::new_err(message),
     }
+}
+
+fn document(path: &Path, keys: &[String], message: String) -> PyErr {
+    Kind::by_keys(keys).map_or_else(
+        || LogError::new_err(message),
+        |kind| TranscriptError::new_err(format!("{} is a transcript of {}", path.display(), kind.name())),
+    )
 }
 
 fn draw(error: &karl_core::Error, message: String) -> PyErr {

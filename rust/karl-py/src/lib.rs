@@ -52,7 +52,7 @@ mod _core {
     #[pymodule_export]
     use super::built::build_facts;
     #[pymodule_export]
-    use super::convert::{convert, transcripts};
+    use super::convert::{convert, transcript_by_keys, transcripts};
     #[pymodule_export]
     use super::curriculum::{BetaPosterior, mixed_group_probability, nearest_rate, outcome_variance};
     #[pymodule_export]

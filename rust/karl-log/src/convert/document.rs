@@ -14,7 +14,7 @@ use super::report::{EMPTY, Made, NO_CONVERSATION, count_type};
 use super::sort::{OBJECT, damaged};
 use super::verdicts::Verdicts;
 use super::{Settings, atif, swe_agent};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::Account;
 use crate::source::Source;
 use crate::split::Lines;
@@ -65,7 +65,7 @@ fn rollout(
     tally: &mut Tally,
     watch: &Watch,
 ) -> Result<Found> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
     let (mut rollout, mut keys) = (Rollout::default(), Keys::new(&["type", "payload.type"]));
@@ -104,7 +104,7 @@ fn whole(
     watch: &Watch,
     read: impl FnOnce(&Value, u128, &mut Made) -> Found,
 ) -> Result<Option<Found>> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut text = Vec::new();
     std::io::Read::read_to_end(&mut source.stream(watch).map_err(io)?, &mut text).map_err(io)?;
     watch.advance(text.len() as u64)?;

@@ -80,6 +80,16 @@ impl Kind {
         let name = name.to_ascii_lowercase().replace('_', "-");
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
+
+    /// The kind of the transcripts that have lines, or documents, with these top-level keys. A log whose records have
+    /// rewards may have them too.
+    #[must_use]
+    pub fn by_keys(keys: &[String]) -> Option<Self> {
+        [&LINES[..], &DOCUMENTS].into_iter().find_map(|known| match by_keys(known, keys) {
+            Told::Transcript(kind) => Some(kind),
+            _ => None,
+        })
+    }
 }
 
 /// What a file was found to be.
@@ -151,7 +161,7 @@ pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told>
 fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
     let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
     let input = match probe(source.clone(), &wishes, watch) {
-        Err(Error::Layout { .. }) => return Ok(Told::Nothing),
+        Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Told::Nothing),
         input => input?,
     };
     let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);
@@ -168,7 +178,7 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
 }
 
 fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
     for _ in 0..LINES_PROBED {
@@ -184,7 +194,7 @@ fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
 
 /// What the document is that fills a file.
 fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
     window.skip_mark().map_err(io)?;
     if window.peek().map_err(io)? != Some(b'{') {

@@ -47,8 +47,7 @@ impl Rollouts {
     pub(super) fn look(logs: Vec<(&'static Format, Source)>, limit: usize, watch: &Watch) -> Result<Self> {
         let one = |(format, source): (_, Source)| {
             let wishes = Wishes { format: Some(format), max_line_bytes: limit, ..Wishes::default() };
-            let name = source.name.clone();
-            probe(source, &wishes, watch).map_err(|error| error.named(&name))
+            probe(source, &wishes, watch)
         };
         let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
         let tasks = inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect();
@@ -72,8 +71,7 @@ impl Rollouts {
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
             .and_then(|pieces| scan(pieces, &mut scanner, &mut writer, &mut tally, watch));
-        end(read, &input.source.path, input.source.codec, &mut tally)
-            .map_err(|error| error.named(&input.source.name))?;
+        end(read, &input.source.name, input.source.codec, &mut tally)?;
         writer.made.tallies.push((unit, tally));
         Ok((writer.out, writer.made))
     }

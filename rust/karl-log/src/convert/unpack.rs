@@ -42,7 +42,7 @@ fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bo
     if source.codec == Codec::Plain {
         return Ok((source, None, false));
     }
-    let io = |error| Error::io("unpack", &source.path, error);
+    let io = |error| source.failed("unpack", error);
     let mut copy = NamedTempFile::with_prefix("karl-fast-").map_err(io)?;
     let copied = io::copy(&mut source.reader(watch)?, &mut copy);
     let damaged = copied.as_ref().is_err_and(is_damage);
@@ -53,4 +53,41 @@ fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bo
     let size = fs::metadata(&path).map_err(io)?.len();
     let plain = Source { path: path.to_path_buf(), codec: Codec::Plain, size, ..source };
     Ok((plain, Some(path), damaged))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::Path;
+
+    use super::*;
+    use crate::convert::claude::Transcripts;
+    use crate::convert::rollouts::Rollouts;
+    use crate::convert::{Rate, Settings};
+    use crate::error::Error;
+    use crate::format::generic::GENERIC;
+
+    const LINE: &str = r#"{"type": "user", "sessionId": "s", "uuid": "u", "message": {"content": "a"}}"#;
+
+    #[test]
+    fn of_a_copy_that_is_gone_the_file_that_was_given_is_told() {
+        let (mut packed, watch, mut report) =
+            (NamedTempFile::new().unwrap(), Watch::new(), Report::default());
+        let mut writer = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::fast());
+        writeln!(writer, "{LINE}").unwrap();
+        writer.finish().unwrap();
+        let source = Source::open(packed.path(), "given.jsonl.gz").unwrap();
+        let settings =
+            Settings { kind: None, rate: Rate::Log, max_line_bytes: 1 << 20, threads: 1, force: false };
+        let (copies, kept) = unpacked(vec![source], 1, &mut report, &watch).unwrap();
+        let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();
+        drop(kept);
+        let changed = transcripts.make(0, &watch).map(drop).unwrap_err();
+        assert!(matches!(changed, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
+        let read = Transcripts::read(&copies, &settings, &mut report, &watch).map(drop);
+        let looked = Rollouts::look(vec![(&GENERIC, copies[0].clone())], 1 << 20, &watch).map(drop);
+        for gone in [read, looked] {
+            assert!(gone.unwrap_err().to_string().contains(" given.jsonl.gz: "));
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod telling;
 mod walk;
 
 use std::io;
+use std::path::PathBuf;
 
 use sidecar::Beside;
 pub(crate) use telling::keys_of;
@@ -74,8 +75,8 @@ pub struct Wishes {
 /// Looks at one file, up to its damage where it has some.
 ///
 /// # Errors
-/// [`Error::Io`] if it cannot be read, [`Error::Layout`] if it is one JSON document that holds no records, or
-/// several arrays that could.
+/// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
+/// [`Error::Layout`] if it holds several arrays that could.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     let (layout, keys) = look(&source, wishes, watch)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
@@ -87,9 +88,8 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
 }
 
 fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
-    let io = |error| Error::io("read", &source.path, error);
-    let mut window =
-        Window::new(source.undamaged(watch).map_err(|error| Error::io("open", &source.path, error))?, 0);
+    let io = |error| source.failed("read", error);
+    let mut window = Window::new(source.undamaged(watch).map_err(|error| source.failed("open", error))?, 0);
     window.skip_mark().map_err(io)?;
     match window.peek().map_err(io)? {
         Some(b'[') => {
@@ -108,7 +108,7 @@ fn object(
     wishes: &Wishes,
     watch: &Watch,
 ) -> Result<(Layout, Vec<String>)> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let Extent::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
         return document(source, wishes, watch, false);
     };
@@ -136,8 +136,7 @@ fn document(
     watch: &Watch,
     one_line: bool,
 ) -> Result<(Layout, Vec<String>)> {
-    let walked =
-        walk(source, wishes.max_line_bytes, watch).map_err(|error| Error::io("read", &source.path, error))?;
+    let walked = walk(source, wishes.max_line_bytes, watch).map_err(|error| source.failed("read", error))?;
     let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
     let Some(Walk { members, whole }) = walked else { return lines() };
     let fits =
@@ -163,11 +162,9 @@ fn document(
         }
         (None, _) if one_line => return Ok((Layout::Lines, keys)),
         (None, _) if !whole => return lines(),
-        (None, _) => {
-            "it is one JSON object that neither is a record nor holds an array of records".to_owned()
-        }
+        (None, _) => return Err(Error::Document { path: PathBuf::from(&source.name), keys }),
     };
-    Err(Error::Layout { path: source.path.clone(), problem })
+    Err(Error::Layout { path: PathBuf::from(&source.name), problem })
 }
 
 /// The records of a stream that is read from its start.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::field::{Path, Scan, Wanted, scan, skip_space};
 use crate::format::{FORMATS, claimed_by};
 use crate::source::Source;
@@ -36,7 +36,7 @@ pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io:
 
 /// The keys of the telling one of the first lines.
 pub(super) fn line_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
-    let io = |error| Error::io("read", &source.path, error);
+    let io = |error| source.failed("read", error);
     let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
     let mut telling = Telling::new();

@@ -80,7 +80,7 @@ pub fn read(
         .and_then(|()| pass(&mut whole));
     watch.advance(0)?;
     let origin = tap.origin();
-    end(read, Path::new(name), origin.codec, &mut tally)?;
+    end(read, name, origin.codec, &mut tally)?;
     held.log(input, tally, origin, settings.threads)
 }
 
@@ -115,10 +115,7 @@ fn shows_a_record(begin: &[u8], limit: usize) -> bool {
 fn told(begin: &[u8], name: &str, kept: &Path, settings: &read::Settings, watch: &Watch) -> Result<Input> {
     fs::write(kept, begin).map_err(|error| Error::io("write", kept, error))?;
     let source = Source { codec: Codec::Plain, ..Source::open(kept, name)? };
-    probe(source, &settings.wishes, watch).map_err(|error| match error {
-        Error::Layout { problem, .. } => Error::Layout { path: name.into(), problem },
-        other => other,
-    })
+    probe(source, &settings.wishes, watch)
 }
 
 /// Passes over what follows the last record: a pipe is read to its end, where its hash is known.

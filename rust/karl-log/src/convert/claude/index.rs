@@ -67,7 +67,7 @@ impl Part {
             tally: Tally::default(),
         };
         let failed = |fail| match fail {
-            Fail::Read(error) => Error::io("read", &source.path, error),
+            Fail::Read(error) => source.failed("read", error),
             Fail::Other(error) => error,
         };
         let mut reader = Reader::new();

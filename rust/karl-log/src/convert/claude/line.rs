@@ -36,10 +36,8 @@ impl<'a> Files<'a> {
         let place = row.spot.place(row.length);
         let source = &self.sources[place.input];
         let gone = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
-                Error::Changed { path: source.path.clone(), offset: place.offset }
-            }
-            _ => Error::io("read", &source.path, error),
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => source.changed(place.offset),
+            _ => source.failed("read", error),
         };
         let file = match self.open.entry(place.input) {
             Entry::Occupied(open) => open.into_mut(),
@@ -53,7 +51,7 @@ impl<'a> Files<'a> {
     /// What a line is not any more.
     pub(super) fn changed(&self, row: &Row) -> Error {
         let place = row.spot.place(row.length);
-        Error::Changed { path: self.sources[place.input].path.clone(), offset: place.offset }
+        self.sources[place.input].changed(place.offset)
     }
 }
 

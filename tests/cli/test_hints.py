@@ -1,0 +1,120 @@
+"""Wrong input of a first day: the error names what is there, and the hint what was meant."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import rows
+from tests.cli.run import karl
+from tests.cli.test_cautions import said
+from tests.cli.test_exits import refused
+from tests.convert.samples import ALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TALK = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+RECORDS = [{"id": n, "task_id": f"t{n % 4}", "reward": n / 20, "conversation": TALK} for n in range(20)]
+HOLD = "the records hold id, task_id, reward, conversation"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return rows.write(tmp_path / "log.jsonl", RECORDS)
+
+
+@pytest.mark.parametrize("command", [["sample", "-k", "3", "--dry-run"], ["inspect"]])
+@pytest.mark.parametrize(
+    ("words", "sentence", "hint"),
+    [
+        (
+            "--score zscore --group taskid",
+            "--score zscore is taken within groups, but no record has the group taskid",
+            1,
+        ),
+        ("--score zscore", "--score zscore is taken within groups, but no record has a group", 1),
+        ("--partition-by group", "--partition-by is group, but no record has a group", 1),
+        ("--partition-by taskid", "--partition-by is taskid, but no record has that field", 2),
+        ("--score centre --group x.y", "--score centre is taken within groups, but no record has the group x.y", 1),
+    ],
+)
+def test_2_where_no_record_has_a_group_and_the_likeliest_field_is_told(
+    log: Path, command: list[str], words: str, sentence: str, hint: int
+) -> None:
+    done = karl(*command, log.name, *words.split(), folder=log.parent)
+    assert refused(done, 2) == f"{sentence}; {HOLD}"
+    meant = ["", "--group task_id", "--partition-by task_id"][hint]
+    assert done.stderr.splitlines()[1] == f"hint: did you mean {meant}?"
+
+
+@pytest.mark.parametrize("out", [["-o", "data"], ["-o", "-"], ["--dry-run"]])
+@pytest.mark.parametrize("words", ["", "--messages turns", "--messages conversatoin"])
+def test_4_where_no_record_has_the_messages_and_the_likeliest_field_is_told(
+    log: Path, out: list[str], words: str
+) -> None:
+    done = karl("sample", log.name, "-k", 3, *out, *words.split(), folder=log.parent)
+    assert refused(done, 4) == f"none of the chosen rows can be written: no trajectory 20; {HOLD}"
+    assert done.stderr.splitlines()[1] == "hint: did you mean --messages conversation?"
+
+
+def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: Path) -> None:
+    done = karl("sample", log.name, "-k", 3, "--dry-run", "--reward", "rewrd", folder=log.parent)
+    assert refused(done, 4) == f"no row is left to draw: 20 read, dropped: missing reward 20; {HOLD}"
+    assert done.stderr.splitlines()[1] == "hint: did you mean --reward reward?"
+
+
+def test_a_field_that_is_there_and_empty_is_not_meant(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n, None) for n in range(5)])
+    done = karl("inspect", "log.jsonl", "--score", "zscore", folder=tmp_path)
+    assert refused(done, 2).endswith("no record has a group; the records hold id, group, reward, messages")
+    assert done.stderr.splitlines()[1] == "hint: name its path with --group"
+
+
+TRANSCRIPTS = ("claude-code", "claude-code-stream", "codex", "atif", "swe-agent")
+CONVERT = "karl-fast convert makes a log of it; --rate result, karl-v1 or karl-v2 gives rewards where it has none"
+
+
+@pytest.mark.parametrize("one", [one for one in ALL if one.name in TRANSCRIPTS], ids=lambda one: one.name)
+@pytest.mark.parametrize("words", ["", "--score zscore"])
+def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: Any, words: str) -> None:
+    path = one.write(tmp_path / "it.jsonl")
+    told = f"it.jsonl is a transcript of {one.name.removesuffix('-stream')}"
+    done = karl("sample", path.name, "-k", 3, "--dry-run", *words.split(), folder=tmp_path)
+    assert refused(done, 2 if words else 4).endswith(f"; {told}")
+    assert done.stderr.splitlines()[1] == f"hint: {CONVERT}"
+    looked = karl("inspect", path.name, folder=tmp_path)
+    assert looked.returncode == 0
+    assert f"warning: {told}: {CONVERT}" in said(looked.stdout)
+    assert karl("convert", path.name, "-o", "log.jsonl", "--rate", "karl-v2", folder=tmp_path).returncode == 0
+    assert karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("one", [one for one in ALL if one.document], ids=lambda one: one.name)
+@pytest.mark.parametrize("command", [["sample", "-k", "3", "--dry-run"], ["inspect"]])
+def test_1_where_a_document_is_a_transcript(tmp_path: Path, one: Any, command: list[str]) -> None:
+    (tmp_path / "it.json").write_text(json.dumps(one.records()[0], indent=1), "utf-8")
+    done = karl(*command, "it.json", folder=tmp_path)
+    assert refused(done, 1) == f"it.json is a transcript of {one.name}"
+    assert done.stderr.splitlines()[1] == f"hint: {CONVERT}"
+
+
+def test_transcripts_of_a_pipe_and_of_a_folder_are_told(tmp_path: Path) -> None:
+    codex = next(one for one in ALL if one.name == "codex")
+    (tmp_path / "logs").mkdir()
+    text = codex.write(tmp_path / "logs" / "a.jsonl").read_text("utf-8")
+    codex.write(tmp_path / "logs" / "b.jsonl")
+    done = karl("sample", "logs", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).endswith("; logs/a.jsonl and 1 other are transcripts of codex")
+    for words in ("", "--sampler weighted-reservoir --inverse-temperature 1"):
+        done = karl("sample", "-", "-k", 3, "--dry-run", *words.split(), folder=tmp_path, input=text)
+        assert refused(done, 4).endswith("; - is a transcript of codex")
+
+
+def test_a_log_that_has_rewards_is_none(tmp_path: Path) -> None:
+    odd = [row | {"type": "x", "sessionId": "s"} for row in rows.records(8)]
+    rows.write(tmp_path / "log.jsonl", [*odd[:4], *({**row, "reward": None} for row in odd[4:])])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--min-reward", 9, folder=tmp_path)
+    assert "transcript" not in refused(done, 4)

@@ -1,0 +1,80 @@
+"""A model that is in no folder: what is near by name is told, and whether the hub was asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from karl_fast.errors import ModelError
+from karl_fast.train.model import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+mlx_lm = pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'karl-fast[train]'")
+
+NONE = "the Hugging Face hub has none of that name"
+SILENT = "the Hugging Face hub could not be asked"
+
+
+@pytest.fixture(autouse=True)
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tiny-model", "other"):
+        (tmp_path / "at" / name).mkdir(parents=True)
+        (tmp_path / "at" / name / "config.json").write_text("{}")
+    (tmp_path / "at" / "tiny-modell").mkdir()
+    monkeypatch.chdir(tmp_path / "at")
+
+
+def refused(path: str) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        load(path)
+    return caught.value
+
+
+def of_hub(kind: str) -> Exception:
+    from huggingface_hub import errors
+
+    error: Exception = getattr(errors, kind).__new__(getattr(errors, kind))
+    Exception.__init__(error, "a long story\nof links")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("RepositoryNotFoundError", NONE),
+        ("HFValidationError", NONE),
+        ("LocalEntryNotFoundError", SILENT),
+        ("OfflineModeIsEnabled", SILENT),
+        ("GatedRepoError", "the hub gives it to those only who were let in: a long story of links"),
+        ("RevisionNotFoundError", "the Hugging Face hub said: a long story of links"),
+    ],
+)
+def test_what_the_hub_has_is_told_in_a_few_words(kind: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hub(*_: object, **__: object) -> None:
+        raise of_hub(kind)
+
+    monkeypatch.setattr(mlx_lm, "load", hub)
+    error = refused("tiny-modle")
+    assert str(error) == f"cannot load a model from tiny-modle: there is no such folder, and {said}"
+    assert error.hint == "did you mean tiny-model?"
+    assert refused("who/tiny-modle").hint == ModelError.hint
+
+
+@pytest.mark.parametrize(
+    ("path", "near"), [("./tiny-modle", "tiny-model"), ("../at/otter", "../at/other"), ("./nothing", None)]
+)
+def test_a_path_is_not_looked_for_on_the_hub(path: str, near: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlx_lm, "load", None)
+    error = refused(path)
+    assert str(error) == f"cannot load a model from {path}: no such folder"
+    assert error.hint == (f"did you mean {near}?" if near else ModelError.hint)
+
+
+def test_offline_there_is_no_model_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert str(refused("tiny-modle")).endswith(f"there is no such folder, and {SILENT}")
