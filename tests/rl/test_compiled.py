@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from karl_fast.rl import rl
-from karl_fast.rl.compiled import Compiled, rounded
+from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
 from karl_fast.rl.draw import draw
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.rollout import Packed
-from karl_fast.rl.run import prepare
 from tests.rl.conftest import lines
 
 if TYPE_CHECKING:
@@ -157,14 +156,16 @@ def numbers(line: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in line.items() if name in ("loss", "grad_norm", "kl", "entropy", "reward")}
 
 
-def test_without_a_word_a_gpu_compiles_and_a_cpu_does_not(online: Callable[..., Online]) -> None:
+@pytest.mark.usefixtures("compiling")
+def test_traces_are_not_kept_without_end() -> None:
     import mlx.core as mx
+    import mlx.nn as nn
 
-    for asked, wanted in ((None, mx.default_device() == mx.Device(mx.gpu)), (True, True), (False, False)):
-        run = prepare(online(compile=asked), force=True)
-        run.close()
-        assert run.collector.sampling.compile is wanted
-        assert (asked is None) or run.settings.compile is asked
+    compiled = Compiled(nn.Linear(2, 2), on=True)
+    first = compiled(scaled, 2.0)
+    for size in range(1, MOST_TRACES + 3):
+        assert compiled(scaled, 2.0)(mx.ones(size)).tolist() == [2.0] * size
+    assert compiled(scaled, 2.0) is not first
 
 
 def test_sizes_are_rounded_up_by_a_sixteenth_at_most_to_sixteen_an_octave() -> None:

@@ -1,12 +1,12 @@
 """Functions of a model, compiled: few large operations in the place of many small ones, and no Python between them.
 
-A function is traced anew for each shape of what it is given, so shapes are rounded up to few. On a CPU `mx.compile`
-calls a C++ compiler, once an operation, and keeps what it made.
+A function is traced anew for each shape of what it is given, so shapes are rounded up to few. A trace of 28 layers
+takes some 0.3 s and 8 MB, and pays where layers are small. On a CPU `mx.compile` calls a C++ compiler, once an
+operation, and keeps what it made.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 OCTAVE = 16
 """Sizes from one power of two up to the next."""
 
+MOST_TRACES = 64
+"""That are kept; MLX itself forgets none."""
+
 
 def rounded(size: int) -> int:
     """A size as one of few: at most a sixteenth more, and itself up to 32."""
     step = max(1, (1 << size.bit_length()) // (2 * OCTAVE))
     return -(-size // step) * step
-
-
-def worth_it() -> bool:
-    """Whether compiling costs next to nothing: on a GPU."""
-    import mlx.core as mx
-
-    return mx.default_device().type == mx.DeviceType.gpu
 
 
 class Compiled:
@@ -36,13 +32,24 @@ class Compiled:
         """Functions of a model; not `on`, they stay as they are."""
         self.model, self.on = model, on
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._traces = 0
 
     def __call__(self, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-        """The function with its first arguments, which are no arrays: each of them is worth a trace of its own."""
-        import mlx.core as mx
-
+        """The function with its first arguments, which are no arrays: each of them is worth traces of its own."""
+        if self._traces > MOST_TRACES:
+            self._made.clear()
+            self._traces = 0
         wanted = (function, *first)
         if wanted not in self._made:
-            state, plain = self.model.state, partial(function, *first)
-            self._made[wanted] = mx.compile(plain, inputs=state, outputs=state) if self.on else plain
+            self._made[wanted] = self._compiled(function, first)
         return self._made[wanted]
+
+    def _compiled(self, function: Callable[..., Any], first: tuple[Any, ...]) -> Callable[..., Any]:
+        import mlx.core as mx
+
+        def traced(*arrays: Any) -> Any:
+            self._traces += self.on
+            return function(*first, *arrays)
+
+        state = self.model.state
+        return mx.compile(traced, inputs=state, outputs=state) if self.on else traced

@@ -9,7 +9,6 @@ from karl_fast.errors import UsageError
 from karl_fast.functions import function
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
-from karl_fast.rl.compiled import worth_it
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.partition import Partition
@@ -112,7 +111,7 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """What makes the steps, before the first of them."""
     adam = optimizer.build(settings.training)
-    forward = Forward(policy, settings.temperature, compile=_compile(settings))
+    forward = Forward(policy, settings.temperature, compile=settings.compile)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
         settings.epochs,
@@ -143,12 +142,8 @@ def sampling(settings: Online) -> Sampling:
         budget,
         settings.draw_rows,
         settings.timeout_seconds,
-        _compile(settings),
+        settings.compile,
     )
-
-
-def _compile(settings: Online) -> bool:
-    return worth_it() if settings.compile is None else settings.compile
 
 
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class Online:
         max_context: tokens of a rollout with its prompt; longer prompts are left out.
         draw_rows: rollouts that are drawn at a time.
         timeout_seconds: of each call of a reward function or an environment.
-        compile: whether `mx.compile` makes few large operations of the passes, the gradient and the draw; None for
-            where that takes no time, on a GPU. On a CPU it calls a C++ compiler, for half a minute the first time.
+        compile: whether `mx.compile` makes few large operations of the passes, the gradient and the draw: for small
+            models. On a CPU it calls a C++ compiler, for half a minute the first time.
         epochs: passes over the rollouts of a round.
         minibatches: steps a pass.
         micro_batch: rollouts in memory at a time; a whole group where the recipe needs it.
@@ -132,7 +132,7 @@ class Online:
     max_context: int = 4096
     draw_rows: int = 256
     timeout_seconds: float = 60.0
-    compile: bool | None = None
+    compile: bool = False
     epochs: int = 1
     minibatches: int = 1
     micro_batch: int = 32
@@ -162,7 +162,7 @@ class Online:
         for name, weight in (*self.rewards.items(), ("environment_weight", self.environment_weight)):
             if not (_number(weight) and math.isfinite(weight)):
                 raise UsageError(f"the weight of {name} is {weight!r}, wanted a finite number", "rewards")
-        if not isinstance(self.compile, bool | None):
+        if not isinstance(self.compile, bool):
             raise UsageError(f"compile is {self.compile!r}, wanted true or false", "compile")
         if self.curriculum not in get_args(Order):
             raise UsageError(f"curriculum is {self.curriculum!r}, wanted {', '.join(get_args(Order))}", "curriculum")
