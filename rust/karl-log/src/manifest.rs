@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use twox_hash::XxHash3_128;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::source::Source;
 use crate::watch::Watch;
 
@@ -16,7 +16,7 @@ pub const END: u64 = 1 << 20;
 /// it is no longer than both), or of all of it.
 ///
 /// # Errors
-/// [`Error::Io`] if it cannot be read, [`Error::Interrupted`].
+/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
     let io = |error| source.failed("read", error);
     let mut file = File::open(&source.path).map_err(io)?;

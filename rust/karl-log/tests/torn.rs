@@ -55,7 +55,7 @@ fn a_plain_file_that_ends_anywhere_keeps_the_rows_before_and_one_row_is_torn() {
                     one_loss(&log, names, &place);
                     assert!(log.len() >= whole(&text, cut) || document && whole(&text, cut) == 0, "{place}");
                 }
-                Err(error) => assert!(document && matches!(error, Error::Layout { .. }), "{error} {place}"),
+                Err(error) => assert!(document && matches!(error, Error::Document { .. }), "{error} {place}"),
             }
         }
     }

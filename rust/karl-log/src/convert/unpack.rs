@@ -6,7 +6,7 @@ use std::io;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::report::Report;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::parallel::map;
 use crate::source::{Codec, Source, is_damage};
 use crate::watch::Watch;
@@ -18,7 +18,7 @@ const DAMAGED: &str = "its packed bytes are damaged: what follows the damage is 
 /// with them.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Interrupted`].
+/// [`Error::Io`](crate::Error::Io), [`Error::Interrupted`](crate::Error::Interrupted).
 pub(super) fn unpacked(
     sources: Vec<Source>,
     threads: usize,

@@ -6,7 +6,7 @@ use super::row::{Found, Kind, Reader, Row, hash};
 use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::field::Fault;
 use crate::log::Account;
 use crate::parallel::map;
@@ -30,7 +30,7 @@ struct Part {
 /// The rows of all files, in the order of files and lines; what is no row is counted.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Interrupted`].
+/// [`Error::Io`](crate::Error::Io), [`Error::Interrupted`](crate::Error::Interrupted).
 pub(super) fn index(
     sources: &[Source],
     accounts: &mut [Account],
