@@ -183,10 +183,7 @@ def show(runs: trials.Runs, rounds: Rounds) -> None:
 def stretches(said: dict[str, list[list[dict[str, Any]]]], name: str) -> dict[str, list[list[float]]]:
     """The mean of a measure over each stretch of rounds, by arm and seed; a round without it counts as 0."""
     return {
-        arm: [
-            [round(float(np.mean(part)), 4) for part in np.split(values, range(STRETCH, len(values), STRETCH))]
-            for values in ([line.get(name, 0.0) for line in lines] for lines in each)
-        ]
+        arm: [trials.stretches([line.get(name, 0.0) for line in lines], STRETCH) for lines in each]
         for arm, each in said.items()
     }
 
@@ -196,9 +193,7 @@ def picture(rounds: Rounds, axes: tuple[Any, ...]) -> None:
     titles = ("reward", "entropy, nats a token", "KL from who drew, nats a token")
     for one, title, found in zip(axes, titles, rounds.values(), strict=True):
         for colour, (arm, seeds) in zip(trials.COLOURS, found.items(), strict=False):
-            place = np.arange(len(seeds[0])) * STRETCH + STRETCH / 2
-            one.plot(place, np.transpose(seeds), color=colour, linewidth=0.5, alpha=0.35)
-            one.plot(place, np.mean(seeds, axis=0), color=colour, linewidth=1.6, label=arm)
+            trials.seeds(one, seeds, STRETCH, colour, arm)
         one.set_title(title, fontsize=10)
         one.set_xlabel("round")
         one.set_ylim(bottom=0)
