@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reversing import GROUP, HEADS, LAYERS, LONGEST, SYMBOLS, Task, all_prompts, answers, judged
+from reversing import GROUP, HEADS, LAYERS, LONGEST, SYMBOLS, Task, all_prompts, answers, compared, earned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def by_torch(seed: int, task: Task) -> Iterator[float]:
-    """The same loop in PyTorch, and at its end the exact match: GRPO with k3 at 0.04, Adam, the norm at most 1."""
+    """The same loop in PyTorch: GRPO with k3 at 0.04, Adam, the norm at most 1.
+
+    The mean reward of each round, and at its end the exact match.
+    """
     import torch
 
     torch.manual_seed(seed)
@@ -24,7 +27,8 @@ def by_torch(seed: int, task: Task) -> Iterator[float]:
     for _ in range(task.rounds):
         chosen = every[torch.randperm(len(every))[:prompts]].repeat_interleave(GROUP, 0)
         tokens = _drawn(torch, model, chosen, symbols + 1, greedy=False)
-        mask, advantages = map(torch.from_numpy, judged(chosen.numpy(), tokens.numpy(), task))
+        mask, rewards = earned(chosen.numpy(), tokens.numpy(), task)
+        mask, advantages = map(torch.from_numpy, (mask, compared(rewards)))
         with torch.no_grad():
             ref = _logp(torch, reference, tokens, symbols)
         logp = _logp(torch, model, tokens, symbols)
@@ -34,7 +38,7 @@ def by_torch(seed: int, task: Task) -> Iterator[float]:
         ((loss * mask).sum(1) / mask.sum(1)).mean().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
-        yield 0.0
+        yield float(rewards.mean())
     said = _drawn(torch, model, every, symbols + 1, greedy=True)[:, symbols + 1 :]
     yield float((said.numpy() == answers(every.numpy(), symbols)).all(1).mean())
 

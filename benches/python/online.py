@@ -248,11 +248,9 @@ def measured(given: argparse.Namespace, wanted: list[str]) -> Iterator[dict[str,
 
 def keep(given: argparse.Namespace, lines: list[dict[str, Any]]) -> None:
     """Put the lines into the record, in the place of those of the same kind."""
-    file = record.RECORD / "online.json"
-    held = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     kind = f"{'abreast' if given.abreast else 'alone'}{', wide' if given.wide else ''}"
-    held[kind] = {"machine": record.facts(), "rounds": given.rounds, "symbols": given.symbols, "lines": lines}
-    file.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    found = {"machine": record.facts(), "rounds": given.rounds, "symbols": given.symbols, "lines": lines}
+    record.put("online", kind, found)
 
 
 if __name__ == "__main__":

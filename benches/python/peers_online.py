@@ -1,14 +1,14 @@
 """The online loop beside those of mlx-lm-lora and inductive-mlxrl: one model, one task, one budget, a process a run.
 
-    python benches/python/peers_online.py [--seeds 5] [--rounds 400] [--speed] [--peers PYTHON] [--record]
+    python benches/python/peers_online.py [--seeds 5] [--first 0] [--rounds 400] [--speed] [--peers PYTHON] [--record]
 
 A transformer (Qwen3 of mlx-lm, 33,000 weights, all of them trained) learns from scratch to reverse two of eight
 symbols by GRPO: 8 prompts a round, groups of 8, three tokens, a learning rate of 0.002, temperature 1. A line a run:
 exact match over all 64 prompts, greedily; the median time of a round after the first tenth, by the wall and by the
-processor; and the peak memory of MLX. What is kept is the exact match of every seed; with `--speed` the times, of 60
-rounds of seed 0. `--peers` is a Python that has the peers, where this one does not. A peer that is not installed is
-left out, and said to be; `--only NAME ...` takes some. `--smoke` makes three rounds of each, and keeps nothing. On
-Linux preload OpenBLAS, with one thread, for all of them.
+processor; and the peak memory of MLX. What is kept is the exact match of every seed, that of further ones (`--first
+10`) beside it; with `--speed` the times, of 60 rounds of seed 0. `--peers` is a Python that has the peers, where this
+one does not. A peer that is not installed is left out, and said to be; `--only NAME ...` takes some. `--smoke` makes
+three rounds of each, and keeps nothing. On Linux preload OpenBLAS, with one thread, for all of them.
 """
 
 from __future__ import annotations
@@ -65,23 +65,20 @@ def apart(name: str, seed: int, rounds: int, peers: str) -> dict[str, Any]:
     return found
 
 
-def keep(found: list[dict[str, Any]], rounds: int, *, speed: bool) -> None:
-    """Put runs into the record, in the place of those of the same loops."""
-    file = record.RECORD / "peers_online.json"
-    held = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    part = held.setdefault("speed" if speed else "exact", {})
-    part |= {"machine": record.facts(), "rounds": rounds}
-    loops = part.setdefault("loops", {})
+def keep(found: list[dict[str, Any]], rounds: int, kind: str) -> None:
+    """Put runs into the record, in the place of those of the same kind and loops."""
+    loops = record.kept("peers_online").get(kind, {}).get("loops", {})
     for name in {run["loop"]: None for run in found if "missing" not in run}:
         runs = [run for run in found if run["loop"] == name]
-        loops[name] = {key: runs[0][key] for key in TIMES} if speed else [run["exact"] for run in runs]
-    file.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+        loops[name] = {key: runs[0][key] for key in TIMES} if kind == "speed" else [run["exact"] for run in runs]
+    record.put("peers_online", kind, {"machine": record.facts(), "rounds": rounds, "loops": loops})
 
 
 def asked() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--rounds", type=int, help="400; 60 with --speed")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--peers", default=sys.executable, help="a Python that has the peers")
@@ -100,12 +97,14 @@ def main() -> None:
         print(json.dumps(one(given.one, given.seed, rounds)))
         return
     found = []
-    for seed in range(1 if given.speed or given.smoke else given.seeds):
+    seeds = range(given.first, given.first + (1 if given.speed or given.smoke else given.seeds))
+    for seed in seeds:
         for name in given.only:
             found.append(apart(name, seed, rounds, given.peers))
             print(json.dumps(found[-1]), flush=True)
     if given.record and not given.smoke:
-        keep(found, rounds, speed=given.speed)
+        exact = f"exact, seeds {seeds[0]} to {seeds[-1]}" if given.first else "exact"
+        keep(found, rounds, "speed" if given.speed else exact)
 
 
 if __name__ == "__main__":

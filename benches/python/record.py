@@ -52,6 +52,18 @@ def installed(package: str) -> str | None:
         return None
 
 
+def kept(name: str) -> dict[str, Any]:
+    """The record of this name, by kind; empty where there is none."""
+    file = RECORD / f"{name}.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else {}
+
+
+def put(name: str, kind: str, found: dict[str, Any]) -> None:
+    """Into the record of this name, in the place of what it has of this kind."""
+    whole = json.dumps(kept(name) | {kind: found}, indent=1)
+    (RECORD / f"{name}.json").write_text(f"{whole}\n", encoding="utf-8")
+
+
 def default_path(made: dict[str, Any]) -> Path:
     machine = f"{platform.system()}-{platform.machine()}".lower().replace("_", "-")
     return RECORD / f"{made['date']}-{machine}-{made['cores']}-cores.csv"

@@ -45,10 +45,20 @@ def answers(prompts: Any, symbols: int) -> Any:
 
 def judged(prompts: Any, tokens: Any, task: Task) -> tuple[Any, Any]:
     """Which tokens count, and the advantage of each rollout."""
+    mask, rewards = earned(prompts, tokens, task)
+    return mask, compared(rewards)
+
+
+def earned(prompts: Any, tokens: Any, task: Task) -> tuple[Any, Any]:
+    """Which tokens count, and the reward of each rollout."""
     said = tokens[:, task.symbols + 1 :]
     ends = said == END
     mask = np.cumsum(ends, 1) - ends == 0
-    rewards = ((said == answers(prompts, task.symbols)) * mask).sum(1) / (task.symbols + 1)
+    return mask.astype("f4"), ((said == answers(prompts, task.symbols)) * mask).sum(1) / (task.symbols + 1)
+
+
+def compared(rewards: Any) -> Any:
+    """The advantage of each rollout, within its group."""
     groups = rewards.reshape(-1, GROUP)
     advantages = (groups - groups.mean(1, keepdims=True)) / (groups.std(1, keepdims=True) + 1e-6)
-    return mask.astype("f4"), advantages.reshape(-1, 1).astype("f4")
+    return advantages.reshape(-1, 1).astype("f4")

@@ -91,6 +91,18 @@ def smooth(values: Any, width: int = 10) -> Any:
     return np.convolve(values, np.ones(width) / width, mode="valid")
 
 
+def stretches(values: Any, width: int) -> list[float]:
+    """The mean over each so many rounds, one after the other."""
+    return [round(float(np.mean(part)), 4) for part in np.split(values, range(width, len(values), width))]
+
+
+def seeds(axis: Any, each: Any, width: int, colour: str, label: str) -> None:
+    """A thin line a seed, by stretches of so many rounds, and a thick one for their mean."""
+    place = (np.arange(len(each[0])) + 0.5) * width
+    axis.plot(place, np.transpose(each), color=colour, linewidth=0.5, alpha=0.4)
+    axis.plot(place, np.mean(each, axis=0), color=colour, linewidth=1.6, label=label)
+
+
 def online(settings: Any, recipe: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Run a recipe by `karl_fast.rl`; the policy at its end, and the metrics of each round."""
     from karl_fast.objective import to_toml
