@@ -1,4 +1,4 @@
-"""The online loop on token reversal in PyTorch, which logs, measures and saves nothing."""
+"""The online loop on token reversal in PyTorch: bare, and with the rewards, the log and the metrics of ours."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from reversing import GROUP, HEADS, LAYERS, LONGEST, SYMBOLS, Task, all_prompts,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from journal import Journal
 
-def by_torch(seed: int, task: Task) -> Iterator[float]:
+
+def by_torch(seed: int, task: Task, journal: Journal | None = None) -> Iterator[float]:
     """The same loop in PyTorch: GRPO with k3 at 0.04, Adam, the norm at most 1.
 
-    The mean reward of each round, and at its end the exact match.
+    The mean reward of each round, and at its end the exact match. A journal gives the rewards, and keeps the rounds.
     """
     import torch
 
@@ -26,8 +28,10 @@ def by_torch(seed: int, task: Task) -> Iterator[float]:
     every = torch.tensor(all_prompts(symbols)).long()
     for _ in range(task.rounds):
         chosen = every[torch.randperm(len(every))[:prompts]].repeat_interleave(GROUP, 0)
-        tokens = _drawn(torch, model, chosen, symbols + 1, greedy=False)
+        tokens, drawn = _drawn(torch, model, chosen, symbols + 1, measured=journal is not None)
         mask, rewards = earned(chosen.numpy(), tokens.numpy(), task)
+        if journal is not None:
+            rewards = journal.earned(chosen.numpy(), tokens.numpy(), mask)
         mask, advantages = map(torch.from_numpy, (mask, compared(rewards)))
         with torch.no_grad():
             ref = _logp(torch, reference, tokens, symbols)
@@ -36,10 +40,14 @@ def by_torch(seed: int, task: Task) -> Iterator[float]:
         loss = -torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages) + 0.04 * (far.exp() - far - 1)
         adam.zero_grad()
         ((loss * mask).sum(1) / mask.sum(1)).mean().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
+        if journal is not None:
+            k3 = ((far.exp() - far - 1) * mask).detach().sum() / mask.sum()
+            steps = {"loss": float(loss.detach().mean()), "grad_norm": float(norm), "kl": float(k3)}
+            journal.keep(logp.detach().numpy(), drawn.numpy(), mask.numpy(), **steps)
         yield float(rewards.mean())
-    said = _drawn(torch, model, every, symbols + 1, greedy=True)[:, symbols + 1 :]
+    said = _drawn(torch, model, every, symbols + 1, greedy=True)[0][:, symbols + 1 :]
     yield float((said.numpy() == answers(every.numpy(), symbols)).all(1).mean())
 
 
@@ -81,16 +89,22 @@ def _model(torch: Any, size: int) -> Any:
     return Transformer()
 
 
-def _drawn(torch: Any, model: Any, prompts: Any, count: int, *, greedy: bool) -> Any:
-    tokens, caches = prompts, [{} for _ in range(LAYERS)]
+def _drawn(
+    torch: Any, model: Any, prompts: Any, count: int, *, greedy: bool = False, measured: bool = False
+) -> tuple[Any, Any]:
+    """Prompts with what was said, and where it is measured the entropy of each token's distribution. [B, T'], [B, U]"""
+    tokens, caches, entropy = prompts, [{} for _ in range(LAYERS)], []
     with torch.no_grad():
         logits = model(prompts, caches)[:, -1]
         for place in range(count):
-            new = logits.argmax(-1) if greedy else torch.distributions.Categorical(logits=logits).sample()
+            chances = torch.distributions.Categorical(logits=logits)
+            new = logits.argmax(-1) if greedy else chances.sample()
+            if measured:
+                entropy.append(chances.entropy())
             tokens = torch.cat([tokens, new[:, None]], 1)
             if place + 1 < count:
                 logits = model(new[:, None], caches, tokens.shape[1] - 1)[:, -1]
-    return tokens
+    return tokens, torch.stack(entropy, 1) if measured else None
 
 
 def _logp(torch: Any, model: Any, tokens: Any, symbols: int) -> Any:

@@ -1,13 +1,14 @@
 """The online loop on token reversal, over several seeds, beside the same loop in PyTorch and in bare MLX.
 
-    python benches/python/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch bare] [--record]
+    python benches/python/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch kept bare] [--record]
 
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
-the wall and by the processor. Ours logs, measures and checkpoints as `karl-fast rl` does; the other two do none of it,
-and have the same model, batch, optimizer and forward passes: what MLX costs is bare over torch, what we cost is ours
-over bare. Both of MLX compile their steps, which takes a C++ compiler a minute the first time. ``--abreast`` makes the
-rounds of all three in turn, in one process, and gives the medians of their ratios: what else the machine does then
-meets all of them. On Linux preload OpenBLAS, with one thread, for all.
+the wall and by the processor. Ours rewards, logs, measures and checkpoints as `karl-fast rl` does. The others have the
+same model, batch, optimizer and forward passes: torch and bare do nothing else, kept is torch with rewards by the same
+function, a log and metrics (`journal.py`). What MLX costs is bare over torch, what we cost is ours over bare. Both of MLX
+compile their steps, which takes a C++ compiler a minute the first time. ``--abreast`` makes the rounds of all in turn, in
+one process, and gives the medians of their ratios: what else the machine does then meets all of them. On Linux preload
+OpenBLAS, with one thread, for all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from by_torch import by_torch
+from journal import Journal
 from reversing import END, GROUP, Task, all_prompts, answers, judged
 
 import record
@@ -181,7 +183,15 @@ def _logps(mx: Any, policy: Any, tokens: Any, symbols: int) -> Any:
     return taken - mx.logsumexp(logits, -1)
 
 
-OTHERS = {"torch": by_torch, "bare": by_mlx}
+def by_torch_kept(seed: int, task: Task) -> Iterator[float]:
+    """The same loop in PyTorch, with rewards by the function, the log and the metrics."""
+    import reversal
+
+    with tempfile.TemporaryDirectory() as folder:
+        yield from by_torch(seed, task, Journal(folder, reversal.reward))
+
+
+OTHERS = {"torch": by_torch, "kept": by_torch_kept, "bare": by_mlx}
 
 
 def alone(name: str, seed: int, task: Task) -> dict[str, Any]:
@@ -203,7 +213,7 @@ def abreast(names: list[str], seed: int, task: Task) -> dict[str, Any]:
     found: dict[str, Any] = {"seed": seed}
     for name, clock in clocks.items():
         found[f"{name}_ms"], found[f"{name}_cpu_ms"] = (float(one) for one in np.median(clock.warm, axis=0))
-    for one, other in (("ours", "bare"), ("bare", "torch"), ("ours", "torch")):
+    for one, other in (("ours", "bare"), ("bare", "torch"), ("ours", "torch"), ("ours", "kept"), ("kept", "torch")):
         if one in clocks and other in clocks:
             ratio = np.median(clocks[one].warm / clocks[other].warm, axis=0)
             found[f"{one}/{other}"], found[f"{one}/{other} cpu"] = (float(share) for share in ratio)
@@ -225,8 +235,8 @@ def main() -> None:
         given.seeds, given.rounds, given.abreast, given.record = 1, 4, True, False
     sys.path.insert(0, str(REVERSAL.parent))
     wanted = list(given.loop)
-    if "torch" in wanted and importlib.util.find_spec("torch") is None:
-        wanted.remove("torch")
+    if importlib.util.find_spec("torch") is None:
+        wanted = [name for name in wanted if name not in ("torch", "kept")]
         print("torch is not installed: the others alone", file=sys.stderr)
     lines = []
     for line in measured(given, wanted):
