@@ -3,12 +3,12 @@
     python benches/python/online.py [--seeds 5] [--rounds 400] [--wide] [--loop ours torch kept bare] [--record]
 
 A line a seed: exact match at the end (every prompt, greedily), and the median time of a round after the first tenth, by
-the wall and by the processor. Ours rewards, logs, measures and checkpoints as `karl-fast rl` does. The others have the
-same model, batch, optimizer and forward passes: torch and bare do nothing else, kept is torch with rewards by the same
-function, a log and metrics (`journal.py`). What MLX costs is bare over torch, what we cost is ours over bare. Both of MLX
-compile their steps, which takes a C++ compiler a minute the first time. ``--abreast`` makes the rounds of all in turn, in
-one process, and gives the medians of their ratios: what else the machine does then meets all of them. On Linux preload
-OpenBLAS, with one thread, for all.
+the wall and by the processor. Ours rewards, logs, measures and checkpoints as `karl-fast rl` does. The others have
+the same model, batch, optimizer and forward passes: torch and bare do nothing else, kept is torch with rewards by the
+same function, a log and metrics (`journal.py`). What MLX costs is bare over torch, what we cost is ours over bare.
+Both of MLX compile their steps, which takes a C++ compiler a minute the first time. ``--abreast`` makes the rounds of
+all in turn, in one process, and gives the medians of their ratios: what else the machine does then meets all of them.
+On Linux preload OpenBLAS, with one thread, for all.
 """
 
 from __future__ import annotations

@@ -110,10 +110,10 @@ class Talk:
         """What it has become."""
         score = None if self.stage is None else self.stage.score()
         failure = None if self.stage is None else self.stage.failure
-        columns: dict[str, Any] = {name: np.zeros(len(self.tokens), dtype=np.float32) for name in ("logp", "entropy")}
+        logp, entropy = np.zeros((2, len(self.tokens)), dtype=np.float32)
         spans = tuple((start, start + len(turn.tokens)) for start, turn in self.said)
         for (start, end), (_, turn) in zip(spans, self.said, strict=True):
-            columns["logp"][start:end], columns["entropy"][start:end] = turn.logp, turn.entropy
+            logp[start:end], entropy[start:end] = turn.logp, turn.entropy
         return Rollout(
             id=self.id,
             prompt=self.prompt,
@@ -127,7 +127,8 @@ class Talk:
             version=version,
             components={} if score is None else {ENVIRONMENT: score},
             missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
-            **columns,
+            logp=logp,
+            entropy=entropy,
         )
 
     def _turn_rewards(self) -> tuple[float, ...]:
