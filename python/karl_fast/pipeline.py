@@ -199,7 +199,8 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
-        return NothingToSampleError(sentence + held(first(log.inputs)))
+        skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
+        return NothingToSampleError(sentence + held(first(log.inputs)) + "".join(skipped[:1]))
     more, hint = lacking(log.inputs, "reward", next(iter(log.settings.paths or ()), None))
     error = NothingToSampleError(sentence + more)
     error.hint = hint

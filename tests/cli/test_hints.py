@@ -118,3 +118,23 @@ def test_a_log_that_has_rewards_is_none(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [*odd[:4], *({**row, "reward": None} for row in odd[4:])])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--min-reward", 9, folder=tmp_path)
     assert "transcript" not in refused(done, 4)
+    done = karl("inspect", "log.jsonl", "--score", "zscore", "--group", "nowhere", folder=tmp_path)
+    assert refused(done, 2).endswith("; the records hold id, group, reward, messages, type, sessionId")
+
+
+def test_where_functions_give_the_reward_the_fields_are_told_too(log: Path) -> None:
+    (log.parent / "mine.py").write_text("def score(completions, **columns):\n    return [1.0] * len(completions)\n")
+    (log.parent / "karl.toml").write_text(
+        'messages = "conversation"\n[reward]\nmine = { weight = 1, fn = "mine.py:score" }\n'
+    )
+    done = karl("inspect", log.name, "--config", "karl.toml", "--score", "zscore", folder=log.parent)
+    assert refused(done, 2) == f"--score zscore is taken within groups, but no record has a group; {HOLD}"
+
+
+def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.json").write_text('{\n"a": 1}', "utf-8")
+    done = karl("sample", "logs", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).startswith(
+        "no row is left to draw: 0 read; logs/a.json: it is one JSON object that neither"
+    )

@@ -59,14 +59,21 @@ def named(field: str, keys: Sequence[str], asked: str | None = None) -> str:
 
 def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
     """`x.jsonl is a transcript of codex`, where a file is one that no format claims; None where none is."""
-    kinds = [(file["path"], _core.transcript_by_keys(file["keys"])) for file in files if file["format"] == "generic"]
-    found = [(path, kind) for path, kind in kinds if kind]
+    found = [(file["path"], kind) for file in files if (kind := _kind(file))]
     if not found:
         return None
     path, kind = found[0]
     if len(found) == 1:
         return f"{path} is a transcript of {kind}"
     return f"{path} and {counted(len(found) - 1, 'other')} are transcripts of {kind}"
+
+
+def _kind(file: Mapping[str, Any]) -> str | None:
+    """The kind of a transcript; a record that has a reward is of none, whatever else it has."""
+    rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
+    if file["format"] != "generic" or any(path.partition(".")[0] in file["keys"] for path in rewards):
+        return None
+    return _core.transcript_by_keys(file["keys"])
 
 
 CONVERT = str(TranscriptError.hint)
