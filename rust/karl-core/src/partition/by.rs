@@ -83,7 +83,9 @@ impl<T: Real> Kernel for Share<'_, T> {
             let mut weights = &room[..end];
             for (group, values) in runs(values, codes, first, groups) {
                 let (run, rest) = weights.split_at(values.len());
-                run.iter().for_each(|&weight| sums[group].add(weight));
+                for &weight in run {
+                    sums[group].add(weight);
+                }
                 weights = rest;
             }
         }

@@ -166,6 +166,7 @@ impl<const M: usize> Beside<M> {
         beside
     }
 
+    #[allow(clippy::needless_range_loop, reason = "a loop over lanes, which becomes vectors")]
     #[inline(always)]
     fn add<T: Real>(&mut self, values: &[T; SIDE]) {
         for lane in 0..SIDE {
