@@ -57,8 +57,8 @@ pub fn exp(x: f64) -> f64 {
     significand * f64::from_bits(half << 52) * f64::from_bits(power.wrapping_sub(half) << 52)
 }
 
-/// `e^x` for the log of a weight beside the largest, which is 0 or less: within 1 ulp down to -708, and 0 below, where it
-/// adds nothing to the largest. NaN gives NaN. Cost: a sixth less than [`exp`].
+/// `e^x` for the log of a weight beside one that is about the largest: within 1 ulp from 709 down to -708, and 0 below,
+/// where it adds nothing to the largest. NaN gives NaN, and what is above 709 anything. Cost: a sixth less than [`exp`].
 #[inline(always)]
 #[must_use]
 pub fn exp_below(x: f64) -> f64 {

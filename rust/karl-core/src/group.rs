@@ -153,11 +153,8 @@ impl<'a> Groups<'a> {
         empty: S,
         step: impl Fn(&mut S, usize, usize) + Sync,
     ) -> Vec<S> {
-        let threads = if self.rows() < ALONE { 1 } else { threads.max(1) };
-        let share = self.count.div_ceil(threads).max(1);
         let mut states = vec![empty; self.count];
-        each(states.chunks_mut(share).enumerate(), |(part, states)| {
-            let first = part * share;
+        self.share(threads, &mut states, |first, states| {
             for (row, &code) in self.codes.iter().enumerate() {
                 // `NONE` is past the last state of every range: there are fewer groups than that.
                 if let Some(state) = (code as usize).checked_sub(first).and_then(|at| states.get_mut(at)) {
@@ -166,6 +163,18 @@ impl<'a> Groups<'a> {
             }
         });
         states
+    }
+
+    /// Cuts one state a group into a range of them a thread: `work` gets the first group of a range, and its states.
+    pub(crate) fn share<S: Send>(
+        &self,
+        threads: usize,
+        states: &mut [S],
+        work: impl Fn(usize, &mut [S]) + Sync,
+    ) {
+        let threads = if self.rows() < ALONE { 1 } else { threads.max(1) };
+        let share = self.count.div_ceil(threads).max(1);
+        each(states.chunks_mut(share).enumerate(), |(part, states)| work(part * share, states));
     }
 }
 

@@ -7,8 +7,9 @@
 //! | [`log_sum_exp_by`] | each group, in any order | `by` |
 //! | [`Partition`] | a stream, and streams that were merged | `state` |
 //!
-//! A column is read once. Each block of it is summed relative to its own largest value, side by side, while it is in
-//! cache, and blocks are added in their order, so that the bits depend neither on threads nor on the machine.
+//! A column is read once. Each block of it is summed side by side, relative to the largest of its first values, and once
+//! more where a value far above them turns up; blocks are added in their order, so that the bits depend neither on threads
+//! nor on the machine.
 
 mod by;
 mod rows;
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::exp::{exp, exp_below, ln};
 use crate::numeric::Compensated;
 use crate::real::Real;
-use crate::simd::{Kernel, SIDE, fold_side, wide};
+use crate::simd::{Kernel, LANES, SIDE, fold_side, wide};
 
 /// `log(sum_i exp(x_i))`; minus infinity for none. Minus infinity among the values, the logarithm of zero, adds nothing.
 ///
@@ -112,57 +113,99 @@ fn anchor(top: f64) -> f64 {
     if top == f64::NEG_INFINITY { 0.0 } else { top }
 }
 
-/// The values of a block, which is in cache when it is read the second time.
+/// The values of a block.
 struct Block<'a, T, const M: usize>(&'a [T]);
+
+/// How far above what weights are relative to a value may lie, so that no sum of their squares is infinite.
+const REACH: f64 = 300.0;
 
 impl<T: Real, const M: usize> Kernel for Block<'_, T, M> {
     type Output = Sums<M>;
 
     #[inline(always)]
     fn run(self) -> Sums<M> {
-        let top = top::<SIDE, T>(self.0);
-        let from = anchor(top);
-        let (mut weights, mut lanes) = ([0.0; ROOM], [[0.0; SIDE]; M]);
-        for values in self.0.chunks(ROOM) {
-            let weights = &mut weights[..values.len()];
-            for (weight, value) in weights.iter_mut().zip(values) {
-                *weight = exp_below(value.widen() - from);
+        // The largest of a few is near the largest of all as a rule, and found without reading all of them before.
+        let mut from = top(&self.0[..self.0.len().min(SIDE)]);
+        loop {
+            let sums = Beside::all(anchor(from), self.0).sums();
+            // Minus infinity less minus infinity is no more than anything.
+            if sums.top - from > REACH {
+                from = sums.top;
+            } else {
+                return sums;
             }
-            add(&mut lanes, weights);
-        }
-        Sums { top, powers: lanes.map(|lanes| fold_side(&lanes)) }
-    }
-}
-
-/// Adds the powers of weights, each in the lane of its place.
-#[inline(always)]
-fn add<const M: usize>(lanes: &mut [[f64; SIDE]; M], weights: &[f64]) {
-    let (chunks, rest) = weights.as_chunks::<SIDE>();
-    for chunk in chunks {
-        let mut powers = [1.0; SIDE];
-        for lanes in &mut *lanes {
-            for lane in 0..SIDE {
-                powers[lane] *= chunk[lane];
-                lanes[lane] += powers[lane];
-            }
-        }
-    }
-    for (lane, weight) in rest.iter().enumerate() {
-        let mut power = 1.0;
-        for lanes in &mut *lanes {
-            power *= weight;
-            lanes[lane] += power;
         }
     }
 }
 
-/// The largest value, NaN left out; minus infinity for none. So many at a time as the values are worth.
+/// Sums of weights `exp(x - from)` side by side, each in the lane of its place, and the largest values met.
+struct Beside<const M: usize> {
+    from: f64,
+    tops: [f64; LANES],
+    powers: [Lanes; M],
+}
+
+/// Aligned, so that no vector of them lies across two lines of the cache.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Lanes([f64; SIDE]);
+
+impl<const M: usize> Beside<M> {
+    #[inline(always)]
+    fn all<T: Real>(from: f64, values: &[T]) -> Self {
+        let mut beside = Self { from, tops: [f64::NEG_INFINITY; LANES], powers: [Lanes([0.0; SIDE]); M] };
+        let (chunks, rest) = values.as_chunks();
+        for chunk in chunks {
+            beside.add(chunk);
+        }
+        if !rest.is_empty() {
+            let mut chunk = [T::narrow(f64::NEG_INFINITY); SIDE];
+            chunk[..rest.len()].copy_from_slice(rest);
+            beside.add(&chunk);
+        }
+        beside
+    }
+
+    #[allow(clippy::needless_range_loop, reason = "a loop over lanes, which becomes vectors")]
+    #[inline(always)]
+    fn add<T: Real>(&mut self, values: &[T; SIDE]) {
+        for lane in 0..SIDE {
+            let weight = exp_below(values[lane].widen() - self.from);
+            let mut power = 1.0;
+            for lanes in &mut self.powers {
+                power *= weight;
+                lanes.0[lane] += power;
+            }
+        }
+        // Apart from the weights, so that the largest stay in a register.
+        for values in values.as_chunks::<LANES>().0 {
+            for lane in 0..LANES {
+                self.tops[lane] = larger(self.tops[lane], values[lane].widen());
+            }
+        }
+    }
+
+    /// The sums relative to the largest value.
+    #[inline(always)]
+    fn sums(self) -> Sums<M> {
+        let top = top(&self.tops);
+        let factor = exp_below(self.from - anchor(top));
+        let (mut powers, mut power) = ([0.0; M], 1.0);
+        for (sum, lanes) in powers.iter_mut().zip(&self.powers) {
+            power *= factor;
+            *sum = power * fold_side(&lanes.0);
+        }
+        Sums { top, powers }
+    }
+}
+
+/// The largest value, NaN left out; minus infinity for none.
 #[inline(always)]
-fn top<const N: usize, T: Real>(values: &[T]) -> f64 {
-    let (chunks, rest) = values.as_chunks::<N>();
-    let mut tops = [f64::NEG_INFINITY; N];
+fn top<T: Real>(values: &[T]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut tops = [f64::NEG_INFINITY; LANES];
     for chunk in chunks {
-        for lane in 0..N {
+        for lane in 0..LANES {
             tops[lane] = larger(tops[lane], chunk[lane].widen());
         }
     }

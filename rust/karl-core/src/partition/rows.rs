@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::exp::{Each, exp_below, ln};
 use crate::ragged::Offsets;
 use crate::real::Real;
-use crate::simd::{self, Kernel, LANES, wide};
+use crate::simd::{self, Kernel, wide};
 
 /// `log(sum_i exp(x_i))` of each row; minus infinity for an empty one.
 ///
@@ -98,7 +98,7 @@ impl Batch {
         };
         for (row, log) in logs.iter_mut().enumerate() {
             let row = place(row);
-            *log = top::<LANES, T>(&values[row.clone()]);
+            *log = top(&values[row.clone()]);
             below(&mut self.exponents[row.clone()], &values[row], anchor(*log));
         }
         Each(&mut self.exponents[..values.len()], exp_below).run();
@@ -111,14 +111,15 @@ impl Batch {
 
 /// Values less the anchor of their row.
 #[inline(always)]
-fn below<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
+pub(super) fn below<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
     for place in 0..values.len() {
         exponents[place] = values[place].widen() - from;
     }
 }
 
+/// Adds the logarithms of sums to what they are relative to.
 #[inline(always)]
-fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
+pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
     let sums = &mut sums[..tops.len()];
     Each(&mut *sums, ln).run();
     for place in 0..tops.len() {
