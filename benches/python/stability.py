@@ -177,7 +177,7 @@ def show(runs: trials.Runs, rounds: Rounds) -> None:
         "cpu_hours_tried": json.loads((record.RECORD / "stability-tried.json").read_text("utf-8"))["cpu_hours"],
     }
     trials.keep("stability", SETTING, runs, "GRPO", **more, rounds_a_stretch=STRETCH, rounds=rounds)
-    trials.figure("stability", lambda *axes: picture(rounds, axes), 3)
+    trials.figure("stability", lambda *axes: picture(rounds, runs, axes), 3)
 
 
 def stretches(said: dict[str, list[list[dict[str, Any]]]], name: str) -> dict[str, list[list[float]]]:
@@ -188,17 +188,24 @@ def stretches(said: dict[str, list[list[dict[str, Any]]]], name: str) -> dict[st
     }
 
 
-def picture(rounds: Rounds, axes: tuple[Any, ...]) -> None:
-    """A panel a measure: every seed, and their mean."""
-    titles = ("reward", "entropy, nats a token", "KL from who drew, nats a token")
-    for one, title, found in zip(axes, titles, rounds.values(), strict=True):
-        for colour, (arm, seeds) in zip(trials.COLOURS, found.items(), strict=False):
+def picture(rounds: Rounds, runs: trials.Runs, axes: tuple[Any, ...]) -> None:
+    """Reward and entropy of every seed, with their mean; and each seed's way from its best reward to its last."""
+    for one, title, name in zip(axes, ("reward", "entropy, nats a token"), ("outcome", "entropy"), strict=False):
+        for colour, (arm, seeds) in zip(trials.COLOURS, rounds[name].items(), strict=False):
             trials.seeds(one, seeds, STRETCH, colour, arm)
         one.set_title(title, fontsize=10)
         one.set_xlabel("round")
         one.set_ylim(bottom=0)
-    axes[2].set_ylim(0, 0.3)
     axes[1].legend(frameon=False, fontsize=7)
+    every = [(colour, seed) for colour, arm in zip(trials.COLOURS, runs.values(), strict=False) for seed in arm]
+    for place, (colour, seed) in enumerate(every):
+        axes[2].plot([seed["best_reward"], seed["reward"]], [place, place], color=colour, linewidth=1.4)
+        axes[2].plot([seed["reward"]], [place], "o", color=colour, markersize=3.5)
+    axes[2].set_title("best reward, and the last (dot)", fontsize=10)
+    axes[2].set_xlabel("reward")
+    axes[2].set_xlim(0, 0.9)
+    axes[2].set_yticks([])
+    axes[2].invert_yaxis()
 
 
 if __name__ == "__main__":
