@@ -102,6 +102,20 @@ impl<'g, 'r> Deals<'g, 'r> {
         1 << self.ranges.bits
     }
 
+    /// How many rows were dealt.
+    pub(crate) fn rows(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// The hands of each range of groups, in row order; rows without a group are in none, and their values become NaN.
+    pub(crate) fn grouped(&mut self) -> Vec<Vec<Hand<'_>>> {
+        let mut hands = self.hands();
+        for hand in hands.pop().into_iter().flatten() {
+            hand.values.fill(f64::NAN);
+        }
+        hands
+    }
+
     /// The hands of each range, in row order. The last range is that of no group.
     pub(crate) fn hands(&mut self) -> Vec<Vec<Hand<'_>>> {
         let mut hands: Vec<Vec<Hand<'_>>> = (0..self.ranges.count).map(|_| Vec::new()).collect();

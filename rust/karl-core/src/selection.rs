@@ -123,8 +123,7 @@ pub struct Selection {
 /// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
-    let spreads = spreads(population.rewards, population.groups, settings.threads);
-    let scores = score(population, settings, &spreads)?;
+    let (spreads, scores) = score(population, settings)?;
     let verdicts = judge(population, settings, &spreads, None)?;
     weigh(population, settings, spreads, scores, verdicts)
 }
@@ -150,19 +149,18 @@ pub fn select_weighted(
     weigh(population, &settings, spreads, log_weights.iter().map(score).collect(), verdicts)
 }
 
-/// The score of every row, from its shaped reward where there is a shaping; `spreads` are those of the rewards.
-fn score<'a>(population: &Population<'a>, settings: &Settings, spreads: &[Spread]) -> Result<Cow<'a, [f64]>> {
-    let (groups, threads) = (population.groups, settings.threads);
+/// The spread of the rewards of each group, and the score of every row: from its shaped reward where there is a shaping.
+fn score<'a>(population: &Population<'a>, settings: &Settings) -> Result<(Vec<Spread>, Cow<'a, [f64]>)> {
+    let (rewards, groups, threads) = (population.rewards, population.groups, settings.threads);
     let Some(shaping) = settings.shaping else {
-        return settings.score.within(Grouped { rewards: population.rewards, groups, spreads, threads });
+        return settings.score.with_spreads(Grouped { rewards, groups, threads });
     };
-    let shaped = shaping.apply(population.rewards)?;
+    let (spreads, shaped) = (spreads(rewards, groups, threads), shaping.apply(rewards)?);
     if settings.score == Score::Raw {
-        return Ok(Cow::Owned(shaped));
+        return Ok((spreads, Cow::Owned(shaped)));
     }
-    let spreads = crate::advantage::spreads(&shaped, groups, threads);
-    let scores = settings.score.within(Grouped { rewards: &shaped, groups, spreads: &spreads, threads })?;
-    Ok(Cow::Owned(scores.into_owned()))
+    let (_, scores) = settings.score.with_spreads(Grouped { rewards: &shaped, groups, threads })?;
+    Ok((spreads, Cow::Owned(scores.into_owned())))
 }
 
 /// The target over the rows that passed.

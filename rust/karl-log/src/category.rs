@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::names::{Known, Names};
+use crate::parallel::map;
 
 /// No name: the record has none.
 pub const NONE: u32 = u32::MAX;
@@ -33,7 +34,7 @@ impl Builder {
         let code = |code| ways.first().map_or(NONE, |way| way.code(code));
         let codes: Vec<u32> = self.codes.into_iter().map(code).collect();
         let rows = codes.len();
-        Category::new(codes, rows, &names)
+        Category::new(codes, rows, names, 1)
     }
 }
 
@@ -54,17 +55,24 @@ pub struct Category {
 
 impl Category {
     /// A column of so many rows whose names are to be numbered anew, by first use; no codes for a column without any.
-    pub(crate) fn new(mut codes: Vec<u32>, rows: usize, names: &Names) -> Self {
-        let mut used = Names::default();
+    pub(crate) fn new(mut codes: Vec<u32>, rows: usize, names: Names, threads: usize) -> Self {
+        let share = codes.len().div_ceil(threads.max(1)).max(1);
         let mut fresh = vec![NONE; names.len()];
-        for code in &mut codes {
-            let Some(slot) = fresh.get_mut(*code as usize) else { continue };
-            if *slot == NONE {
-                *slot = names.get(*code).map_or(NONE, |name| used.push(name));
+        let mut order = Vec::new();
+        for code in
+            map(codes.chunks(share).collect(), threads, |codes| first_uses(codes, names.len())).concat()
+        {
+            if fresh[code as usize] == NONE {
+                fresh[code as usize] = u32::try_from(order.len()).unwrap_or(NONE);
+                order.push(code);
             }
-            *code = *slot;
         }
-        Self { codes, rows, names: used }
+        map(codes.chunks_mut(share).collect(), threads, |codes: &mut [u32]| {
+            for code in codes {
+                *code = fresh.get(*code as usize).copied().unwrap_or(NONE);
+            }
+        });
+        Self { codes, rows, names: names.numbered(order) }
     }
 
     /// One code a row; [`NONE`] where the record has no name.
@@ -102,5 +110,35 @@ impl Category {
             Some(rows) => rows.iter().for_each(|&row| add(self.codes.get(row as usize))),
         }
         (counts, none)
+    }
+}
+
+/// Codes below `count` in the order in which they first stand among some.
+fn first_uses(codes: &[u32], count: usize) -> Vec<u32> {
+    let mut seen = vec![false; count];
+    let mut first =
+        |code: u32| seen.get_mut(code as usize).is_some_and(|seen| !std::mem::replace(seen, true));
+    codes.iter().copied().filter(|&code| first(code)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_first_use_for_any_number_of_threads() {
+        let mut names = Names::default();
+        for (code, name) in (0..).zip(["never", "b", "a", "c"]) {
+            assert_eq!(names.push(name), code);
+        }
+        let codes = vec![NONE, 2, 1, 2, 3, 1, NONE, 3];
+        for threads in 0..10 {
+            let category = Category::new(codes.clone(), codes.len(), names.clone(), threads);
+            assert_eq!(category.names().iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+            assert_eq!(category.codes(), [NONE, 0, 1, 0, 2, 1, NONE, 2].as_slice());
+            assert_eq!((category.name(4), category.names().get(3)), (Some("c"), None));
+        }
+        let unnamed = Category::new(vec![NONE; 3], 3, names, 2);
+        assert!(unnamed.names().is_empty() && unnamed.names().get(0).is_none());
     }
 }

@@ -90,7 +90,7 @@ impl Log {
             inputs,
             accounts,
             skipped: Vec::new(),
-            spots: columns.spots,
+            spots: columns.spots.into_iter().map(Spot).collect(),
             lengths: columns.lengths,
             keys: Keys::sorted(columns.ids),
             digests: columns.digests,

@@ -9,38 +9,53 @@ use crate::category::NONE;
 use crate::parallel::map;
 
 /// Distinct names by number: one text with the end of each, at a fraction of the memory of as many strings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     text: String,
     ends: Vec<usize>,
+    /// Which of them has each number; empty where they stand in the order of their numbers.
+    places: Vec<u32>,
 }
+
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Names {}
 
 impl Names {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        if self.places.is_empty() { self.ends.len() } else { self.places.len() }
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// The name of that number.
     #[must_use]
     pub fn get(&self, code: u32) -> Option<&str> {
-        let code = code as usize;
-        let start = if code == 0 { 0 } else { *self.ends.get(code - 1)? };
-        self.text.get(start..*self.ends.get(code)?)
+        let place = if self.places.is_empty() { code } else { *self.places.get(code as usize)? } as usize;
+        let start = if place == 0 { 0 } else { *self.ends.get(place - 1)? };
+        self.text.get(start..*self.ends.get(place)?)
     }
 
     /// All names in the order of their numbers.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
-        let start = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        self.ends.iter().enumerate().map(move |(at, &end)| &self.text[start(at)..end])
+        (0..self.len())
+            .map(|code| u32::try_from(code).ok().and_then(|code| self.get(code)).unwrap_or_default())
+    }
+
+    /// Those of some numbers, numbered anew in the order given. No text is moved, for each would be waited for.
+    pub(crate) fn numbered(self, order: Vec<u32>) -> Self {
+        if order.is_empty() { Self::default() } else { Self { places: order, ..self } }
     }
 
     fn append(&mut self, other: &Self) {
@@ -114,19 +129,18 @@ impl Known {
 
     fn of(&mut self, name: &[u8], entry: Entry) -> u32 {
         let part = entry.high % PARTS;
-        self.parts[part as usize].code(name, entry) * PARTS + part
+        self.parts[part as usize].code(entry, || name) * PARTS + part
     }
 
     /// Several sets of names as one, and for each set the way from its numbers to the new ones.
     pub(crate) fn merge(sets: Vec<Self>, threads: usize) -> (Names, Vec<Way>) {
-        let seed = sets.first().map_or(0, |set| set.seed);
         let mut ways: Vec<Way> = sets.iter().map(|_| Way(Vec::new())).collect();
         let mut parts: Vec<Vec<Part>> = (0..PARTS).map(|_| Vec::new()).collect();
         for set in sets {
             parts.iter_mut().zip(set.parts).for_each(|(all, part)| all.push(part));
         }
         let mut all = Names::default();
-        for (names, found) in map(parts, threads, |parts| Part::merge(parts, seed)) {
+        for (names, found) in map(parts, threads, Part::merge) {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
             for (way, mut codes) in ways.iter_mut().zip(found) {
                 for code in &mut codes {
@@ -155,13 +169,14 @@ impl Entry {
 }
 
 impl Part {
-    fn code(&mut self, name: &[u8], entry: Entry) -> u32 {
+    /// The number of an entry's name, which is asked for where it is new.
+    fn code<'n>(&mut self, entry: Entry, name: impl FnOnce() -> &'n [u8]) -> u32 {
         if 3 * self.names.len() >= 2 * self.slots.len() {
             self.grow();
         }
         let at = self.slot(&entry);
         if self.slots[at].code == NONE {
-            self.slots[at] = Entry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
+            self.slots[at] = Entry { code: self.names.push(&String::from_utf8_lossy(name())), ..entry };
         }
         self.slots[at].code
     }
@@ -196,15 +211,22 @@ impl Part {
         }
     }
 
-    fn merge(parts: Vec<Self>, seed: u64) -> (Names, Vec<Vec<u32>>) {
+    fn merge(parts: Vec<Self>) -> (Names, Vec<Vec<u32>>) {
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
         let mut ways = vec![(0..).take(all.names.len()).collect()];
-        ways.extend(parts.map(|part| {
-            let names = part.names.iter().map(str::as_bytes);
-            names.map(|name| all.code(name, Entry::new(name, seed))).collect::<Vec<u32>>()
-        }));
+        ways.extend(parts.map(|part| all.take_in(&part)));
         (all.names, ways)
+    }
+
+    /// Takes in the names of another set; the new number of each. By slots, for they lie in the same order in both.
+    fn take_in(&mut self, part: &Self) -> Vec<u32> {
+        let mut codes = vec![NONE; part.names.len()];
+        for slot in part.slots.iter().filter(|slot| slot.code != NONE) {
+            let name = || part.names.get(slot.code).unwrap_or_default().as_bytes();
+            codes[slot.code as usize] = self.code(Entry { code: NONE, ..*slot }, name);
+        }
+        codes
     }
 }
 
@@ -269,8 +291,9 @@ mod tests {
         let mut part = Part::default();
         let entry = |high| Entry { low: 3, high, code: NONE };
         for (high, name) in (0..40).zip('0'..) {
-            assert_eq!(part.code(name.to_string().as_bytes(), entry(high)), high);
+            let name = name.to_string();
+            assert_eq!(part.code(entry(high), || name.as_bytes()), high);
         }
-        assert!((0..40).all(|high| part.code(b"", entry(high)) == high));
+        assert!((0..40).all(|high| part.code(entry(high), || b"") == high));
     }
 }

@@ -6,6 +6,7 @@
 
 use super::frame::{Formula, Line, Spread};
 use super::laid::Laid;
+use super::spread::spreads;
 use crate::blocks::{self, ALONE, each};
 use crate::deal::{Deals, Room, with_room};
 use crate::group::Groups;
@@ -47,10 +48,7 @@ fn dealt<R: Real, F: Formula>(
 ) -> bool {
     let mut deals = Deals::new(rewards, groups, room, threads);
     let width = deals.width().min(groups.len());
-    let mut hands = deals.hands();
-    for hand in hands.pop().into_iter().flatten() {
-        hand.values.fill(f64::NAN);
-    }
+    let mut hands = deals.grouped();
     let threads = if rewards.len() < ALONE { 1 } else { threads.max(1) };
     let share = hands.len().div_ceil(threads).max(1);
     let fine = AtomicBool::new(true);
@@ -64,11 +62,6 @@ fn dealt<R: Real, F: Formula>(
     });
     deals.back(advantages);
     fine.into_inner()
-}
-
-/// The spread of each group.
-pub(crate) fn spreads<R: Real>(rewards: &[R], groups: &Groups, threads: usize) -> Vec<Spread> {
-    groups.fold(threads, Spread::EMPTY, |spread, _, row| spread.push(rewards[row].widen()))
 }
 
 /// The same as [`fill`] where the spread of each group is known.

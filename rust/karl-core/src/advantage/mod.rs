@@ -55,6 +55,7 @@ mod ragged;
 mod returns;
 mod shrunk;
 mod single;
+mod spread;
 mod whiten;
 mod whole;
 mod zscore;
@@ -74,8 +75,8 @@ pub use shrunk::{Shrunk, shrunk};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{Extent, zscore, zscore_over};
 
-pub(crate) use coded::spreads;
 pub(crate) use frame::Spread;
+pub(crate) use spread::spreads;
 
 use std::borrow::Cow;
 
@@ -87,6 +88,7 @@ use crate::real::Real;
 use centre::Centre;
 use frame::{Formula, check, check_rewards, fill, score};
 use leave_one_out::LeaveOneOut;
+use spread::fill_with_spreads;
 use zscore::ZScore;
 
 /// The axis: how a reward becomes the score that is tempered into a weight.
@@ -151,16 +153,17 @@ impl Score {
         }
     }
 
-    /// The same where the spread of each group is known.
-    pub(crate) fn within<'a>(&self, grouped: Grouped<'a, '_>) -> Result<Cow<'a, [f64]>> {
+    /// The scores of all rows, and the spread of the rewards of each group.
+    pub(crate) fn with_spreads<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Vec<Spread>, Cow<'a, [f64]>)> {
+        let Grouped { rewards, groups, threads } = grouped;
         match *self {
-            Self::Raw => Ok(Cow::Borrowed(grouped.rewards)),
-            Self::Centre => grouped.score(&Centre).map(Cow::Owned),
+            Self::Raw => Ok((spreads(rewards, groups, threads), Cow::Borrowed(rewards))),
+            Self::Centre => grouped.score(&Centre),
             Self::ZScore { ddof, eps } => {
                 check_not_negative("eps", eps)?;
-                grouped.score(&ZScore { ddof, eps }).map(Cow::Owned)
+                grouped.score(&ZScore { ddof, eps })
             }
-            Self::LeaveOneOut => grouped.score(&LeaveOneOut).map(Cow::Owned),
+            Self::LeaveOneOut => grouped.score(&LeaveOneOut),
         }
     }
 
@@ -190,20 +193,22 @@ fn copy<R: Real>(rewards: &[R], layout: Layout<'_>, scores: &mut [f64]) -> Resul
     Ok(())
 }
 
-/// Rewards, the group of each, and the spread of each group.
+/// Rewards, and the group of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Grouped<'a, 'g> {
     pub(crate) rewards: &'a [f64],
     pub(crate) groups: &'g Groups<'g>,
-    pub(crate) spreads: &'g [Spread],
     pub(crate) threads: usize,
 }
 
-impl Grouped<'_, '_> {
-    fn score<F: Formula>(self, formula: &F) -> Result<Vec<f64>> {
-        let Self { rewards, groups, spreads, threads } = self;
+impl<'a> Grouped<'a, '_> {
+    fn score<F: Formula>(self, formula: &F) -> Result<(Vec<Spread>, Cow<'a, [f64]>)> {
+        let Self { rewards, groups, threads } = self;
         let mut advantages = vec![0.0; rewards.len()];
-        let fine = coded::with_spreads(rewards, groups, spreads, formula, &mut advantages, threads);
-        if fine { Ok(advantages) } else { check(&advantages, rewards, groups.into()).map(|()| advantages) }
+        let (spreads, fine) = fill_with_spreads(rewards, groups, formula, &mut advantages, threads);
+        if !fine {
+            check(&advantages, rewards, groups.into())?;
+        }
+        Ok((spreads, Cow::Owned(advantages)))
     }
 }

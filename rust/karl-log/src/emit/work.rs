@@ -75,7 +75,8 @@ impl<'a> Work<'a> {
             }
             let wanted: Vec<u32> = walked.rows.into_iter().chain(walked.spare).filter(unmade).collect();
             self.make(&wanted, watch)?;
-            spare = SPARE.max(2 * spare);
+            // As long as none has failed, those that were wanted are all there.
+            spare = if self.flaws.is_empty() { 0 } else { SPARE.max(2 * spare) };
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Place {
 
 /// File and offset in one word, which sorts as they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spot(u64);
+pub(crate) struct Spot(pub(crate) u64);
 
 impl Spot {
     /// None beyond the millionth file, or beyond 16 TiB of one.

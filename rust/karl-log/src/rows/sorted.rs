@@ -1,6 +1,6 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::{Bin, Held, Rows, Spot};
+use super::{BIN_BITS, Bin, Rows};
 use crate::category::{Category, NONE};
 use crate::names::{Known, Way};
 use crate::parallel::map;
@@ -10,7 +10,8 @@ use crate::parallel::map;
 pub(crate) struct Columns {
     pub(crate) ids: Vec<u128>,
     pub(crate) digests: Vec<u64>,
-    pub(crate) spots: Vec<Spot>,
+    /// As numbers, for the system gives zeros without writing them.
+    pub(crate) spots: Vec<u64>,
     pub(crate) lengths: Vec<u32>,
     pub(crate) components: Vec<Vec<f64>>,
     pub(crate) group: Category,
@@ -33,21 +34,20 @@ pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -
     let mut all = Columns::default();
     let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
-    let fill = |(slots, parts): (Slots, Vec<Bin>)| {
-        let ways = |at| [&group_ways[at], &domain_ways[at], &partition_ways[at]];
-        let renumbered = parts.into_iter().enumerate().map(|(at, bin)| bin.renumbered(ways(at)));
-        if let Some(bin) = renumbered.reduce(Bin::append) {
-            slots.fill(&bin);
-        }
+    let ways: Vec<_> = group_ways.iter().zip(&domain_ways).zip(&partition_ways).collect();
+    let fill = |(slots, bins): (Slots, Vec<Bin>)| {
+        let parts = bins.into_iter().zip(&ways);
+        slots.fill(
+            &parts
+                .map(|(bin, &((groups, domains), partitions))| Part { bin, groups, domains, partitions })
+                .collect::<Vec<_>>(),
+        );
     };
     map(slots.into_iter().zip(bins).collect(), threads, fill);
     let count = all.ids.len();
-    // The group is the long one: in equal shares of three, the last stands alone.
-    let work = vec![(codes.domain, &domains), (codes.partition, &partitions), (codes.group, &groups)];
-    let mut made = map(work, threads, |(codes, names)| Category::new(codes, count, names)).into_iter();
-    for category in [&mut all.domain, &mut all.partition, &mut all.group] {
-        *category = made.next().unwrap_or_default();
-    }
+    all.group = Category::new(codes.group, count, groups, threads);
+    all.domain = Category::new(codes.domain, count, domains, threads);
+    all.partition = Category::new(codes.partition, count, partitions, threads);
     all
 }
 
@@ -61,43 +61,84 @@ fn across(parts: Vec<Rows>) -> Vec<Vec<Bin>> {
     bins
 }
 
-impl Bin {
-    fn append(mut self, other: Self) -> Self {
-        let (extras, more) = (&mut self.extras, other.extras);
-        extras.components.iter_mut().zip(more.components).for_each(|(all, more)| all.extend(more));
-        for (all, more) in [(&mut extras.domain, more.domain), (&mut extras.partition, more.partition)] {
-            if !more.is_empty() {
-                all.resize(self.rows.len(), NONE);
-                all.extend(more);
-            }
-        }
-        extras.fingerprint.extend(more.fingerprint);
-        self.rows.extend(other.rows);
-        self
+/// What one thread has left in a bin, and the way from its numbers for names to those of all.
+struct Part<'a> {
+    bin: Bin,
+    groups: &'a Way,
+    domains: &'a Way,
+    partitions: &'a Way,
+}
+
+impl Part<'_> {
+    fn domain(&self, row: usize) -> u32 {
+        self.bin.extras.domain.get(row).map_or(NONE, |&code| self.domains.code(code))
     }
 
-    /// From one thread's numbers for names to the numbers of all.
-    fn renumbered(mut self, [groups, domains, partitions]: [&Way; 3]) -> Self {
-        self.rows.iter_mut().for_each(|row| row.group = groups.code(row.group));
-        self.extras.domain.iter_mut().for_each(|code| *code = domains.code(*code));
-        self.extras.partition.iter_mut().for_each(|code| *code = partitions.code(*code));
-        self
+    fn partition(&self, row: usize) -> u32 {
+        self.bin.extras.partition.get(row).map_or(NONE, |&code| self.partitions.code(code))
+    }
+}
+
+/// Where a row of a bin is.
+#[derive(Clone, Copy)]
+struct At {
+    part: usize,
+    row: usize,
+}
+
+impl At {
+    /// The upper half of an id tells nearly all rows apart, without a look at them; below it stands where the row is.
+    const ID: u128 = !(u64::MAX as u128);
+
+    fn of(key: u128) -> Self {
+        let half = |shift: u32| usize::try_from(key >> shift & u128::from(u32::MAX)).unwrap_or(0);
+        Self { part: half(u32::BITS), row: half(0) }
     }
 
-    /// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
-    /// keeps the order from depending on threads.
-    fn order(rows: &[Held]) -> Vec<usize> {
-        // The upper half of an id tells nearly all apart, without a look at the row.
-        const UPPER: u128 = !(u64::MAX as u128);
-        let mut order: Vec<u128> =
-            rows.iter().zip(0..).map(|(row, at): (_, u128)| row.id & UPPER | at).collect();
-        order.sort_unstable();
-        let at = |one: u128| usize::try_from(one & !UPPER).unwrap_or(0);
-        for same in order.chunk_by_mut(|a, b| a & UPPER == b & UPPER).filter(|same| same.len() > 1) {
-            same.sort_unstable_by_key(|&one| (rows[at(one)].id, rows[at(one)].digest, rows[at(one)].spot));
-        }
-        order.into_iter().map(at).collect()
+    fn key(id: u128, part: u32, row: u32) -> u128 {
+        id & Self::ID | u128::from(part) << u32::BITS | u128::from(row)
     }
+}
+
+/// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
+/// keeps the order from depending on threads.
+fn order(parts: &[Part<'_>]) -> Vec<At> {
+    let keys = (0..)
+        .zip(parts)
+        .flat_map(|(part, one)| (0..).zip(&one.bin.rows).map(move |(row, held)| At::key(held.id, part, row)));
+    let mut order = sorted(&keys.collect::<Vec<_>>());
+    let held = |key: u128| {
+        let At { part, row } = At::of(key);
+        &parts[part].bin.rows[row]
+    };
+    for same in order.chunk_by_mut(|a, b| a & At::ID == b & At::ID).filter(|same| same.len() > 1) {
+        same.sort_unstable_by_key(|&key| (held(key).id, held(key).digest, held(key).spot));
+    }
+    order.into_iter().map(At::of).collect()
+}
+
+/// Sorts keys of one bin: dealt by the bits that follow those of the bin, as many that a handful of keys share them.
+/// Ids are hashes; where somebody has made them alike, they are sorted as any numbers.
+fn sorted(keys: &[u128]) -> Vec<u128> {
+    const HANDFUL: usize = 4;
+    let bits = (keys.len() / HANDFUL).max(2).ilog2();
+    let share = |key: u128| usize::try_from((key << BIN_BITS) >> (u128::BITS - bits)).unwrap_or(0);
+    let mut begins = vec![0_u32; (1 << bits) + 1];
+    for &key in keys {
+        begins[share(key) + 1] += 1;
+    }
+    for at in 0..1 << bits {
+        begins[at + 1] += begins[at];
+    }
+    let mut dealt = vec![0; keys.len()];
+    let mut next = begins.clone();
+    for &key in keys {
+        let next = &mut next[share(key)];
+        dealt[*next as usize] = key;
+        *next += 1;
+    }
+    begins.windows(2).for_each(|ends| dealt[ends[0] as usize..ends[1] as usize].sort_unstable());
+    dealt
 }
 
 #[derive(Default)]
@@ -111,7 +152,7 @@ struct Codes {
 struct Slots<'a> {
     ids: &'a mut [u128],
     digests: &'a mut [u64],
-    spots: &'a mut [Spot],
+    spots: &'a mut [u64],
     lengths: &'a mut [u32],
     components: Vec<&'a mut [f64]>,
     group: &'a mut [u32],
@@ -132,7 +173,7 @@ impl<'a> Slots<'a> {
         let has = |any: fn(&Bin) -> bool| if bins.iter().flatten().any(any) { count } else { 0 };
         all.ids = vec![0; count];
         all.digests = vec![0; count];
-        all.spots = vec![Spot::default(); count];
+        all.spots = vec![0; count];
         all.lengths = vec![0; count];
         all.components = vec![vec![0.0; count]; components];
         all.fingerprints = vec![0; has(|bin| !bin.extras.fingerprint.is_empty())];
@@ -171,30 +212,55 @@ impl<'a> Slots<'a> {
         }
     }
 
-    fn fill(mut self, bin: &Bin) {
+    fn fill(mut self, parts: &[Part<'_>]) {
         // So few rows stay in the nearest cache from the first column to the last.
-        for order in Bin::order(&bin.rows).chunks(1 << 8) {
-            self.split_off(order.len()).gather(bin, order);
+        for order in order(parts).chunks(1 << 8) {
+            self.split_off(order.len()).gather(parts, order);
         }
     }
 
-    fn gather(self, Bin { rows, extras }: &Bin, order: &[usize]) {
-        gather(self.ids, order, |at| rows[at].id);
-        gather(self.digests, order, |at| rows[at].digest);
-        gather(self.spots, order, |at| rows[at].spot);
-        gather(self.lengths, order, |at| rows[at].length);
-        gather(self.group, order, |at| rows[at].group);
+    fn gather(self, parts: &[Part<'_>], order: &[At]) {
+        let held = |at: At| &parts[at.part].bin.rows[at.row];
+        let extras = |at: At| &parts[at.part].bin.extras;
+        gather(self.ids, order, |at| held(at).id);
+        gather(self.digests, order, |at| held(at).digest);
+        gather(self.spots, order, |at| held(at).spot.0);
+        gather(self.lengths, order, |at| held(at).length);
+        gather(self.group, order, |at| parts[at.part].groups.code(held(at).group));
         let mut components = self.components.into_iter();
-        components.next().into_iter().for_each(|column| gather(column, order, |at| rows[at].reward));
-        components.zip(&extras.components).for_each(|(column, from)| gather(column, order, |at| from[at]));
-        gather(self.domain, order, |at| extras.domain.get(at).copied().unwrap_or(NONE));
-        gather(self.partition, order, |at| extras.partition.get(at).copied().unwrap_or(NONE));
-        gather(self.fingerprints, order, |at| extras.fingerprint[at]);
+        components.next().into_iter().for_each(|column| gather(column, order, |at| held(at).reward));
+        for (number, column) in components.enumerate() {
+            gather(column, order, |at| extras(at).components[number][at.row]);
+        }
+        gather(self.domain, order, |at| parts[at.part].domain(at.row));
+        gather(self.partition, order, |at| parts[at.part].partition(at.row));
+        gather(self.fingerprints, order, |at| extras(at).fingerprint[at.row]);
     }
 }
 
-fn gather<T>(column: &mut [T], order: &[usize], value: impl Fn(usize) -> T) {
+fn gather<T>(column: &mut [T], order: &[At], value: impl Fn(At) -> T) {
     for (slot, &at) in column.iter_mut().zip(order) {
         *slot = value(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karl_core::rng::id128;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_sorted_however_alike_they_are() {
+        for count in [0, 1, 2, 7, 8, 9, 1000] {
+            for alike in [0, 8, 40, 90, 128] {
+                let bin = id128(b"bin") >> (u128::BITS - BIN_BITS) << (u128::BITS - BIN_BITS);
+                let key = |at: u32| bin | id128(&at.to_le_bytes()).checked_shr(BIN_BITS + alike).unwrap_or(0);
+                let mut keys: Vec<u128> = (0..count).map(key).collect();
+                let found = sorted(&keys);
+                keys.sort_unstable();
+                assert_eq!(found, keys, "{count} {alike}");
+            }
+        }
     }
 }

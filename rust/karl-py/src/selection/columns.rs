@@ -47,11 +47,12 @@ pub(super) fn with<T, E: From<karl_core::Error>>(
     own: Option<&[f64]>,
     work: impl FnOnce(&Population<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let (groups, field) = (as_groups(&log.group)?, as_groups(&log.partition)?);
-    let scopes = match partition {
-        Partition::Global => Scopes::Whole,
-        Partition::Group => Scopes::OfOrAlone(&groups),
-        Partition::Field => Scopes::Of(&field),
+    let groups = as_groups(&log.group)?;
+    let field = if let Partition::Field = partition { Some(as_groups(&log.partition)?) } else { None };
+    let scopes = match (partition, &field) {
+        (Partition::Group, _) => Scopes::OfOrAlone(&groups),
+        (_, Some(field)) => Scopes::Of(field),
+        _ => Scopes::Whole,
     };
     let fingerprints = log.fingerprints.as_deref();
     work(&Population {
