@@ -6,8 +6,9 @@ A number below 8 is hidden. In each of three turns the policy names one, and is 
 higher; a hit earns 1. Halving the range finds 7 of the 8: 0.875 is the most there is. The policy is the transformer of
 examples/rl/reversal.py, from scratch. Every arm has the same rollouts a round, four passes over them of one group a
 step, so that ratios leave 1, the same optimizer and the same seeds. The setting was chosen on other seeds, because GRPO
-fell there: record/stability-tried.json has all that were tried. What counts as a collapse (`measured`) was fixed before
-the seeds of the record ran. `--smoke` makes two rounds of two seeds. Needs the extra `train`.
+fell there and SAMPO did not: record/stability-tried.json has all that were tried. What counts as a collapse
+(`measured`) was fixed before the seeds of the record ran. `--smoke` makes two rounds of two seeds. Needs the extra
+`train`.
 """
 
 from __future__ import annotations
