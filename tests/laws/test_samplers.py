@@ -193,7 +193,7 @@ def test_choices_that_do_not_go_together_are_refused(choices: dict[str, Any], me
 
 def test_strata_without_a_domain_are_refused(tmp_path: Path) -> None:
     records = [{key: value for key, value in record.items() if key != "domain"} for record in rows.records(8)]
-    with pytest.raises(UsageError, match="no record has one"):
+    with pytest.raises(UsageError, match="per is by domain, but no record has a domain"):
         karl_fast.sample(rows.write(tmp_path / "log.jsonl", records), None, k=2, per={"domain": "equal"})
 
 
