@@ -30,7 +30,7 @@ def by_torch(seed: int, task: Task, journal: Journal | None = None) -> Iterator[
         chosen = every[torch.randperm(len(every))[:prompts]].repeat_interleave(GROUP, 0)
         tokens, drawn = _drawn(torch, model, chosen, symbols + 1, measured=journal is not None)
         mask, rewards = earned(chosen.numpy(), tokens.numpy(), task)
-        if journal is not None:
+        if journal is not None:  # by the function that ours calls; those of arrays cost next to nothing
             rewards = journal.earned(chosen.numpy(), tokens.numpy(), mask)
         mask, advantages = map(torch.from_numpy, (mask, compared(rewards)))
         with torch.no_grad():
@@ -44,7 +44,11 @@ def by_torch(seed: int, task: Task, journal: Journal | None = None) -> Iterator[
         adam.step()
         if journal is not None:
             k3 = ((far.exp() - far - 1) * mask).detach().sum() / mask.sum()
-            steps = {"loss": float(loss.detach().mean()), "grad_norm": float(norm), "kl": float(k3)}
+            steps = {
+                "loss": float((loss.detach() * mask).sum() / mask.sum()),
+                "grad_norm": float(norm),
+                "kl": float(k3),
+            }
             journal.keep(logp.detach().numpy(), drawn.numpy(), mask.numpy(), **steps)
         yield float(rewards.mean())
     said = _drawn(torch, model, every, symbols + 1, greedy=True)[0][:, symbols + 1 :]

@@ -201,7 +201,9 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
         skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
         return NothingToSampleError(sentence + held(first(log.inputs)) + "".join(skipped[:1]))
-    more, hint = lacking(log.inputs, "reward", next(iter(log.settings.paths or ()), None))
+    paths, keys = list(log.settings.paths or ()), first(log.inputs)
+    asked = next((path for path in paths if path.split(".")[0] not in keys), next(iter(paths), None))
+    more, hint = lacking(log.inputs, "reward", asked)
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     return error

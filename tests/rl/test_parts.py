@@ -112,6 +112,35 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
         record.rollout(text[:-9], {prompt.id: prompt})
 
 
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [[None, 4], [5, 6]],
+        [[2, 4], [5, 99]],
+        [[4, 2], [5, 6]],
+        [[2, 5], [4, 6]],
+        [[5, 6], [2, 4]],
+        [[-2, 4], [5, 6]],
+        [[0, 2], [5, 6]],
+        [[2, 2], [5, 6]],
+        [[2.0, 4], [5, 6]],
+        [[True, 3], [5, 6]],
+        [[2, 3], [5, 6]],
+        [[2, 5], [5, 6]],
+        [[2], [5, 6]],
+        [2, 4],
+    ],
+)
+def test_spans_that_no_rollout_has_are_damage(spans: Any) -> None:
+    prompt = asked()[1]
+    one = rollout(prompt, 3, 0.5)
+    held = json.loads(record.line(one, 2, learned=True)(one.own(one.logp)))
+    record.rollout(json.dumps(held), {prompt.id: prompt})
+    held["tokens"]["spans"] = spans
+    with pytest.raises(CheckpointError):
+        record.rollout(json.dumps(held), {prompt.id: prompt})
+
+
 def metrics(**over: Any) -> dict[str, Any]:
     return {
         "round": 1,

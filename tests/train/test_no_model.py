@@ -63,6 +63,14 @@ def test_what_the_hub_has_is_told_in_a_few_words(kind: str, said: str, monkeypat
     assert refused("who/tiny-modle").hint == ModelError.hint
 
 
+def test_what_the_hub_gave_and_nobody_can_read_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise ValueError("Model type foo not supported.")
+
+    monkeypatch.setattr(mlx_lm, "load", unknown)
+    assert str(refused("org/model")) == "cannot load a model from org/model: Model type foo not supported."
+
+
 @pytest.mark.parametrize(
     ("path", "near"), [("./tiny-modle", "tiny-model"), ("../at/otter", "../at/other"), ("./nothing", None)]
 )

@@ -69,9 +69,10 @@ def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _kind(file: Mapping[str, Any]) -> str | None:
-    """The kind of a transcript; a record that has a reward is of none, whatever else it has."""
+    """The kind of a transcript; a record that has a reward, or messages end to end, is of none, whatever else it has."""
     rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
-    if file["format"] != "generic" or any(path.partition(".")[0] in file["keys"] for path in rewards):
+    others = {"messages", *NAMES["reward"], *(path.partition(".")[0] for path in rewards)}
+    if file["format"] != "generic" or others & {*file["keys"]}:
         return None
     return _core.transcript_by_keys(file["keys"])
 

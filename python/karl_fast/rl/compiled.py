@@ -36,7 +36,7 @@ class Compiled:
 
     def __call__(self, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
         """The function with its first arguments, which are no arrays: each of them is worth traces of its own."""
-        if self._traces > MOST_TRACES:
+        if self._traces >= MOST_TRACES:
             self._made.clear()
             self._traces = 0
         wanted = (function, *first)

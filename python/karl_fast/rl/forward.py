@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Forward:
     def __init__(self, policy: Policy, temperature: float, *, compile: bool = False) -> None:
         self.policy, self.temperature = policy, temperature
         self._compiled = Compiled(policy.model, on=compile)
+        self._shape = Shape(rounded if compile else int)
         self._rows: int | None = None
 
     def head(self, hidden: mx.array) -> mx.array:
@@ -48,7 +50,7 @@ class Forward:
         import mlx.core as mx
 
         with self.policy.reference() if reference else nullcontext():
-            flat = self._compiled(self._logp, reference)(*_cut(packed.tokens, packed.mask))
+            flat = self._compiled(self._logp, reference)(*self._shape.cut(packed.tokens, packed.mask))
             mx.async_eval(flat)
 
         def logp() -> NDArray[np.float32]:
@@ -76,7 +78,7 @@ class Forward:
         import mlx.core as mx
 
         found: tuple[mx.array, mx.array, dict[str, mx.array]]
-        found = self._compiled(self._gradient, loss)(*_cut(tokens, mask), mx.array(_seats(mask)), known)
+        found = self._compiled(self._gradient, loss)(*self._shape.cut(tokens, mask), self._shape.seats(mask), known)
         return found
 
     def _gradient(
@@ -113,24 +115,32 @@ class Forward:
         return self._rows
 
 
-def _cut(tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
-    """Tokens up to the last that counts, and the places of those that do, flattened: as many of either as `rounded`.
+@dataclass(frozen=True)
+class Shape:
+    """How the targets of a mask are laid out for a pass: one behind the other, at places, to which seats lead back.
 
-    The places that are too many are the first, whose log-probability nobody asks for.
+    Attributes:
+        size: of what there is; rounded up, the first target stands for the places that are too many, and nobody sits there.
     """
-    import mlx.core as mx
 
-    width = min(rounded(int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1), mask.shape[1])
-    there = np.flatnonzero(mask[:, :width])
-    places = np.zeros(rounded(there.size), dtype=np.int32)
-    places[: there.size] = there
-    return mx.array(tokens[:, : width + 1]), mx.array(places)
+    size: Callable[[int], int]
 
+    def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
+        """Tokens up to the last that counts, and the places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
+        import mlx.core as mx
 
-def _seats(mask: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Where among the places each target that counts is, the end for one that does not. [B, T]"""
-    seats = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, rounded(int(mask.sum())))
-    return seats.reshape(mask.shape).astype(np.int32)
+        width = min(self.size(int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1), mask.shape[1])
+        there = np.flatnonzero(mask[:, :width])
+        places = np.zeros(self.size(there.size), dtype=np.int32)
+        places[: there.size] = there
+        return mx.array(tokens[:, : width + 1]), mx.array(places)
+
+    def seats(self, mask: NDArray[np.bool_]) -> mx.array:
+        """Which of the places each target that counts has; one behind the last for others. [B, T]"""
+        import mlx.core as mx
+
+        seats = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, self.size(int(mask.sum())))
+        return mx.array(seats.reshape(mask.shape).astype(np.int32))
 
 
 def _spread(flat: mx.array, seats: mx.array) -> mx.array:

@@ -17,6 +17,7 @@ import base64
 import json
 import math
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,13 +153,22 @@ def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> 
 
 
 def _columns(held: dict[str, Any]) -> dict[str, Any]:
-    tokens, spans = _unpacked(held["ids"], INTEGERS), tuple((start, end) for start, end in held["spans"])
-    own = np.zeros(len(tokens), dtype=np.bool_)
+    tokens, known = _unpacked(held["ids"], INTEGERS), _unpacked(held["logp"], FLOATS)
+    spans, logp, seen = _spans(held["spans"], len(tokens)), np.zeros(len(tokens), dtype=np.float32), 0
     for start, end in spans:
-        own[start:end] = True
-    logp = np.zeros(len(tokens), dtype=np.float32)
-    logp[own] = _unpacked(held["logp"], FLOATS)
+        logp[start:end], seen = known[seen : seen + end - start], seen + end - start
+    if seen != len(known):
+        raise ValueError(f"{len(known)} log-probabilities of {seen} tokens")
     return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": np.zeros_like(logp)}
+
+
+def _spans(held: Any, length: int) -> tuple[tuple[int, int], ...]:
+    """From where to where turns go: one after the other, none of them empty, and none with the first token."""
+    spans = tuple((start, end) for start, end in held)
+    edges = [1, *chain.from_iterable(spans), length]
+    if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):
+        raise ValueError(f"the spans are {spans} of {length} tokens")
+    return spans
 
 
 def _packed(array: NDArray[Any], kind: str) -> str:

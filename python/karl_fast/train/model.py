@@ -84,8 +84,8 @@ def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelErr
         return missing
     if Path(path).is_dir() and not Path(path, "config.json").is_file():
         return ModelError(f"cannot load a model from {path}: it has no config.json")
-    if not Path(path).exists():
-        return _nowhere(path, f"there is no such folder, and {_of_hub(error, said)}")
+    if not Path(path).exists() and (why := _of_hub(error, said)):
+        return _nowhere(path, f"there is no such folder, and {why}")
     return ModelError(f"cannot load a model from {path}: {said}")
 
 
@@ -99,8 +99,8 @@ def _nowhere(path: str, why: str) -> ModelError:
     return error
 
 
-def _of_hub(error: Exception, said: str) -> str:
-    """What the Hugging Face hub has of a model, by the error that it was asked with."""
+def _of_hub(error: Exception, said: str) -> str | None:
+    """What the Hugging Face hub has of a model, by the error that it was asked with; None where it gave the model."""
     from huggingface_hub import errors
 
     if isinstance(error, errors.GatedRepoError):
@@ -109,7 +109,7 @@ def _of_hub(error: Exception, said: str) -> str:
         return "the Hugging Face hub has none of that name"
     if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError | TimeoutError):
         return "the Hugging Face hub could not be asked"
-    return f"the Hugging Face hub said: {said}"
+    return f"the Hugging Face hub said: {said}" if isinstance(error, errors.HfHubHTTPError) else None
 
 
 def linear_keys(model: nn.Module) -> list[str]:

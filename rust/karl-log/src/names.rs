@@ -211,6 +211,14 @@ impl Part {
         }
     }
 
+    /// Room for so many more, before the first of them: those that come in the order of their slots would else crowd the
+    /// slots from the first on to twice what is good for them.
+    fn reserve(&mut self, more: usize) {
+        while 3 * (self.names.len() + more) >= 2 * self.slots.len() {
+            self.grow();
+        }
+    }
+
     fn merge(parts: Vec<Self>) -> (Names, Vec<Vec<u32>>) {
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
@@ -221,6 +229,7 @@ impl Part {
 
     /// Takes in the names of another set; the new number of each. By slots, for they lie in the same order in both.
     fn take_in(&mut self, part: &Self) -> Vec<u32> {
+        self.reserve(part.names.len());
         let mut codes = vec![NONE; part.names.len()];
         for slot in part.slots.iter().filter(|slot| slot.code != NONE) {
             let name = || part.names.get(slot.code).unwrap_or_default().as_bytes();
@@ -268,6 +277,29 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_names_that_are_all_different_become_one_without_crowding() {
+        let sets: Vec<Known> = (0..2)
+            .map(|set| {
+                let mut known = Known::new(7);
+                for at in 0..2_800_u32 {
+                    known.code(Some(format!("{set}-{at}").as_bytes()));
+                }
+                known
+            })
+            .collect();
+        for (mut part, other) in {
+            let mut sets = sets.into_iter().map(|set| set.parts);
+            sets.next().unwrap().into_iter().zip(sets.next().unwrap())
+        } {
+            part.take_in(&other);
+            assert!(3 * part.names.len() <= 2 * part.slots.len());
+            let way = |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
+            let ways: usize = part.slots.iter().filter(|slot| slot.code != NONE).map(way).sum();
+            assert!(ways < 3 * part.names.len(), "{ways} of {}", part.names.len());
+        }
+    }
 
     #[test]
     fn a_name_has_one_number_however_many_there_are_and_however_they_come() {
