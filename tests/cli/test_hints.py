@@ -122,6 +122,14 @@ def test_a_log_that_has_rewards_is_none(tmp_path: Path) -> None:
     assert refused(done, 2).endswith("; the records hold id, group, reward, messages, type, sessionId")
 
 
+@pytest.mark.parametrize("more", [{"history": []}, {"type": "x", "sessionId": "s", "messages": []}])
+def test_a_log_whose_reward_has_another_name_is_none(tmp_path: Path, more: dict[str, Any]) -> None:
+    rows.write(tmp_path / "log.jsonl", [{"id": str(at), "score": at / 8} | more for at in range(8)])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert "transcript" not in refused(done, 4)
+    assert done.stderr.splitlines()[1] == "hint: did you mean --reward score?"
+
+
 def test_where_functions_give_the_reward_the_fields_are_told_too(log: Path) -> None:
     (log.parent / "mine.py").write_text("def score(completions, **columns):\n    return [1.0] * len(completions)\n")
     (log.parent / "karl.toml").write_text(

@@ -64,7 +64,7 @@ def pass_of(policy: Policy, given: Packed, *, compile: bool = True) -> list[Any]
 def assert_same_as_plain(policy: Policy) -> None:
     import mlx.core as mx
 
-    given = packed(length=41, width=44)  # 41 is rounded up to 42, and so are the targets
+    given = packed(rows=6, length=41, seed=1, width=44)  # 41 is rounded up to 42, and so are the targets
     assert rounded(41) == 42
     assert rounded(int(given.mask.sum())) > given.mask.sum() > 32
     compiled = pass_of(policy, given)
@@ -86,7 +86,7 @@ def test_a_model_that_is_trained_whole_gives_them_too(reversal: ModuleType) -> N
     from mlx.utils import tree_map
 
     mx.random.seed(1)
-    policy = reversal.policy(seed=1)
+    policy = reversal.Reversal(longest=64)
     policy.model.update(tree_map(lambda one: one + 0.02, policy.model.trainable_parameters()))
     assert_same_as_plain(policy)
 
@@ -109,7 +109,7 @@ def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: Modu
 
 @pytest.mark.usefixtures("compiling")
 def test_lengths_that_are_almost_the_same_share_a_trace(reversal: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy, traced = reversal.policy(seed=1), list[tuple[int, ...]]()
+    policy, traced = reversal.Reversal(longest=64), list[tuple[int, ...]]()
     body = policy.body
 
     def counted(tokens: Any, cache: Any = None) -> Any:

@@ -69,7 +69,7 @@ def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _kind(file: Mapping[str, Any]) -> str | None:
-    """The kind of a transcript; a record that has a reward, or messages end to end, is of none, whatever else it has."""
+    """The kind of a transcript; a record that has a reward, or its messages, is of none, whatever else it has."""
     rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
     others = {"messages", *NAMES["reward"], *(path.partition(".")[0] for path in rewards)}
     if file["format"] != "generic" or others & {*file["keys"]}:

@@ -75,8 +75,6 @@ class Forward:
             loss: logp [B, T] and `known` to a scalar: one and the same function each time, which is compiled once.
             known: a tree of arrays.
         """
-        import mlx.core as mx
-
         found: tuple[mx.array, mx.array, dict[str, mx.array]]
         found = self._compiled(self._gradient, loss)(*self._shape.cut(tokens, mask), self._shape.seats(mask), known)
         return found
@@ -120,7 +118,7 @@ class Shape:
     """How the targets of a mask are laid out for a pass: one behind the other, at places, to which seats lead back.
 
     Attributes:
-        size: of what there is; rounded up, the first target stands for the places that are too many, and nobody sits there.
+        size: of what there is. Rounded up, the first target stands at the places that are too many; nobody sits there.
     """
 
     size: Callable[[int], int]
