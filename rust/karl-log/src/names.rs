@@ -295,7 +295,8 @@ mod tests {
         } {
             part.take_in(&other);
             assert!(3 * part.names.len() <= 2 * part.slots.len());
-            let way = |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
+            let way =
+                |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
             let ways: usize = part.slots.iter().filter(|slot| slot.code != NONE).map(way).sum();
             assert!(ways < 3 * part.names.len(), "{ways} of {}", part.names.len());
         }
