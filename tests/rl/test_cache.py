@@ -9,14 +9,13 @@ import pytest
 
 from karl_fast.rl import cache, draw
 from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.decode import Decoder
 from karl_fast.rl.reward import Jury
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.talk import Budget
 
 if TYPE_CHECKING:
     from karl_fast.rl.rollout import Rollout
-
-HOW = {"temperature": 1.0, "rows": 8}
 
 
 class Widths:
@@ -42,7 +41,8 @@ def test_rollouts_of_other_lengths_go_on_together_with_the_chances_of_a_fresh_st
     language: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = [[5, 9, 12, 40, 7]] * 3 + [[8, 6, 30, 31, 32, 33, 90]] * 3
-    said = draw.go_on(language, first, [3, 4, 5] * 2, [None] * 6, keep=True, seed=1, **HOW)
+    decoder = Decoder(language, 1.0)
+    said = draw.go_on(decoder, first, [3, 4, 5] * 2, [None] * 6, keep=True, rows=8, seed=1)
     heard = [one for _, one in said]
     assert all(one is not None for one in heard)
     assert len({id(one.caches) for one in heard if one is not None}) == 2
@@ -51,8 +51,8 @@ def test_rollouts_of_other_lengths_go_on_together_with_the_chances_of_a_fresh_st
         for context, (turn, _) in zip(first, said, strict=True)
     ]
     widths = Widths(language, monkeypatch)
-    fresh = draw.draw(language, contexts, [6] * 6, seed=2, **HOW)
-    again = draw.go_on(language, contexts, [6] * 6, heard, keep=False, seed=2, **HOW)
+    fresh = draw.draw(language, contexts, [6] * 6, temperature=1.0, rows=8, seed=2)
+    again = draw.go_on(decoder, contexts, [6] * 6, heard, keep=False, rows=8, seed=2)
     assert [width for _, width in widths.seen] == [14, 14 - min(one.length for one in heard if one is not None)]
     assert all(one is None for _, one in again)
     for plain, (turn, _) in zip(fresh, again, strict=True):
@@ -79,7 +79,9 @@ class Talker:
 def collected(policy: Any, **more: Any) -> list[Rollout]:
     prompts = [Prompt(name, 0, ({"role": "user", "content": name * 4},)) for name in ("question", "another")]
     sampling = Sampling(group_size=4, budget=Budget(60, turns=4, turn_tokens=6), **more)
-    return Collector(policy, Jury((), environment=1.0), sampling, Talker)(prompts, first=0, seed=1, version=0)[0]
+    return Collector(Decoder(policy, 1.0), Jury((), environment=1.0), sampling, Talker)(
+        prompts, first=0, seed=1, version=0
+    )[0]
 
 
 def test_a_conversation_computes_what_is_new_until_a_cache_forgets(

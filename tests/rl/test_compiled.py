@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from karl_fast.rl import rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
-from karl_fast.rl.draw import draw
+from karl_fast.rl.decode import Decoder
+from karl_fast.rl.draw import draw, go_on
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.rollout import Packed
 from tests.rl.conftest import lines
@@ -105,6 +107,9 @@ def test_a_call_has_the_weights_of_its_time_and_leaves_them_whole(reversal: Modu
     assert np.abs(forward.logp(given) - first).max() > 1e-3
     assert forward.gradient(given.tokens, given.mask, squares, ones)[0].item() != pytest.approx(before, rel=1e-3)
     assert all(np.isfinite(np.array(one)).all() for _, one in tree_flatten(policy.model.parameters()))
+    there = [one for _, one in tree_flatten(policy.model.parameters())]
+    forward.gradient(given.tokens, given.mask, squares, ones)
+    assert all(map(is_, there, (one for _, one in tree_flatten(policy.model.parameters()))))
 
 
 @pytest.mark.usefixtures("compiling")
@@ -138,6 +143,34 @@ def test_a_draw_says_what_an_uncompiled_one_says(language: Policy) -> None:
         assert one.tokens.tolist() == other.tokens.tolist()
         np.testing.assert_allclose(one.logp, other.logp, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(one.entropy, other.entropy, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
+    reversal: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_map
+
+    policy, traced = reversal.policy(seed=1), list[tuple[int, ...]]()
+    body = policy.body
+    monkeypatch.setattr(
+        policy, "body", lambda tokens, cache=None: (traced.append(tokens.shape), body(tokens, cache))[1]
+    )
+    contexts, decoder = [[1, 2, 3, 8], [4, 5, 6, 8]] * 3, Decoder(policy, 0.8, compile=True)
+    asked: dict[str, Any] = {"keep": False, "rows": 6, "seed": 3}
+    said = [go_on(decoder, contexts, [4] * 6, [None] * 6, **asked) for _ in range(2)]
+    assert traced == [(2, 4), (6, 1), (6, 1), (6, 1)]
+    policy.model.update(tree_map(lambda one: one * 1.5, policy.model.trainable_parameters()))
+    said.append(go_on(decoder, contexts, [4] * 6, [None] * 6, **asked))
+    assert len(traced) == 4
+    mx.disable_compile()
+    plain = draw(policy, contexts, [4] * 6, temperature=0.8, rows=6, seed=3)
+    for (first, _), (again, _), (later, _), one in zip(*said, plain, strict=True):
+        assert first.tokens.tolist() == again.tokens.tolist()
+        assert later.tokens.tolist() == one.tokens.tolist()
+        np.testing.assert_allclose(later.logp, one.logp, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(later.entropy, one.entropy, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.usefixtures("compiling")

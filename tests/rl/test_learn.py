@@ -10,6 +10,7 @@ import pytest
 
 from karl_fast.objective import names, recipe
 from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.decode import Decoder
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.prepare import Passes, Prepared, Preparer
@@ -36,7 +37,9 @@ def policy(reversal: ModuleType) -> Any:
 def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
     prompts = [Prompt(str(n), n, ({"role": "user", "content": " ".join("12345"[: n + 2])},)) for n in range(3)]
     rewards = Jury([Weighted("reward", reversal.reward)])
-    found, _ = Collector(policy, rewards, Sampling(6, budget=Budget(7)))(prompts, first=0, seed=3, version=0)
+    found, _ = Collector(Decoder(policy, 1.0), rewards, Sampling(6, budget=Budget(7)))(
+        prompts, first=0, seed=3, version=0
+    )
     assert len({rollout.length for rollout in found}) > 3
     return found
 
@@ -195,7 +198,6 @@ def test_tokens_that_are_not_the_policys_own_have_no_part_in_a_step(policy: Any,
         replace(
             rollout,
             tokens=np.append(rollout.tokens, [3, 4]).astype(np.int32),
-            logp=np.append(rollout.logp, [9.0, 9.0]).astype(np.float32),
         )
         for rollout in rollouts
     ]

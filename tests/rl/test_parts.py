@@ -33,8 +33,7 @@ def asked(count: int = 6) -> list[Prompt]:
 
 
 def rollout(prompt: Prompt, group: int, outcome: float, version: int = 0, name: str = "x") -> Rollout:
-    spans, own = ((2, 4), (5, 6)), np.array([0, 0, 1, 1, 0, 1], dtype=np.bool_)
-    logp = np.where(own, -0.1234567, 0.0).astype(np.float32)
+    spans, logp = ((2, 4), (5, 6)), np.array([-0.1234567, -2.5, -0.1], dtype=np.float32)
     said = ({"role": "assistant", "content": "a\u2028b"}, {"role": "tool", "content": "t"})
     floats = (logp, np.zeros_like(logp))
     told = (said, ("s", "t"), (0.0, 0.5), "stop", version, outcome, outcome, {"one": outcome})
@@ -95,9 +94,9 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = record.line(before, 2, learned=True)(before.own(before.logp))
+        text = record.line(before, 2, learned=True)(before.logp)
         after = record.rollout(text, {prompt.id: prompt})
-        assert record.line(after, 2, learned=True)(after.own(after.logp)) == text
+        assert record.line(after, 2, learned=True)(after.logp) == text
         assert json.dumps(json.loads(text), ensure_ascii=False) == text
         assert before.spans == after.spans
         for name in ("tokens", "logp"):
@@ -134,7 +133,7 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
 def test_spans_that_no_rollout_has_are_damage(spans: Any) -> None:
     prompt = asked()[1]
     one = rollout(prompt, 3, 0.5)
-    held = json.loads(record.line(one, 2, learned=True)(one.own(one.logp)))
+    held = json.loads(record.line(one, 2, learned=True)(one.logp))
     record.rollout(json.dumps(held), {prompt.id: prompt})
     held["tokens"]["spans"] = spans
     with pytest.raises(CheckpointError):

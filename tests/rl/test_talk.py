@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
+from karl_fast.rl.decode import Decoder
 from karl_fast.rl.reward import Jury
 from karl_fast.rl.rollout import Prompt, pack
 from karl_fast.rl.talk import Budget
@@ -41,7 +42,9 @@ class Counter:
 
 def collected(language: Any, make: Callable[[], Any], budget: Budget, **more: Any) -> tuple[list[Rollout], list[str]]:
     sampling = Sampling(group_size=3, budget=budget, **more)
-    return Collector(language, Jury((), environment=1.0), sampling, make)([PROMPT], first=0, seed=1, version=4)
+    return Collector(Decoder(language, 1.0), Jury((), environment=1.0), sampling, make)(
+        [PROMPT], first=0, seed=1, version=4
+    )
 
 
 def test_the_mask_is_of_the_tokens_that_the_policy_drew_and_of_no_other(language: Any) -> None:

@@ -64,3 +64,17 @@ def test_an_update_of_vectors_is_that_of_each_tensor_bit_for_bit(kind: Any) -> N
             one.update(model, gradient)
     assert equal(models[0].parameters(), models[1].parameters())
     assert set(made.state) == names
+
+
+@pytest.mark.parametrize("longest", [1, 30, 1 << 22])
+def test_what_is_trained_is_joined_as_it_is_now(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "LONGEST", longest)
+    model = adapted(built())
+    trained = vectors.Trained(model)
+    assert equal(trained.joined(), vectors.joined(model.trainable_parameters()))
+    moved = {name: one + 1 for name, one in trained.joined().items()}
+    trained.put(moved)
+    assert equal(vectors.joined(model.trainable_parameters()), moved)
+    assert trained.joined() is moved
+    model.update(tree_map(lambda one: one * 2, model.trainable_parameters()))
+    assert equal(trained.joined(), {name: one * 2 for name, one in moved.items()})

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from karl_fast.rl.gather import Gathered
     from karl_fast.rl.learn import Learned
     from karl_fast.rl.prepare import Prepared
-    from karl_fast.rl.rollout import Rollout
     from karl_fast.rl.run import OnlineRun
 
 
@@ -62,22 +61,18 @@ class Account:
         return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
     def keep(self, learned: Learned) -> None:
-        """Log the rollouts, and let the curriculum and the replay know of them."""
+        """Log the rollouts, and let the curriculum and the replay know of them.
+
+        Their log-probabilities are by the training forward, in the place of those that they were drawn with.
+        """
         run, now, fresh = self.run, self.run.progress, self.gathered.learned()
-        rows = {one.id: row for row, one in enumerate(fresh)}
-        rollouts = [self._recomputed(one, rows.get(one.id), learned) for one in self.gathered.rollouts]
-        run.journal.write(tell(one.own(one.logp)) for tell, one in zip(self._lines, rollouts, strict=True))
-        run.buffer.add(one for one in rollouts if one.id in rows)
+        columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # at the place of the token itself
+        logp = {one.id: one.own(column) for one, column in zip(fresh, columns[: len(fresh)], strict=True)}
+        each = zip(self._lines, self.gathered.rollouts, strict=True)
+        run.journal.write(tell(logp.get(one.id, one.logp)) for tell, one in each)
+        run.buffer.add(one.but(logp=logp[one.id].copy()) for one in fresh)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
-        others = [one for one in rollouts if one.id not in rows]
+        others = [one for one in self.gathered.rollouts if one.id not in logp]
         run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
         now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
         now.step, now.outcomes = now.step + len(learned.losses), self._outcomes
-
-    def _recomputed(self, rollout: Rollout, row: int | None, learned: Learned) -> Rollout:
-        """With log-probabilities by the training forward, in the place of those that it was drawn with."""
-        if row is None:
-            return rollout
-        logp = np.zeros(len(rollout.tokens), dtype=np.float32)
-        logp[1:] = learned.logp_old[row, : len(logp) - 1]
-        return rollout.but(logp=logp)

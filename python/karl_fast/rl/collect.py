@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.rl.cache import Heard
+    from karl_fast.rl.decode import Decoder
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.reward import Jury
@@ -28,19 +29,15 @@ class Sampling:
 
     Attributes:
         group_size: G, rollouts a prompt.
-        temperature: of the draw, and of every log-probability.
         budget: where a rollout ends at the latest.
         rows: rollouts that are drawn at a time; of so many the caches are kept from turn to turn, and of no more.
         timeout_seconds: of each call of an environment.
-        compile: whether a choice is one operation or a dozen.
     """
 
     group_size: int = 8
-    temperature: float = 1.0
     budget: Budget = field(default_factory=lambda: Budget(128))
     rows: int = 256
     timeout_seconds: float = 60.0
-    compile: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,16 +45,21 @@ class Collector:
     """Draws groups and rewards them.
 
     Attributes:
-        policy: who speaks.
+        decoder: of the policy who speaks.
         jury: says what the rollouts are worth.
         sampling: how they are drawn.
         make: an environment for each rollout; None for a single turn.
     """
 
-    policy: Policy
+    decoder: Decoder
     jury: Jury
     sampling: Sampling
     make: Callable[[], Environment] | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """Who speaks."""
+        return self.decoder.policy
 
     def __call__(
         self,
@@ -106,15 +108,13 @@ class Collector:
         while live := [talk for talk in talks if talk.finish is None]:
             stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
             said = go_on(
-                self.policy,
+                self.decoder,
                 [talk.tokens for talk in live],
                 [talk.room for talk in live],
                 [heard.get(talk.id) for talk in live],
                 keep=self.make is not None and len(live) <= self.sampling.rows,
-                temperature=self.sampling.temperature,
                 rows=self.sampling.rows,
                 seed=int(stream[0]),
-                compile=self.sampling.compile,
             )
             for talk, (turn, _) in zip(live, said, strict=True):
                 talk.hear(self.policy, turn)

@@ -7,7 +7,10 @@ operation, and keeps what it made.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from karl_fast.train.tensors import flat, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +34,7 @@ class Compiled:
     def __init__(self, model: Any, *, on: bool) -> None:
         """Functions of a model; not `on`, they stay as they are."""
         self.model, self.on = model, on
+        self._places = [place(model, name) for name in flat(model.trainable_parameters())] if on else []
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._traces = 0
 
@@ -48,8 +52,12 @@ class Compiled:
         import mlx.core as mx
 
         def traced(*arrays: Any) -> Any:
-            self._traces += self.on
-            return function(*first, *arrays)
+            self._traces += 1
+            there = [holder[key] for holder, key in self._places]
+            try:
+                return function(*first, *arrays)
+            finally:  # a gradient leaves in the model what it is traced by
+                for (holder, key), array in zip(self._places, there, strict=True):
+                    holder[key] = array
 
-        state = self.model.state
-        return mx.compile(traced, inputs=state, outputs=state) if self.on else traced
+        return mx.compile(traced, inputs=self.model.state) if self.on else partial(function, *first)

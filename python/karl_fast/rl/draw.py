@@ -1,9 +1,5 @@
 """Sampling: what a policy says to contexts, each token with the log-probability that it was drawn with.
 
-```text
-p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
-```
-
 Contexts of one length go together; the same context is computed once, however many rollouts it has, and one that goes
 on from an earlier turn from where that turn left it.
 """
@@ -11,15 +7,15 @@ on from an earlier turn from where that turn left it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.rl.cache import Heard, carried, joined
+from karl_fast.rl.decode import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import mlx.core as mx
     from numpy.typing import NDArray
@@ -27,10 +23,6 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
 
     Said = tuple["Turn", Heard | None]
-    Choice = Callable[[mx.array, mx.array], tuple[mx.array, ...]]
-
-LEAST = -1e30
-"""In the place of the logarithm of 0, whose product with 0 is not a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,31 +66,20 @@ def draw(
     Returns:
         A turn a context, in their order.
     """
-    said = go_on(
-        policy,
-        contexts,
-        budgets,
-        [None] * len(contexts),
-        keep=False,
-        temperature=temperature,
-        rows=rows,
-        seed=seed,
-        compile=compile,
-    )
+    decoder = Decoder(policy, temperature, compile=compile)
+    said = go_on(decoder, contexts, budgets, [None] * len(contexts), keep=False, rows=rows, seed=seed)
     return [turn for turn, _ in said]
 
 
 def go_on(
-    policy: Policy,
+    decoder: Decoder,
     contexts: Sequence[Sequence[int]],
     budgets: Sequence[int],
     heard: Sequence[Heard | None],
     *,
     keep: bool,
-    temperature: float,
     rows: int,
     seed: int,
-    compile: bool = False,
 ) -> list[Said]:
     """As `draw`, from where earlier turns left the contexts.
 
@@ -106,18 +87,18 @@ def go_on(
     computed among others may differ in the last bits, so that a draw can differ where two chances meet within them.
 
     Args:
-        policy, contexts, budgets, temperature, rows, seed, compile: as for `draw`.
+        decoder: of the policy, at the temperature.
+        contexts, budgets, rows, seed: as for `draw`.
         heard: of each context, what this policy has computed of its beginning.
         keep: whether to keep what is computed now, which takes the memory of all caches at once.
 
     Returns:
         A turn a context, and what is computed now; None where it is not kept, or its caches cannot be carried on.
     """
-    choice = _choice(1 / temperature, compile)
     found: dict[int, Said] = {}
     for number, chosen in enumerate(_batches(contexts, rows)):
         stream = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
-        bucket = _Bucket(policy, [contexts[row] for row in chosen], [heard[row] for row in chosen], choice)
+        bucket = _Bucket(decoder, [contexts[row] for row in chosen], [heard[row] for row in chosen])
         turns = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
         kept = bucket.heard(turns) if keep else [None] * len(turns)
         found |= dict(zip(chosen, zip(turns, kept, strict=True), strict=True))
@@ -138,12 +119,11 @@ class _Bucket:
 
     def __init__(
         self,
-        policy: Policy,
+        decoder: Decoder,
         contexts: Sequence[Sequence[int]],
         heard: Sequence[Heard | None],
-        choice: Choice,
     ) -> None:
-        self.policy, self.choice, self.length = policy, choice, len(contexts[0])
+        self.decoder, self.policy, self.length = decoder, decoder.policy, len(contexts[0])
         known = [one for one in heard if one is not None]
         if len(known) == len(contexts):
             self._go_on(contexts, known)
@@ -157,7 +137,7 @@ class _Bucket:
         places: dict[tuple[int, ...], int] = {}
         member = mx.array([places.setdefault(tuple(context), len(places)) for context in contexts])
         self.caches = self.policy.caches()
-        self.logits = self._heard(mx.array(list(places), dtype=mx.int32))
+        self.logits = self.decoder.logits(mx.array(list(places), dtype=mx.int32), self.caches)
         if len(places) < len(contexts):
             self.logits = self.logits[member]
             for cache in self.caches:
@@ -170,12 +150,8 @@ class _Bucket:
 
         begun = min(self.length - 1, *(one.length for one in heard))
         self.caches = joined(self.policy, heard, begun)
-        self.logits = self._heard(mx.array([context[begun:] for context in contexts], dtype=mx.int32))
-
-    def _heard(self, tokens: mx.array) -> mx.array:
-        """The logits behind the last of some tokens. [B, T] -> [B, V]"""
-        hidden = self.policy.body(tokens, cache=self.caches)
-        return self.policy.head(hidden[:, -1:])[:, -1]
+        new = mx.array([context[begun:] for context in contexts], dtype=mx.int32)
+        self.logits = self.decoder.logits(new, self.caches)
 
     def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
         """What each of them says, within its budget.
@@ -184,16 +160,15 @@ class _Bucket:
         """
         import mlx.core as mx
 
-        columns: list[tuple[mx.array, ...]] = []
         ends = _Ends(budgets, self.policy.ends)
-        for place, key in enumerate(mx.random.split(mx.random.key(seed), int(budgets.max()))):
-            if place:
-                self.logits = self._heard(columns[-1][0])
-            columns.append(self._choose(key))
-            if place and ends.all_by(place - 1, columns[-2][0]):
+        first, *keys = mx.random.split(mx.random.key(seed), int(budgets.max()))
+        columns = [self.decoder.choose(self.logits, first)]
+        for place, key in enumerate(keys):
+            columns.append(self.decoder.follow(columns[-1][0], self.caches, key))
+            if ends.all_by(place, columns[place][0]):
                 break
         else:
-            ends.all_by(len(columns) - 1, columns[-1][0])
+            ends.all_by(len(keys), columns[-1][0])
         together = [mx.concatenate(list(column), axis=1) for column in zip(*columns, strict=True)]
         mx.eval(together)
         tokens, logp, negentropy = map(np.array, together)
@@ -206,32 +181,6 @@ class _Bucket:
             return [None] * len(turns)
         fed = int(self.caches[0].offset) - self.length
         return [Heard(self.caches, row, self.length + min(len(turn.tokens), fed)) for row, turn in enumerate(turns)]
-
-    def _choose(self, key: mx.array) -> tuple[mx.array, ...]:
-        """What is chosen behind the logits of now, while nobody waits."""
-        import mlx.core as mx
-
-        found = self.choice(self.logits, key)
-        mx.async_eval(*found)  # together: else each would keep the logits of its place
-        return found
-
-
-@cache
-def _choice(inverse: float, compile: bool) -> Choice:
-    """A token a row of logits, its log-probability, its distribution's entropy below 0. [B, V], key -> [B, 1] each"""
-    import mlx.core as mx
-
-    def choice(logits: mx.array, key: mx.array) -> tuple[mx.array, ...]:
-        scaled = logits.astype(mx.float32)
-        if inverse != 1:
-            scaled = scaled * inverse
-        logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
-        token = mx.random.categorical(logp, key=key)[:, None]
-        taken = mx.take_along_axis(logp, token, axis=-1)
-        negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
-        return token, taken, negentropy
-
-    return mx.compile(choice) if compile else choice
 
 
 class _Ends:

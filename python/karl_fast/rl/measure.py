@@ -119,7 +119,7 @@ def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, floa
     by_group: dict[int, list[float]] = {}
     for rollout in rollouts:
         by_group.setdefault(rollout.group, []).append(rollout.outcome)
-    there = [np.array(values)[~np.isnan(values)] for values in by_group.values()]
+    there = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
     ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if len(set(seen)) == 2 else {}
     kinds = [_kind(values, ends) for values in there]
     return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
@@ -129,12 +129,12 @@ KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
 """What a group is to learning."""
 
 
-def _kind(values: NDArray[np.float64], ends: Mapping[float, str]) -> str:
-    if values.size < 2:
+def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
+    if len(values) < 2:
         return "missing"
-    if values.min() < values.max():
+    if min(values) < max(values):
         return "mixed"
-    return ends.get(float(values[0]), "other")
+    return ends.get(values[0], "other")
 
 
 def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -148,7 +148,7 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Exact, of the distributions that tokens were drawn from, in nats a token."""
-    return {"entropy": _mean(np.concatenate([rollout.own(rollout.entropy) for rollout in rollouts]))}
+    return {"entropy": _mean(np.concatenate([rollout.entropy for rollout in rollouts]))}
 
 
 def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:

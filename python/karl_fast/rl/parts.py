@@ -138,11 +138,9 @@ def sampling(settings: Online) -> Sampling:
     budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
     return Sampling(
         settings.group_size,
-        settings.temperature,
         budget,
         settings.draw_rows,
         settings.timeout_seconds,
-        settings.compile,
     )
 
 

@@ -129,11 +129,12 @@ class Snapshot:
 
     def __init__(self, model: Any) -> None:
         import mlx.core as mx
-        from mlx.utils import tree_flatten
 
-        trained: Any = tree_flatten(model.trainable_parameters())
-        self._places = [_place(model, name.split(".")) for name, _ in trained]
-        self._kept = [mx.array(array) for _, array in trained]
+        from karl_fast.train.tensors import flat, place
+
+        trained = flat(model.trainable_parameters())
+        self._places = [place(model, name) for name in trained]
+        self._kept = [mx.array(array) for array in trained.values()]
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -148,9 +149,3 @@ class Snapshot:
     def _put(self, arrays: list[mx.array]) -> None:
         for (holder, key), array in zip(self._places, arrays, strict=True):
             holder[key] = array
-
-
-def _place(holder: Any, path: list[str]) -> tuple[Any, Any]:
-    """The module, list or dictionary that holds an array, and under what: a way through the whole tree takes longer."""
-    key = int(path[0]) if isinstance(holder, list | tuple) else path[0]
-    return (holder, key) if len(path) == 1 else _place(holder[key], path[1:])

@@ -73,24 +73,23 @@ class Jury:
     def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
         """The rollouts of groups with their rewards, and a sentence for each function that failed on one."""
         said: list[str] = []
-        found = [[dict(rollout.components) for rollout in group] for group in groups]
-        missing = [[rollout.missing for rollout in group] for group in groups]
-        for one in self.functions:
-            for number, values in enumerate(self._asked(one, groups)):
-                said += _sentences(one.name, values)
-                values = [values.kind] * len(groups[number]) if isinstance(values, CallError) else values
-                for row, value in enumerate(values):
-                    if isinstance(value, str):
-                        missing[number][row] = missing[number][row] or f"{one.name}: {value}"
-                    elif value is not None:
-                        found[number][row][one.name] = value
-        rewarded = [
-            [self._with(*each) for each in zip(group, found[number], missing[number], strict=True)]
-            for number, group in enumerate(groups)
-        ]
+        rewarded: list[list[Rollout]] = []
+        asked = [self._asked(one, groups) for one in self.functions]
+        for one, given in zip(self.functions, asked, strict=True):
+            said += [sentence for values in given for sentence in _sentences(one.name, values)]
+        for group, *given in zip(groups, *asked, strict=True):
+            each = zip(group, *(_each(values, group) for values in given), strict=True)
+            rewarded.append([self._with(*one) for one in each])
         return rewarded, said
 
-    def _with(self, rollout: Rollout, found: dict[str, float], missing: str | None) -> Rollout:
+    def _with(self, rollout: Rollout, *values: float | str | None) -> Rollout:
+        """The rollout with what each function gave it."""
+        found, missing = dict(rollout.components), rollout.missing
+        for one, value in zip(self.functions, values, strict=True):
+            if isinstance(value, str):
+                missing = missing or f"{one.name}: {value}"
+            elif value is not None:
+                found[one.name] = value
         reward = math.nan if missing else self._sum(found)
         if not missing and math.isnan(reward):
             missing = "none: not applicable"
@@ -130,6 +129,11 @@ def _values(name: str, values: Any, count: int) -> Any:
         came = words.counted(len(values), "value") if hasattr(values, "__len__") else type(values).__name__
         return CallError("length", f"{name} gave {came} for {words.counted(count, 'completion')}")
     return [_number(value) for value in values]
+
+
+def _each(values: Any, group: Sequence[Rollout]) -> Sequence[float | str | None]:
+    """What a function gave each rollout; the kind of its failure for all of them."""
+    return [values.kind] * len(group) if isinstance(values, CallError) else values
 
 
 def _sentences(name: str, values: Any) -> Iterator[str]:

@@ -42,8 +42,8 @@ class Rollout:
         group: the number of its group; those of one group were drawn together.
         tokens: prompt, turns and what answered them. int32, [n]
         spans: from where to where each turn of the policy goes: its own tokens. [U]
-        logp: of its own tokens as they were drawn, 0 elsewhere. float32, [n]
-        entropy: of the distribution of its own tokens, in nats; 0 elsewhere. float32, [n]
+        logp: of its own tokens as they were drawn, turn after turn. float32, [length]
+        entropy: of the distributions of its own tokens, in nats. float32, [length]
         messages: what was said after the prompt.
         states: what each turn began in. [U]
         turn_rewards: what an environment gave for each turn. [U]
@@ -134,7 +134,9 @@ def pack(rollouts: Sequence[Rollout]) -> Packed:
     tokens, logp = np.zeros((len(rollouts), width), np.int32), np.zeros((len(rollouts), width), np.float32)
     turns = np.full(tokens.shape, -1, dtype=np.int64)
     for row, rollout in enumerate(rollouts):
-        tokens[row, : len(rollout.tokens)], logp[row, : len(rollout.logp)] = rollout.tokens, rollout.logp
+        tokens[row, : len(rollout.tokens)] = rollout.tokens
+        seen = 0
         for number, (start, end) in enumerate(rollout.spans):
-            turns[row, start:end] = number
+            turns[row, start:end], logp[row, start:end] = number, rollout.logp[seen : seen + end - start]
+            seen += end - start
     return Packed(tokens, turns[:, 1:] >= 0, turns[:, 1:], logp[:, 1:])

@@ -12,6 +12,7 @@ from karl_fast.rl import curriculum, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.collect import Collector
+from karl_fast.rl.decode import Decoder
 from karl_fast.train import optimizer, whole
 from karl_fast.train.checkpoint import Checkpoints, State
 from karl_fast.train.metrics import FILE, Elsewhere, JsonLines, Tracker
@@ -121,12 +122,13 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     make, jury = parts.environment(settings), parts.jury(settings)
     place.free(Path(settings.out), resume=resume, force=force)
     policy, config = parts.policy(settings)
+    decoder = Decoder(policy, settings.temperature, compile=settings.compile)
     asked = _fitting(settings, policy, prompts)
     run = OnlineRun(
         settings=settings,
         recipe=recipe,
         asked=asked,
-        collector=Collector(policy, jury, parts.sampling(settings), make),
+        collector=Collector(decoder, jury, parts.sampling(settings), make),
         learner=parts.learner(settings, recipe, policy),
         curriculum=curriculum.of(settings, asked.prompts),
         buffer=Buffer(settings.replay),

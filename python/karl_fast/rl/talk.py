@@ -15,6 +15,8 @@ from karl_fast.rl.rollout import Prompt, Rollout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from karl_fast.rl.draw import Turn
     from karl_fast.rl.environment import Stage
     from karl_fast.rl.policy import Policy
@@ -83,8 +85,9 @@ class Talk:
     def hear(self, policy: Policy, turn: Turn) -> None:
         """Take a turn of the policy, and what the environment has to say to it."""
         self.said.append((len(self.tokens), turn))
-        self.tokens += turn.tokens.tolist()
-        text = policy.decode(turn.tokens.tolist())
+        said = turn.tokens.tolist()
+        self.tokens += said
+        text = policy.decode(said)
         self.messages.append({"role": "assistant", "content": text})
         if self.stage is None:
             self.finish = "stop" if turn.ended else "length"
@@ -110,16 +113,12 @@ class Talk:
         """What it has become."""
         score = None if self.stage is None else self.stage.score()
         failure = None if self.stage is None else self.stage.failure
-        logp, entropy = np.zeros((2, len(self.tokens)), dtype=np.float32)
-        spans = tuple((start, start + len(turn.tokens)) for start, turn in self.said)
-        for (start, end), (_, turn) in zip(spans, self.said, strict=True):
-            logp[start:end], entropy[start:end] = turn.logp, turn.entropy
         return Rollout(
             id=self.id,
             prompt=self.prompt,
             group=self.group,
             tokens=np.array(self.tokens, dtype=np.int32),
-            spans=spans,
+            spans=tuple((start, start + len(turn.tokens)) for start, turn in self.said),
             messages=(*self.opening, *self.messages),
             states=tuple(self.states[: len(self.said)]),
             turn_rewards=self._turn_rewards(),
@@ -127,12 +126,16 @@ class Talk:
             version=version,
             components={} if score is None else {ENVIRONMENT: score},
             missing=f"{ENVIRONMENT}: {failure.kind}" if failure is not None else None,
-            logp=logp,
-            entropy=entropy,
+            logp=_joined([turn.logp for _, turn in self.said]),
+            entropy=_joined([turn.entropy for _, turn in self.said]),
         )
 
     def _turn_rewards(self) -> tuple[float, ...]:
         return tuple(self.stage.turn_rewards) if self.stage is not None else (0.0,) * len(self.said)
+
+
+def _joined(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    return turns[0] if len(turns) == 1 else np.concatenate([*turns, np.zeros(0, np.float32)])
 
 
 def _state(messages: list[Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.train.vectors import joined, parted
+from karl_fast.train.vectors import Trained, joined
 
 if TYPE_CHECKING:
     from karl_fast.train.settings import Training
@@ -36,14 +36,16 @@ def _joining(kind: Any) -> Any:
     import mlx.core as mx
 
     class Joining(kind):  # type: ignore[misc]
+        _trained: Trained | None = None
+
         def init(self, parameters: Any) -> None:
             super().init(joined(parameters))
 
         def update(self, model: Any, gradients: Any) -> None:
-            trained = model.trainable_parameters()
-            moved = parted(self.apply_gradients(joined(gradients), joined(trained)), trained)
-            model.update(moved)
-            mx.async_eval(moved, self.state)
+            if self._trained is None or self._trained.model is not model:
+                self._trained = Trained(model)
+            moved = self.apply_gradients(joined(gradients), self._trained.joined())
+            mx.async_eval(self._trained.put(moved), self.state)
 
     return Joining
 

@@ -19,6 +19,13 @@ def flat(tree: Any) -> dict[str, mx.array]:
     return dict(sorted(leaves))
 
 
+def place(model: Any, name: str) -> tuple[Any, Any]:
+    """The module, list or dictionary of a model that holds a leaf, and under what: to look again takes longer."""
+    first, _, rest = name.partition(".")
+    key = int(first) if isinstance(model, list | tuple) else first
+    return place(model[key], rest) if rest else (model, key)
+
+
 def write(tensors: dict[str, mx.array], file: BinaryIO) -> None:
     """Write tensors as mlx-lm reads them."""
     import mlx.core as mx

@@ -6,12 +6,15 @@ A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen op
 from __future__ import annotations
 
 from collections import Counter
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.train.tensors import flat
+from karl_fast.train.tensors import flat, place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import mlx.core as mx
 
 LONGEST = 1 << 22
@@ -40,10 +43,48 @@ def parted(vectors: dict[str, mx.array], like: Any) -> Any:
     leaves = flat(like)
     found: list[tuple[str, mx.array]] = []
     for vector, names in _together(leaves).items():
-        ends = list(accumulate(leaves[name].size for name in names))
-        parts = mx.split(vectors[vector], ends[:-1])
+        parts = mx.split(vectors[vector], _ends(leaves[name] for name in names))
         found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
     return tree_unflatten(found)
+
+
+class Trained:
+    """What is trained of a model, as vectors again and again: without a way through its tree each time."""
+
+    def __init__(self, model: Any) -> None:
+        """The parameters that are trainable now; other arrays may take their places, other parameters may not."""
+        self.model, leaves = model, flat(model.trainable_parameters())
+        self._last: dict[str, mx.array] = {}
+        self._arrays: list[mx.array] = []
+        self._stretches = [
+            (
+                vector,
+                [(*place(model, name), leaves[name].shape) for name in names],
+                _ends(leaves[name] for name in names),
+            )
+            for vector, names in _together(leaves).items()
+        ]
+
+    def joined(self) -> dict[str, mx.array]:
+        """As `joined` of the trainable parameters; where the model has what was put last, the vectors of that."""
+        import mlx.core as mx
+
+        there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
+        if self._last and all(map(is_, chain.from_iterable(there), self._arrays)):
+            return self._last
+        each = zip(self._stretches, there, strict=True)
+        return {vector: mx.concatenate([leaf.reshape(-1) for leaf in leaves]) for (vector, *_), leaves in each}
+
+    def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
+        """Give the model other values; they as it has them."""
+        import mlx.core as mx
+
+        self._last, self._arrays = vectors, []
+        for vector, places, ends in self._stretches:
+            for (holder, key, shape), part in zip(places, mx.split(vectors[vector], ends), strict=True):
+                holder[key] = part.reshape(shape)
+                self._arrays.append(holder[key])
+        return self._arrays
 
 
 def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
@@ -77,3 +118,8 @@ def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
         found.setdefault(f"{kind}-{before[kind] // LONGEST:06d}", []).append(name)
         before[kind] += leaf.size
     return found
+
+
+def _ends(leaves: Iterable[mx.array]) -> list[int]:
+    """Where leaves that stand end to end are parted."""
+    return list(accumulate(leaf.size for leaf in leaves))[:-1]

@@ -1,0 +1,108 @@
+"""One place of a draw: the logits behind some tokens, and a choice among them.
+
+```text
+p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-p
+```
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.rl.compiled import Compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import mlx.core as mx
+
+    from karl_fast.rl.policy import Policy
+
+    Chosen = tuple[mx.array, ...]
+    Held = list[tuple[mx.array, mx.array]]
+
+LEAST = -1e30
+"""In the place of the logarithm of 0, whose product with 0 is not a number."""
+
+
+class Decoder:
+    """What a policy chooses, a token a row: with its log-probability, and its distribution's entropy below 0."""
+
+    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False) -> None:
+        """At a temperature above 0; to `compile` makes few operations of many."""
+        import mlx.core as mx
+
+        self.policy, self._inverse, self._compile = policy, 1 / temperature, compile
+        self._choice = mx.compile(self._plain) if compile else self._plain
+        self._compiled = Compiled(policy.model, on=compile)
+
+    def logits(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
+        """The logits behind the last of some tokens, which the caches take in. [B, T] -> [B, V]"""
+        if not self._whole(caches):
+            return self._behind(tokens, caches)
+        logits: mx.array
+        logits, held = self._compiled(self._read)(tokens, _held(caches))
+        _put(caches, held)
+        return logits
+
+    def choose(self, logits: mx.array, key: mx.array) -> Chosen:
+        """What is chosen, while nobody waits. [B, V] -> [B, 1] each"""
+        return _begun(self._choice(logits, key))
+
+    def follow(self, tokens: mx.array, caches: Sequence[Any], key: mx.array) -> Chosen:
+        """What is chosen behind some tokens, which the caches take in: `choose` of `logits`. [B, 1] -> [B, 1] each"""
+        if not self._whole(caches):
+            return self.choose(self._behind(tokens, caches), key)
+        found, held = self._compiled(self._followed)(tokens, _held(caches), key)
+        _put(caches, held)
+        return _begun(found)
+
+    def _whole(self, caches: Sequence[Any]) -> bool:
+        """Whether a place is one function: where caches are keys and values and nothing else, it is in their shape.
+
+        Those of mlx-lm count their tokens by a number, which would be one of a trace for good.
+        """
+        return self._compile and all(getattr(cache, "__dict__", {}).keys() == {"keys", "values"} for cache in caches)
+
+    def _followed(self, tokens: mx.array, held: Held, key: mx.array) -> tuple[Chosen, Held]:
+        logits, held = self._read(tokens, held)
+        return self._plain(logits, key), held
+
+    def _read(self, tokens: mx.array, held: Held) -> tuple[mx.array, Held]:
+        caches = self.policy.caches()
+        _put(caches, held)
+        return self._behind(tokens, caches), _held(caches)
+
+    def _behind(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
+        hidden = self.policy.body(tokens, cache=list(caches))
+        return self.policy.head(hidden[:, -1:])[:, -1]
+
+    def _plain(self, logits: mx.array, key: mx.array) -> Chosen:
+        import mlx.core as mx
+
+        scaled = logits.astype(mx.float32)
+        if self._inverse != 1:
+            scaled = scaled * self._inverse
+        logp = scaled - mx.logsumexp(scaled, axis=-1, keepdims=True)
+        token = mx.random.categorical(logp, key=key)[:, None]
+        taken = mx.take_along_axis(logp, token, axis=-1)
+        negentropy = (mx.exp(logp) * mx.maximum(logp, LEAST)).sum(axis=-1, keepdims=True)
+        return token, taken, negentropy
+
+
+def _begun(found: Chosen) -> Chosen:
+    """Together: else each would keep the logits of its place."""
+    import mlx.core as mx
+
+    mx.async_eval(*found)
+    return found
+
+
+def _held(caches: Sequence[Any]) -> Held:
+    """What caches hold; nothing if they are empty."""
+    return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
+
+
+def _put(caches: Sequence[Any], held: Held) -> None:
+    for cache, (keys, values) in zip(caches, held, strict=False):
+        cache.keys, cache.values = keys, values
