@@ -109,7 +109,7 @@ def faster(result: Result) -> Iterator[Verdict]:
 
 
 def validating(result: Result) -> Iterator[Verdict]:
-    """A reader in C++ that validates every record, on as many threads: reading by shortcuts should not lose to it."""
+    """A reader in C++ that checks the encoding of every byte, on as many threads: shortcuts should not lose to it."""
     for count in (1, 2):
         theirs, mine = (result.seconds.get(f"{name}@{count}") for name in ("simdjson", "karl-fast"))
         if theirs and mine and result.packing == "plain":
