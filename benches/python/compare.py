@@ -113,7 +113,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--record", nargs="?", const=True, metavar="CSV", help="keep the run in benches/record")
     parser.add_argument("--smoke", action="store_true", help="small logs, every contender once")
     args = parser.parse_args()
-    known = {"karl-fast-rows", *(one.name for one in contenders.OTHERS)}
+    known = {"karl-fast-rows", *(name for one in contenders.OTHERS for name in one.names)}
     if unknown := {name for name in args.only.split(",") if name} - known:
         parser.error(f"no contender {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
     return args

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import compiled
+
 PEERS = Path(__file__).resolve().parent / "peers"
 KARL_FAST = str(Path(sys.executable).parent / "karl-fast")
 JOB = ["--score", "zscore", "--ddof", "1", "--inverse-temperature", "15", "--split", "1,0,0", "--quiet", "--force"]
@@ -23,6 +25,11 @@ class Contender:
     written: str = ""  # the file of rows in OUT; OUT itself if empty
     rows: bool = True  # whether it does the job, or only reads the log
 
+    @property
+    def names(self) -> set[str]:
+        """What it answers to: its name, with the number of threads or without."""
+        return {self.name, self.name.partition("@")[0]}
+
     def filled(self, log: str, k: int, out: Path) -> list[str]:
         values = {"LOG": log, "K": str(k), "OUT": str(out)}
         return [values.get(word, word) for word in self.command]
@@ -31,6 +38,18 @@ class Contender:
         """The packages that it would need; the drawn lines of a zstd log are copied with zstandard."""
         needs = [*self.needs, *(["zstandard"] if packing == "zst" and self.needs else [])]
         return [module for module in needs if importlib.util.find_spec(module) is None]
+
+
+@dataclass(frozen=True)
+class Compiled(Contender):
+    """A peer in C++, compiled before its first run; the first word of its command is its source."""
+
+    def filled(self, log: str, k: int, out: Path) -> list[str]:
+        source, *words = super().filled(log, k, out)
+        return [str(compiled.program(Path(source), *self.needs)), *words]
+
+    def missing(self, packing: str) -> list[str]:
+        return compiled.missing(*self.needs)
 
 
 def ours(threads: int) -> str:
@@ -54,7 +73,14 @@ def peer(name: str, module: str, form: str, *also: str, takes: str = "plain gz z
     return Contender(name, command, (module, *also), tuple(takes.split()), slow)
 
 
+def in_cpp(library: str, threads: int) -> Compiled:
+    command = (str(PEERS / f"by_{library}.cpp"), "LOG", "K", "OUT", str(threads))
+    return Compiled(f"{library}@{threads}", command, (library,), ("plain",))
+
+
 OTHERS = [
+    in_cpp("simdjson", 2),
+    in_cpp("simdjson", 1),
     peer("msgspec", "msgspec", "two-passes"),
     peer("msgspec-isal", "msgspec", "two-passes+isal", "isal", takes="gz"),
     peer("msgspec-held", "msgspec", "held", slow=True),
@@ -88,4 +114,4 @@ def chosen(log: str, threads: list[int], only: list[str], every: bool) -> tuple[
 
 
 def wanted(one: Contender, only: list[str], every: bool) -> bool:
-    return one.name in only if only else every or not one.slow
+    return not one.names.isdisjoint(only) if only else every or not one.slow

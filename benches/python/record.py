@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 RECORD = Path(__file__).resolve().parent.parent / "record"
 PACKAGES = ["karl-fast", "numpy", "typer", "msgspec", "orjson", "duckdb", "polars", "pyarrow", "pandas"]
 PACKAGES += ["isal", "zstandard", "mlx", "mlx-lm", "numba", "scipy", "torch", "datasketches"]
+LIBRARIES = ["simdjson"]
 
 
 def facts() -> dict[str, Any]:
@@ -27,7 +29,8 @@ def facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "rustc": said("rustc", "--version"),
         "commit": said("git", "-C", str(RECORD), "describe", "--always", "--dirty"),
-        "packages": {name: version for name in PACKAGES if (version := installed(name))},
+        "packages": {name: version for name in PACKAGES if (version := installed(name))}
+        | {name: version for name in LIBRARIES if (version := header(name))},
     }
 
 
@@ -50,6 +53,13 @@ def installed(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def header(library: str) -> str | None:
+    """The version that the header of a library in C++ names, where there is a compiler and the library."""
+    named = said("g++", "-x", "c++", "-E", "-dM", "-include", f"{library}.h", os.devnull) or ""
+    found = re.search(rf"^#define {library.upper()}_VERSION (\S+)$", named, re.MULTILINE)
+    return found and found[1].strip('"')
 
 
 def kept(name: str) -> dict[str, Any]:

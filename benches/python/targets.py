@@ -90,11 +90,12 @@ FASTER = [
     Faster("msgspec", 1.5, "big", "gz"),
     Faster("best", 1.3, "big", "zst"),
 ]
+VALIDATING = 1.0
 NO_PEERS = ("karl-fast", "wc", "cat")
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    checks: list[Callable[[Result], Iterator[Verdict]]] = [faster, floor, memory, start, threads, scale]
+    checks: list[Callable[[Result], Iterator[Verdict]]] = [faster, validating, floor, memory, start, threads, scale]
     return [verdict for check in checks for verdict in check(result)]
 
 
@@ -105,6 +106,14 @@ def faster(result: Result) -> Iterator[Verdict]:
         theirs = min(peers.values(), default=None) if must.peer == "best" else peers.get(must.peer)
         if must.fits(result) and theirs and ours in result.seconds:
             yield Verdict(f"{must.peer} / {ours}", theirs / result.seconds[ours], must.times, True)
+
+
+def validating(result: Result) -> Iterator[Verdict]:
+    """A reader in C++ that checks the encoding of every byte, on as many threads: shortcuts should not lose to it."""
+    for count in (1, 2):
+        theirs, mine = (result.seconds.get(f"{name}@{count}") for name in ("simdjson", "karl-fast"))
+        if theirs and mine and result.packing == "plain":
+            yield Verdict(f"simdjson@{count} / karl-fast@{count}", theirs / mine, VALIDATING, True)
 
 
 def floor(result: Result) -> Iterator[Verdict]:

@@ -1,0 +1,35 @@
+"""Peers in C++, compiled for this machine into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from record import header, processor, said
+
+COMPILE = ("g++", "-std=c++17", "-O3", "-march=native", "-pthread")
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karl-fast-benches"
+
+
+@cache
+def missing(library: str) -> list[str]:
+    """What a peer with this library cannot be compiled for want of."""
+    compiler = [] if shutil.which(COMPILE[0]) else [COMPILE[0]]
+    return compiler or ([] if header(library) else [f"lib{library}"])
+
+
+@cache
+def program(source: Path, library: str) -> Path:
+    """The program of a source, compiled once for each text, library, compiler and processor."""
+    made = (source.read_text("utf-8"), header(library), said(COMPILE[0], "--version"), processor(), COMPILE)
+    file = FOLDER / f"{source.stem}-{hashlib.sha256(repr(made).encode()).hexdigest()[:16]}"
+    if not file.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.{os.getpid()}")
+        subprocess.run([*COMPILE, str(source), "-o", str(part), f"-l{library}"], check=True)
+        part.replace(file)
+    return file
