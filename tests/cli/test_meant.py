@@ -155,3 +155,8 @@ def test_a_rule_of_groups_where_there_are_none(folder: Path, command: list[str],
     said = f"{rule.split('=')[0]} is a rule of groups, but no record has the group gruop; the records hold"
     assert refused(done, 2).startswith(said)
     assert hinted(done, 2) == "did you mean --group group?"
+
+
+def test_an_online_run_without_settings_names_an_example(folder: Path) -> None:
+    done = karl("rl", folder=folder)
+    assert hinted(done, 2) == "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
