@@ -182,9 +182,10 @@ def _strata(settings: Settings) -> None:
 
 def _words(settings: Settings) -> None:
     for name, choices in CHOICES.items():
-        if getattr(settings, name) not in choices:
-            error = UsageError(f"{name} is {getattr(settings, name)!r}, wanted {', '.join(choices)}", name)
-            error.hint = question(nearest(str(getattr(settings, name)), choices))
+        value = getattr(settings, name)
+        if value not in choices:
+            error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
+            error.hint = question(nearest(value, choices))
             raise error
 
 

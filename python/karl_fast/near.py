@@ -13,11 +13,11 @@ MOST = 10_000
 """How many names of a folder are looked at."""
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The names that are most like one, the likeliest first; none where no name is near."""
+def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
+    """The names that are most like one, the likeliest first; none where no name is near, or it is none."""
     from difflib import get_close_matches  # most runs lack nothing
 
-    return get_close_matches(name, list(known), n=most)
+    return get_close_matches(name, list(known), n=most) if isinstance(name, str) else []
 
 
 def question(meant: Iterable[str]) -> str | None:

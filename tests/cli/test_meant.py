@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karl_fast import Settings
+from karl_fast.errors import UsageError
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
@@ -160,3 +162,10 @@ def test_a_rule_of_groups_where_there_are_none(folder: Path, command: list[str],
 def test_an_online_run_without_settings_names_an_example(folder: Path) -> None:
     done = karl("rl", folder=folder)
     assert hinted(done, 2) == "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
+
+
+@pytest.mark.parametrize("per", [{1: "equal"}, {"domain": 2}, {"domain": None}])
+def test_what_is_no_name_is_near_to_none(per: Any) -> None:
+    with pytest.raises(UsageError, match=r"^per ") as caught:
+        Settings(k=3, per=per)
+    assert "did you mean" not in (caught.value.hint or "")

@@ -99,7 +99,7 @@ def _plain(kind: Any, value: Any) -> Any:
 def _one_of(choices: tuple[str, ...], value: Any) -> Any:
     if value not in choices:
         error = UsageError(", ".join(choices))
-        error.hint = question(nearest(str(value), choices))
+        error.hint = question(nearest(value, choices))
         raise error
     return value
 
