@@ -153,6 +153,24 @@ def test_commands_run_and_print_what_the_page_says(page: Path, place: Path) -> N
             assert not missing(after, said), f"{page.name}, line {after.line}: not printed: {missing(after, said)}"
 
 
+def test_a_page_does_not_stumble_over_what_the_front_page_wrote() -> None:
+    """Who followed the README has its outputs: the example of a page has names of its own, or replaces them."""
+    words = [pairwise(command) for block in blocks(README) for command in commands(block)]
+    there = {name for pair in words for option, name in pair if option in ("-o", "--out", "--adapter-path")}
+    assert {"data", "adapter", "trajectories.jsonl"} <= there
+    lines = [(page.name, line) for page in PAGES[1:] for block in blocks(page) for line in block.text.splitlines()]
+    writes = [(page, line) for page, line in lines if re.search(r"\b(sample|convert|train|export)\(", line)]
+    stumbles = [(page, line) for page, line in writes if any(f'"{name}"' in line for name in there)]
+    assert [(page, line) for page, line in stumbles if "force=True" not in line] == []
+
+
+def test_the_language_model_on_the_front_page_is_that_of_the_examples() -> None:
+    page, maths = README.read_text("utf-8"), EXAMPLES / "rl" / "maths"
+    assert f"```toml\n{maths.with_suffix('.toml').read_text('utf-8')}```" in page
+    [shown] = [block.text for block in blocks(README) if "def correct(" in block.text]
+    assert all(part.strip() in maths.with_suffix(".py").read_text("utf-8") for part in shown.split("\n\n\n"))
+
+
 def test_the_smallest_log_on_the_front_page_is_the_file() -> None:
     log = (ROOT / "examples" / "smallest-log.jsonl").read_text("utf-8")
     assert f"```json\n{log}```" in README.read_text("utf-8")

@@ -74,6 +74,7 @@ def result(job: Job, ours: str, start: float | None) -> targets.Result:
         anonymous_mib=job.median(ours, "anonymous_mib"),
         start_seconds=start,
         tenth_seconds=job.median(TENTH),
+        others_cores=max((job.median(name, "others_cores") or 0.0 for name in job.runs), default=0.0),
     )
 
 

@@ -424,6 +424,7 @@ class ConversionFacts(TypedDict):
     welded_lines: int
     trajectories: int
     sub_agents: int
+    rewarded: int
     messages: list[tuple[str, int]]
     tool_calls: list[tuple[str, int]]
     notes: list[tuple[str, int]]

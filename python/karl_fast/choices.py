@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, get_args
 
 from karl_fast.errors import UsageError
+from karl_fast.near import nearest, question
 from karl_fast.shaping import AsymmetricScale
 
 if TYPE_CHECKING:
@@ -170,16 +171,22 @@ def _strata(settings: Settings) -> None:
     [(field_, deal)] = settings.per.items()
     if field_ not in STRATA:
         error = UsageError(f"per names {field_!r}, wanted {' or '.join(STRATA)}", "per")
-        error.hint = f"name the path of the field with --{STRATA[0]}"
+        near = question(f"--per {name}={deal}" for name in nearest(field_, STRATA))
+        error.hint = near or f"name the path of the field with --{STRATA[0]}"
         raise error
     if deal not in DEALS:
-        raise UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}", "per")
+        error = UsageError(f"per deals {deal!r}, wanted {', '.join(DEALS)}", "per")
+        error.hint = question(f"--per {field_}={name}" for name in nearest(deal, DEALS))
+        raise error
 
 
 def _words(settings: Settings) -> None:
     for name, choices in CHOICES.items():
-        if getattr(settings, name) not in choices:
-            raise UsageError(f"{name} is {getattr(settings, name)!r}, wanted {', '.join(choices)}", name)
+        value = getattr(settings, name)
+        if value not in choices:
+            error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
+            error.hint = question(nearest(value, choices))
+            raise error
 
 
 def _ranges(settings: Settings) -> None:

@@ -28,6 +28,7 @@ class Conversion:
     Attributes:
         trajectories: how many were written, those of sub-agents among them.
         sub_agents: how many of them are of sub-agents.
+        rewarded: how many of them have a reward.
         messages: messages by role.
         tool_calls: calls by what their results say: ``succeeded``, ``failed``, ``unknown``, ``unanswered``.
         lines_read: lines, blank ones left out; a document counts as one.
@@ -54,6 +55,7 @@ class Conversion:
 
     trajectories: int
     sub_agents: int
+    rewarded: int
     messages: dict[str, int]
     tool_calls: dict[str, int]
     lines_read: int

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from karl_fast.errors import DataSetError, FileError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
+from karl_fast.near import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,7 +138,9 @@ def _manifest(folder: Path) -> Manifest:
     except FileNotFoundError as error:
         if folder.is_dir():
             raise DataSetError(f"{folder} is no data set of karl-fast: it has no manifest.json") from error
-        raise FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder)) from error
+        nowhere = FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder))
+        nowhere.hint = beside(folder)
+        raise nowhere from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except (ValueError, RecursionError) as error:

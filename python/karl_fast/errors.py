@@ -107,7 +107,13 @@ class OutputExistsError(KarlError, FileExistsError):
     """The output is there already."""
 
     exit_code = 5
-    hint = "--force replaces a data set that karl-fast wrote; nothing else is ever replaced"
+    hint = "--force replaces it"
+
+
+class OutputForeignError(OutputExistsError):
+    """Something that karl-fast did not write is in the place of the output: it is never replaced."""
+
+    hint = "give the output another name: what karl-fast did not write is never replaced"
 
 
 class MissingExtraError(KarlError, ImportError):

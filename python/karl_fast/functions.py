@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
+from karl_fast.near import beside, nearest, question
 from karl_fast.words import told
 
 if TYPE_CHECKING:
@@ -29,15 +30,26 @@ def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
     file = Path(folder, path)
     found: Callable[..., Any] | None = getattr(_module(file), name, None)
     if not callable(found):
-        raise UsageError(f"{file} has no function {name}")
+        raise _no_function(file, name)
     return found
+
+
+def _no_function(file: Path, name: str) -> UsageError:
+    """That a file has no function of a name, and which of its own it has."""
+    held = vars(_module(file))
+    own = [one for one, what in held.items() if callable(what) and what.__module__ == held["__name__"]]
+    error = UsageError(f"{file} has no function {name}")
+    error.hint = question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None)
+    return error
 
 
 def _module(file: Path) -> ModuleType:
     try:
         source = file.read_bytes()
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {file}") from error
+        nowhere = UsageError(f"there is no file {file}")
+        nowhere.hint = beside(file)
+        raise nowhere from error
     except OSError as error:
         raise UsageError(f"cannot open {file}: {error.strerror}") from error
     digest = hashlib.sha256(bytes(file.resolve()) + b"\0" + source).hexdigest()

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from karl_fast.log import Log
 
 
+GROUP_RULES = ("drop_constant_groups", "max_per_group")
+"""Rules that leave every row where no row has a group."""
+
+
 def select(log: Log) -> _core.Selection:
     """Score, judge and temper every record of a log, as its settings say; or weigh it as its caller did."""
     settings = log.settings
@@ -27,6 +31,9 @@ def select(log: Log) -> _core.Selection:
         raise _nowhere(log, "partition_by is group", "partition_by", "group")
     if groupless and settings.score != "raw":
         raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
+    for rule in GROUP_RULES if groupless else ():
+        if getattr(settings, rule):
+            raise _nowhere(log, f"{rule} is a rule of groups", rule, "group")
     for field in settings.per or ():
         if len(log) and not log.core.distinct(field):
             raise _nowhere(log, f"per is by {field}", "per", field)
@@ -55,7 +62,7 @@ def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
     """That no record has a field, by its name where somebody named it."""
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
-    more, hint = lacking(log.inputs, field, asked)
+    more, hint = lacking(log, field, asked)
     error = UsageError(f"{sentence}, but no record has {wanted}{more}", setting)
     error.hint = hint
     return error

@@ -32,6 +32,7 @@ STANDARD = {
     "RewardError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
+    "OutputForeignError": FileExistsError,
     "MissingExtraError": ImportError,
     "ModelError": ValueError,
     "TemplateError": ValueError,
@@ -47,6 +48,7 @@ CODES = {
     "BadRowError": 3,
     "NothingToSampleError": 4,
     "OutputExistsError": 5,
+    "OutputForeignError": 5,
     "NothingToTrainError": 4,
 }
 

@@ -56,3 +56,19 @@ def test_lines_break_between_words(tmp_path: Path) -> None:
     assert max(map(len, report.splitlines())) <= 80
     words = report.split()
     assert all(name in words for name in names)
+
+
+def test_a_share_of_groups_says_of_which(tmp_path: Path) -> None:
+    equal = [rows.record(n, f"g{n % 2}", 1.0) for n in range(4)]
+    alone = [rows.record(4 + n, f"alone{n}", n / 3) for n in range(3)]
+    rows.write(tmp_path / "log.jsonl", [*equal, *alone])
+    looked = said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
+    assert "groups 5, constant 2 (100% of the 2 with two rows or more): 2 at the top" in looked
+    rows.write(tmp_path / "log.jsonl", equal)
+    assert "groups 2, constant 2 (100%): 0 at the top" in said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
+
+
+def test_rows_without_a_group_are_of_none(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n, None, n / 8) for n in range(8)])
+    done = karl("sample", "log.jsonl", "-k", 4, "--dry-run", folder=tmp_path)
+    assert "drawn 4 rows without a group (gumbel, seed 0)" in said(done.stderr)

@@ -188,7 +188,7 @@ def test_5_where_the_output_is_there_and_force_replaces_it(folder: Path) -> None
     before = rows.files(folder / "data")
     done = karl(*how, "--seed", 1, folder=folder)
     assert "data" in refused(done, 5)
-    assert "hint: --force" in done.stderr
+    assert done.stderr.splitlines()[1] == "hint: --force replaces it"
     assert rows.files(folder / "data") == before
     assert karl(*how, "--seed", 1, "--force", folder=folder).returncode == 0
     assert rows.files(folder / "data") != before
@@ -212,6 +212,8 @@ def test_5_where_the_output_is_not_ours_whatever_is_asked(folder: Path, kind: st
         out = folder
     done = karl("sample", folder / "tiny.jsonl", "-o", out, "-k", 5, *force, folder=folder)
     refused(done, 5)
+    hint = "give the output another name: what karl-fast did not write is never replaced"
+    assert done.stderr.splitlines()[1] == f"hint: {hint}"
     assert (home / "precious.txt").read_text() == "mine"
     assert os.listdir(home) == ["precious.txt"]  # noqa: PTH208
 

@@ -92,6 +92,25 @@ def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: An
     assert karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
 
 
+RATE = "karl-fast convert --rate result, karl-v1 or karl-v2 gives rewards"
+
+
+def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Path) -> None:
+    codex = next(one for one in ALL if one.name == "codex")
+    codex.write(tmp_path / "it.jsonl")
+    done = karl("convert", "it.jsonl", "-o", "log.jsonl", folder=tmp_path)
+    assert "rewards   none: --rate result, karl-v1 or karl-v2 gives some\n" in done.stderr
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).endswith("missing reward 1; log.jsonl was converted without rewards")
+    assert done.stderr.splitlines()[1] == f"hint: {RATE}"
+    looked = karl("inspect", "log.jsonl", folder=tmp_path)
+    assert f"warning: log.jsonl was converted without rewards: {RATE}" in said(looked.stdout)
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--reward", "tokens.outptu", folder=tmp_path)
+    assert done.stderr.splitlines()[1] == "hint: did you mean --reward tokens.output?"
+    done = karl("convert", "it.jsonl", "-o", "log.jsonl", "--rate", "karl-v2", "--force", folder=tmp_path)
+    assert "rewards   1 of 1 trajectory\n" in done.stderr
+
+
 @pytest.mark.parametrize("one", [one for one in ALL if one.document], ids=lambda one: one.name)
 @pytest.mark.parametrize("command", [["sample", "-k", "3", "--dry-run"], ["inspect"]])
 def test_1_where_a_document_is_a_transcript(tmp_path: Path, one: Any, command: list[str]) -> None:

@@ -38,6 +38,7 @@ def balanced(account: karl_fast.Conversion, found: list[dict[str, Any]]) -> None
     assert account.lines_read == fates
     assert account.trajectories == len(found)
     assert account.sub_agents == sum(one["parent"] is not None for one in found)
+    assert account.rewarded == sum(one["reward"] is not None for one in found)
     roles: dict[str, int] = {}
     for one in found:
         for message in one["messages"]:

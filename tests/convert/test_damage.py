@@ -128,14 +128,15 @@ def test_an_output_that_is_there_stays_what_it_is(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("mine", "utf-8")
     for force in (False, True):
-        with pytest.raises(errors.OutputExistsError) as raised:
+        with pytest.raises(errors.OutputForeignError, match="it exists and is no file of trajectories") as raised:
             karl_fast.convert(path, out, force=force)
         assert raised.value.exit_code == 5
     assert out.read_text("utf-8") == "mine"
     out.unlink()
     karl_fast.convert(path, out)
-    with pytest.raises(errors.OutputExistsError):
+    with pytest.raises(errors.OutputExistsError, match=r"it exists$") as raised:
         karl_fast.convert(path, out)
+    assert raised.value.hint == "--force replaces it"
     karl_fast.convert(path, out, force=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.jsonl", "out.jsonl"]
 

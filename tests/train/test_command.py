@@ -219,7 +219,13 @@ def test_a_field_that_no_row_has_is_named(data: Path, tiny_model: Path) -> None:
 def test_a_missing_adapter_is_no_matter_of_the_model(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     done = karl("eval", data, "--model", tiny_model, "--adapter-path", tmp_path / "none")
     assert done.returncode == 1
-    assert "it has no adapters.safetensors" in done.stderr
+    assert f"cannot load an adapter from {tmp_path / 'none'}: no such folder" in done.stderr
+    assert "hint: --adapter-path takes" in done.stderr
+
+
+def test_a_folder_without_an_adapter_is_no_matter_of_the_model(data: Path, tiny_model: Path) -> None:
+    done = karl("eval", data, "--model", tiny_model, "--adapter-path", data)
+    assert f"cannot load an adapter from {data}: it has no adapters.safetensors" in done.stderr
     assert "hint: --adapter-path takes" in done.stderr
 
 

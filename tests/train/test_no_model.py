@@ -1,12 +1,14 @@
-"""A model that is in no folder: what is near by name is told, and whether the hub was asked."""
+"""A model or an adapter that is in no folder: what is near by name is told, and whether the hub was asked."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast.errors import ModelError
+from karl_fast.errors import ModelError, UsageError
+from karl_fast.train.evaluation import evaluate
 from karl_fast.train.model import load
 
 if TYPE_CHECKING:
@@ -86,3 +88,53 @@ def test_offline_there_is_no_model_and_no_traceback(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert str(refused("tiny-modle")).endswith(f"there is no such folder, and {SILENT}")
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    folder = tmp_path / "at" / "adapter"
+    folder.mkdir()
+    (folder / "adapters.safetensors").touch()
+    (tmp_path / "at" / "adapterr").mkdir()
+    row = {"messages": [], "karl_fast": {"domain": "web", "id": "r"}}
+    (tmp_path / "at" / "test.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    return folder
+
+
+MADE = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
+
+
+@pytest.mark.parametrize(
+    ("path", "why", "hint"),
+    [
+        ("adaptre", "no such folder", "did you mean adapter?"),
+        ("nothing", "no such folder", MADE),
+        ("other", "it has no adapters.safetensors", MADE),
+    ],
+)
+@pytest.mark.usefixtures("adapter")
+def test_an_adapter_that_is_nowhere(path: str, why: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlx_lm, "load", None)  # it is looked for before the model
+    for settings in ({"adapter_path": path}, {"against": path}):
+        with pytest.raises(ModelError) as caught:
+            evaluate(".", "tiny-model", **settings)
+        assert str(caught.value) == f"cannot load an adapter from {path}: {why}"
+        assert caught.value.hint == hint
+
+
+@pytest.mark.usefixtures("adapter")
+def test_the_model_alone_is_meant() -> None:
+    with pytest.raises(ModelError) as caught:
+        evaluate(".", "tiny-model", against="bsae")
+    assert caught.value.hint == "did you mean base?"
+
+
+@pytest.mark.parametrize(
+    ("by", "hint"),
+    [("karl_fast.domian", "did you mean karl_fast.domain?"), ("domain", "did you mean karl_fast.domain?"), ("x", None)],
+)
+@pytest.mark.usefixtures("adapter")
+def test_a_field_that_no_row_has(by: str, hint: str | None) -> None:
+    with pytest.raises(UsageError, match=f"by is {by}, a field that no row of test.jsonl has") as caught:
+        evaluate(".", "tiny-model", by=by)
+    assert caught.value.hint == hint

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import why_no_groups
-from karl_fast.log.keys import CONVERT, transcripts
+from karl_fast.log.keys import CONVERT, RATE, transcripts, unrated
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -40,9 +40,15 @@ def _unread(report: Manifest) -> Iterator[str]:
         yield f"no record has the domain {clean(settings['domain'])}"
     account = report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
+    reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
+    if reward and 0 < missing == account["rows_read"] - damaged:
+        yield f"no record has {'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
     if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
         if told := transcripts(files):
             yield clean(f"{told}: {CONVERT}")
+            return
+        if told := unrated(files, "reward", None):
+            yield clean(f"{told}: {RATE}")
             return
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"

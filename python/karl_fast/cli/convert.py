@@ -28,7 +28,9 @@ Sources = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[str | None, typer.Option("--out", "-o", help="The file of trajectories to write, a .jsonl.")]
+Out = Annotated[
+    str | None, typer.Option("--out", "-o", help="The file of trajectories to write, a .jsonl; never standard output.")
+]
 Format = Annotated[
     str | None,
     typer.Option(

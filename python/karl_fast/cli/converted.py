@@ -25,6 +25,7 @@ def converted(account: Conversion, out: str) -> str:
         _fates(account),
         *_refused(account),
         _calls(account),
+        _rewards(account),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
         f"{_bytes(account.written_bytes)}",
         *_places(account),
@@ -66,6 +67,12 @@ def _refused(account: Conversion) -> Iterable[str]:
 def _calls(account: Conversion) -> str:
     calls = sum(account.tool_calls.values())
     return f"calls     {calls:,} of tools: {_counts(account.tool_calls)}" if calls else ""
+
+
+def _rewards(account: Conversion) -> str:
+    if account.rewarded:
+        return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}"
+    return "rewards   none: --rate result, karl-v1 or karl-v2 gives some"
 
 
 def _trajectories(account: Conversion) -> str:

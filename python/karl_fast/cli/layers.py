@@ -114,7 +114,9 @@ def _blamed(layers: list[Layer], error: UsageError, kind: Callable[..., Any]) ->
         for values in [*alone, layer.values]:
             if layer.origin != "flag" and _fault(kind, values) == str(error):
                 places = dict.fromkeys(layer.place[name] for name in values)
-                return UsageError(f"{', '.join(places)}: {error}")
+                placed = UsageError(f"{', '.join(places)}: {error}")
+                placed.hint = error.hint
+                return placed
     return error
 
 

@@ -57,7 +57,9 @@ def command(
             _print(recipe, config, toml)
             return
         if config is None:
-            raise UsageError("config names no file, wanted one with the settings of the run", "config")
+            error = UsageError("config names no file, wanted one with the settings of the run", "config")
+            error.hint = "karl-fast rl --config examples/rl/reversal.toml runs one of a checkout"
+            raise error
         _run(config, over, resume=resume, force=force, json=json, quiet=quiet)
 
 

@@ -52,7 +52,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         _accounting(manifest),
         _groups(manifest["groups"]),
         _target(manifest["target"]),
-        f"drawn     {_drawn(draw)} of {counted(draw['distinct_groups'], 'group')} ({law})",
+        f"drawn     {_drawn(draw)} {_of_groups(draw['distinct_groups'])} ({law})",
         _strata(draw),
         _reward_change(manifest["reward"]),
         *_failures(manifest),
@@ -126,7 +126,9 @@ def _groups(groups: dict[str, Any]) -> str:
         return "groups    none"
     by = groups["constant_by"]
     where = f"{by['at_top']:,} at the top, {by['at_bottom']:,} at the bottom, {by['other']:,} other"
-    share = f" ({groups['constant'] / groups['with_two_or_more']:.0%})" if groups["with_two_or_more"] else ""
+    several = groups["with_two_or_more"]
+    of = f" of the {several:,} with two rows or more" if several < groups["count"] else ""
+    share = f" ({groups['constant'] / several:.0%}{of})" if several else ""
     without = f"; {counted(groups['rows_without'], 'row')} without a group" if groups["rows_without"] else ""
     return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{without}"
 
@@ -147,6 +149,10 @@ def _z(log_z: dict[str, Any]) -> str:
 def _drawn(draw: dict[str, Any]) -> str:
     copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
     return counted(draw["rows"], "row") + copies
+
+
+def _of_groups(groups: int) -> str:
+    return f"of {counted(groups, 'group')}" if groups else "without a group"
 
 
 def _strata(draw: dict[str, Any]) -> str:

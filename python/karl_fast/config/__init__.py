@@ -40,6 +40,7 @@ from karl_fast.choices import Signal
 from karl_fast.config.text import dumps
 from karl_fast.config.values import checked, deal, kinds, named, scale, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
+from karl_fast.near import beside
 from karl_fast.settings import Settings
 
 __all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "text_of", "weights"]
@@ -76,7 +77,9 @@ class Config:
         try:
             return Settings(**self.settings, origins=dict.fromkeys(self.settings, "file"))
         except UsageError as error:
-            raise UsageError(f"{self.path}: {error}") from error
+            placed = UsageError(f"{self.path}: {error}")
+            placed.hint = error.hint
+            raise placed from error
 
 
 def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | None = None) -> Config:
@@ -113,7 +116,9 @@ def text_of(file: Path) -> str:
     try:
         return file.read_text("utf-8")
     except FileNotFoundError as error:
-        raise FileError(f"cannot open {file}: no such file or folder", error.errno, str(file)) from error
+        nowhere = FileError(f"cannot open {file}: no such file or folder", error.errno, str(file))
+        nowhere.hint = beside(file)
+        raise nowhere from error
     except OSError as error:
         raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
     except UnicodeDecodeError as error:

@@ -13,6 +13,7 @@ from typing import Any
 from karl_fast.config import kinds, text_of
 from karl_fast.config.text import TRAIN_FILE
 from karl_fast.errors import UsageError
+from karl_fast.near import nearest, question
 from karl_fast.train.settings import Training
 
 PLACES = ("data", "model", "adapter_path", "resume_adapter_file")
@@ -108,11 +109,9 @@ def _outside(sentence: str, keys: list[str]) -> UsageError:
 
 
 def _unknown(key: str, name: str) -> UsageError:
-    from difflib import get_close_matches
-
     error = UsageError(f"the key [train] {key} is unknown, wanted the name of an option")
-    near = get_close_matches(name, [*ANNOTATIONS, *PLACES], n=1)
-    error.hint = f"did you mean {near[0]}?" if near else "karl-fast train --help lists the options"
+    meant = question(nearest(name, [*ANNOTATIONS, *PLACES]))
+    error.hint = meant or "karl-fast train --help lists the options"
     return error
 
 

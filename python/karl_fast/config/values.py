@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from karl_fast._core import formats
 from karl_fast.choices import Signal
 from karl_fast.errors import UsageError
+from karl_fast.near import nearest, question
 from karl_fast.settings import PLACES, Settings
 from karl_fast.shaping import AsymmetricScale
 
@@ -55,11 +56,9 @@ def named(key: str) -> str:
 
 
 def _unknown(key: str, name: str, known: list[str]) -> UsageError:
-    from difflib import get_close_matches
-
     error = UsageError(f"the key {key} is unknown, wanted the name of an option")
-    near = get_close_matches(name, [word for word in known if word not in PLACES], n=1)
-    error.hint = f"did you mean {near[0]}?" if near else "karl-fast sample --help lists the options, from --format on"
+    meant = question(nearest(name, [word for word in known if word not in PLACES]))
+    error.hint = meant or "karl-fast sample --help lists the options, from --format on"
     return error
 
 
@@ -80,7 +79,9 @@ def _value(key: str, name: str, value: Any) -> Any:
                 return _one_of(tuple(name for name, _ in formats()), value)
         return _plain(kinds().get(name, str), value)
     except ValueError as error:
-        raise UsageError(f"{key} is {shown(value)}, wanted {error}") from error
+        wrong = UsageError(f"{key} is {shown(value)}, wanted {error}")
+        wrong.hint = getattr(error, "hint", None)
+        raise wrong from error
 
 
 def _plain(kind: Any, value: Any) -> Any:
@@ -97,7 +98,9 @@ def _plain(kind: Any, value: Any) -> Any:
 
 def _one_of(choices: tuple[str, ...], value: Any) -> Any:
     if value not in choices:
-        raise ValueError(", ".join(choices))
+        error = UsageError(", ".join(choices))
+        error.hint = question(nearest(value, choices))
+        raise error
     return value
 
 

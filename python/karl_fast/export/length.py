@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import FileError, MissingExtraError, UsageError
+from karl_fast.near import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,13 +44,15 @@ def judge(settings: Settings) -> Callable[[str], str | None] | None:
 
 
 def _load(path: str) -> Any:
+    if not Path(path).is_dir():
+        nowhere = FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path)
+        nowhere.hint = beside(path, Path.is_dir)
+        raise nowhere
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("--tokenizer needs transformers: pip install 'karl-fast[train]'") from error
-    if not Path(path).is_dir():
-        raise FileError(f"cannot load a tokenizer from {path}: no such folder", 2, path)
     try:
         return AutoTokenizer.from_pretrained(path, local_files_only=True)
     except (OSError, ValueError) as error:

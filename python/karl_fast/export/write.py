@@ -100,7 +100,7 @@ def refuse_empty(draft: _core.Draft, log: Log) -> None:
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
     if "no_trajectory" not in dict(facts["dropped"]):
         raise NothingToSampleError(sentence)
-    more, hint = lacking(log.inputs, "messages", log.settings.messages)
+    more, hint = lacking(log, "messages", log.settings.messages)
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     raise error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import FileError, UsageError
+from karl_fast.near import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +58,9 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
         return [file for match in matches for file in _expand(match, suffixes)]
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
-    raise FileError(f"cannot open {log}: no such file or folder", 2, log)
+    error = FileError(f"cannot open {log}: no such file or folder", 2, log)
+    error.hint = beside(log)
+    raise error
 
 
 def _exists(path: Path) -> bool:

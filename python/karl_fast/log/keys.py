@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.errors import TranscriptError
+from karl_fast.errors import KarlError, TranscriptError
+from karl_fast.near import nearest
 from karl_fast.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from karl_fast.log import Log
 
 SHOWN = 16
 """How many keys of a record an error lists."""
@@ -22,12 +27,17 @@ NAMES = {
 """What tools call a field, the likeliest first."""
 
 
-def lacking(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -> tuple[str, str]:
+def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     """What an error adds to say that no record has a field, and its hint: transcripts are to be converted first."""
-    keys = first(files)
-    if told := transcripts(files):
+    keys = first(log.inputs)
+    if told := transcripts(log.inputs):
         return f"; {told}", CONVERT
-    return held(keys), named(field, keys, asked)
+    if told := unrated(log.inputs, field, asked):
+        return f"; {told}", RATE
+    one = record(log)
+    found = holder(one, asked) if asked else None
+    told = held(found[1], found[0], "holds") if found else held(keys)
+    return told, named(field, [*paths(one)] or keys, asked)
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -35,19 +45,50 @@ def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(files[0]["keys"]) if files else []
 
 
-def held(keys: Sequence[str], what: str = "records") -> str:
+def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
     """`; the records hold id, task`; nothing where there are no keys."""
     more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
-    return f"; the {what} hold {', '.join([*keys[:SHOWN], *more])}" if keys else ""
+    return f"; {what} {verb} {', '.join([*keys[:SHOWN], *more])}" if keys else ""
+
+
+def record(log: Log) -> dict[str, Any]:
+    """The first record of a log; nothing where it is damaged, or has gone by."""
+    if log.core.streamed is not None:
+        return {}
+    try:
+        answer = next(iter(_core.answered(log.core, 0, 1, log.settings.threads)), None)
+    except KarlError:  # the file has changed: of that another error speaks
+        return {}
+    return json.loads(answer)[2] if answer else {}
+
+
+def paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """The path of everything in a record, objects in objects too."""
+    for key, inside in value.items():
+        path = above + key.replace(".", r"\.")
+        yield path
+        if isinstance(inside, dict):
+            yield from paths(inside, f"{path}.")
+
+
+def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
+    """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
+    walked: list[str] = []
+    for part in re.split(r"(?<!\\)\.", path):
+        key = part.replace(r"\.", ".")
+        if key not in value:
+            return (".".join(walked), list(value)) if walked else None
+        walked, value = [*walked, part], value[key]
+        if not isinstance(value, dict):
+            return None
+    return None
 
 
 def likeliest(field: str, keys: Sequence[str], asked: str | None = None) -> str | None:
     """The key that was meant: the one most like what was asked for, or one that other tools keep the field under."""
-    from difflib import get_close_matches  # most runs lack nothing
-
     wanted = field if asked is None else asked
     others = [key for key in keys if key != wanted]
-    near = get_close_matches(wanted, others, n=1)
+    near = nearest(wanted, others)
     return near[0] if near else next((name for name in NAMES.get(field, ()) if name in others), None)
 
 
@@ -79,3 +120,18 @@ def _kind(file: Mapping[str, Any]) -> str | None:
 
 CONVERT = str(TranscriptError.hint)
 """What is to be done with them."""
+
+
+def unrated(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -> str | None:
+    """`x.jsonl was converted without rewards`, where trajectories have none and nobody named another field of it."""
+    if field != "reward" or asked is not None or not files or any(file["format"] != TRAJECTORY for file in files):
+        return None
+    more = f" and {counted(len(files) - 1, 'other')} were" if len(files) > 1 else " was"
+    return f"{files[0]['path']}{more} converted without rewards"
+
+
+TRAJECTORY = "trajectory"
+"""The format that `convert` writes."""
+
+RATE = "karl-fast convert --rate result, karl-v1 or karl-v2 gives rewards"
+"""What is to be done with those that have none."""

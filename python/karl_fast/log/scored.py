@@ -54,7 +54,9 @@ def loaded(settings: Settings) -> Scorers:
             by_name[name] = Function.of(fn)
             wants[name] = by_name[name].wants()
         except UsageError as error:
-            raise RewardError(f"reward.{name}: {error}") from error
+            wrong = RewardError(f"reward.{name}: {error}")
+            wrong.hint = error.hint
+            raise wrong from error
         facts[name] = {"fn": fn, "sha256": _digest(fn)}
     return Scorers(by_name, wants, facts)
 

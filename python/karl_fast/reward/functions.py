@@ -13,6 +13,7 @@ import numpy as np
 
 from karl_fast.errors import ArgumentError, RewardError, UsageError
 from karl_fast.functions import function
+from karl_fast.near import nearest, question
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +64,9 @@ class Function:
             if named in BY_NAME:
                 return cls(BY_NAME[named], named)
             if ".py:" not in named:
-                raise UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
+                error = UsageError(f"fn is {named!r}, wanted 'file.py:name' or the name of a signal")
+                error.hint = question(nearest(named, BY_NAME)) or f"the signals are {', '.join(BY_NAME)}"
+                raise error
             return cls(function(named, folder), str(Path(folder, named)))
         if not callable(named):
             raise UsageError(f"fn is {named!r}, wanted a function, 'file.py:name' or the name of a signal")

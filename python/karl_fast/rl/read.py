@@ -12,6 +12,7 @@ from typing import Any
 
 from karl_fast.config.training import setting
 from karl_fast.errors import FileError, UsageError
+from karl_fast.near import beside
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
@@ -115,7 +116,9 @@ def _text(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: this is no text: it is not UTF-8") from error
     except OSError as error:
-        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
+        closed = FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file))
+        closed.hint = None if file.exists() else beside(file)
+        raise closed from error
 
 
 def chosen(name: str) -> Recipe:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.log.keys import paths
+from karl_fast.near import nearest, question
 from karl_fast.train import validation
 from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.interval import Difference, difference
-from karl_fast.train.model import load
+from karl_fast.train.model import load, require_adapter
 from karl_fast.train.rows import open_source
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
@@ -105,7 +107,9 @@ def evaluate(
         error.hint = "karl-fast sample ... --split 0.8,0.1,0.1 deals some to it; --split names another"
         raise error
     if by is not None and all(_value(row, by) is None for row in rows):
-        raise UsageError(f"by is {by}, a field that no row of {file} has", "by")
+        raise _no_field(by, rows, file)
+    if against is not None and str(against) != BASE:
+        require_adapter(str(against), BASE)
     examples, nats, counts, account = _scored(rows, str(model), adapter_path, settings, str(file))
     other = None
     if against is not None:
@@ -152,6 +156,14 @@ def _value(row: dict[str, Any], path: str) -> Any:
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
     return value
+
+
+def _no_field(by: str, rows: list[dict[str, Any]], file: Path) -> UsageError:
+    error = UsageError(f"by is {by}, a field that no row of {file} has", "by")
+    there = sorted({path for row in rows for path in paths(row)})
+    last = [path for path in there if path.rpartition(".")[2] == by]
+    error.hint = question(nearest(by, there) or last)
+    return error
 
 
 def _named(row: dict[str, Any], path: str) -> str:

@@ -129,7 +129,7 @@ def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTr
     sentence = f"no row of {place} is left to learn from: {reasons}"
     if has_text(row):
         return NothingToTrainError(sentence)
-    error = NothingToTrainError(sentence + held(list(row), "rows"))
+    error = NothingToTrainError(sentence + held(list(row), "the rows"))
     key = likeliest("messages", list(row)) or "PATH"
     error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"
     return error

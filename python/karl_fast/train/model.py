@@ -8,16 +8,19 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import MissingExtraError, ModelError, UsageError
+from karl_fast.near import beside, nearest, question
 
 if TYPE_CHECKING:
     import mlx.nn as nn
 
     from karl_fast.train.settings import Training
+
+ADAPTERS = "adapters.safetensors"
+"""The weights of an adapter."""
 
 EXTRA = "pip install 'karl-fast[train]'"
 
@@ -53,11 +56,13 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
 
     Raises:
         MissingExtraError: the extra ``train`` is not installed.
-        ModelError: there is no such model, or mlx-lm cannot load it.
+        ModelError: there is no such model or adapter, or mlx-lm cannot load it.
     """
     require()
     import mlx_lm
 
+    if adapter_path is not None:
+        require_adapter(adapter_path)
     if path.startswith((".", "/", "~")) and not Path(path).is_dir():
         raise _nowhere(path, "no such folder")
     try:
@@ -67,8 +72,28 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
 
             model = load_adapters(model, adapter_path)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise _no_model(path, adapter_path, error) from error
+        raise _no_model(path, error) from error
     return Loaded(model, tokenizer, config)
+
+
+def require_adapter(path: str, *words: str) -> None:
+    """Raise where a folder holds no adapter.
+
+    Args:
+        path: the folder.
+        words: what else may have been meant.
+
+    Raises:
+        ModelError: it is not there, or has no weights in it.
+    """
+    if Path(path, ADAPTERS).is_file():
+        return
+    there = Path(path).is_dir()
+    error = ModelError(f"cannot load an adapter from {path}: {f'it has no {ADAPTERS}' if there else 'no such folder'}")
+    near = question(nearest(path, words)) or beside(path, lambda one: (one / ADAPTERS).is_file())
+    made = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
+    error.hint = made if there else near or made
+    raise error
 
 
 def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
@@ -76,12 +101,8 @@ def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
     return model, tokenizer, config
 
 
-def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelError:
+def _no_model(path: str, error: Exception) -> ModelError:
     said = " ".join(str(error).split())[:200]
-    if adapter_path is not None and not Path(adapter_path, "adapters.safetensors").is_file():
-        missing = ModelError(f"cannot load an adapter from {adapter_path}: it has no adapters.safetensors")
-        missing.hint = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
-        return missing
     if Path(path).is_dir() and not Path(path, "config.json").is_file():
         return ModelError(f"cannot load a model from {path}: it has no config.json")
     if not Path(path).exists() and (why := _of_hub(error, said)):
@@ -92,10 +113,8 @@ def _no_model(path: str, adapter_path: str | None, error: Exception) -> ModelErr
 def _nowhere(path: str, why: str) -> ModelError:
     """That a model is in no folder, with the folders of models whose names are nearly the same."""
     error = ModelError(f"cannot load a model from {path}: {why}")
-    beside, name = Path(path).expanduser().parent, Path(path).name
-    models = [place.parent.name for place in beside.glob("*/config.json")]
-    if near := get_close_matches(name, models, n=3):
-        error.hint = f"did you mean {' or '.join(str(Path(path).parent / one) for one in near)}?"
+    if meant := beside(path, lambda one: (one / "config.json").is_file(), most=3):
+        error.hint = meant
     return error
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
+from karl_fast.near import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,9 @@ def open_source(path: str | Path) -> Source:
     if folder.is_file():
         raise _file(folder)
     if not folder.is_dir():
-        raise FileError(f"cannot open {folder}: no such folder", 2, str(folder))
+        error = FileError(f"cannot open {folder}: no such folder", 2, str(folder))
+        error.hint = beside(folder, Path.is_dir)
+        raise error
     files = [folder / f"{split}.jsonl" for split in SPLITS]
     if not any(file.is_file() for file in files):
         raise DataSetError(f"{folder} is no data set: it has no train.jsonl, valid.jsonl or test.jsonl")

@@ -53,11 +53,16 @@ pub enum Error {
         /// Where the record began, in bytes of the decoded file.
         offset: u64,
     },
-    /// The output exists and may not be replaced.
+    /// The output exists, and nobody said to replace it.
     Exists {
         /// The output.
         path: PathBuf,
-        /// What may not be replaced about it.
+    },
+    /// Something that is no output of ours is in the place of the output: it is never replaced.
+    Foreign {
+        /// The place.
+        path: PathBuf,
+        /// What is there.
         problem: &'static str,
     },
     /// A path to write to that ends in no name, but in `..` or at the root.
@@ -95,7 +100,8 @@ impl fmt::Display for Error {
             Self::Changed { path, offset } => {
                 write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
             }
-            Self::Exists { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Exists { path } => write!(f, "{}: it exists", path.display()),
+            Self::Foreign { path, problem } => write!(f, "{}: it exists and {problem}", path.display()),
             Self::Target { path } => write!(f, "{}: the output needs a name of its own", path.display()),
             Self::Draw(error) => error.fmt(f),
             Self::Judge(problem) => write!(f, "a row could not be judged: {problem}"),

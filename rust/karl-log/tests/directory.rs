@@ -108,9 +108,9 @@ fn what_is_no_output_of_ours_is_never_replaced() {
     fs::create_dir_all(at("odd/manifest.json")).unwrap();
     for name in ["file", "theirs", "link", "dangling", "odd"] {
         for force in [false, true] {
-            assert!(matches!(check_target(&at(name), force), Err(Error::Exists { .. })), "{name}");
+            assert!(matches!(check_target(&at(name), force), Err(Error::Foreign { .. })), "{name}");
             assert!(
-                matches!(assert_untouched(folder.path(), || put(&at(name), force)), Error::Exists { .. }),
+                matches!(assert_untouched(folder.path(), || put(&at(name), force)), Error::Foreign { .. }),
                 "{name}"
             );
         }
@@ -208,6 +208,6 @@ fn a_folder_with_a_manifest_of_somebody_else_is_never_replaced() {
             fs::write(target.join(name), text).unwrap();
         }
         let error = assert_untouched(folder.path(), || put(&target, true));
-        assert!(matches!(error, Error::Exists { .. }), "{files:?}");
+        assert!(matches!(error, Error::Foreign { .. }), "{files:?}");
     }
 }

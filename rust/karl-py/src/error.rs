@@ -17,6 +17,7 @@ import_exception!(karl_fast.errors, LayoutError);
 import_exception!(karl_fast.errors, LogChangedError);
 import_exception!(karl_fast.errors, LogError);
 import_exception!(karl_fast.errors, OutputExistsError);
+import_exception!(karl_fast.errors, OutputForeignError);
 import_exception!(karl_fast.errors, TranscriptError);
 import_exception!(karl_fast.errors, UsageError);
 
@@ -33,6 +34,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Changed { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),
+        Error::Foreign { .. } => OutputForeignError::new_err(message),
         Error::Draw(error) => draw(&error, message),
         Error::Judge(problem) => UsageError::new_err(problem),
         Error::Interrupted => PyKeyboardInterrupt::new_err(message),

@@ -80,8 +80,8 @@ pub enum Rate {
 /// # Errors
 /// [`Error::Io`]; [`Error::Layout`] for a file that is no transcript or one of a kind that is not read, unless it was
 /// found in a folder, and where there is no trajectory at all; [`Error::Converted`] for what a conversion wrote;
-/// [`Error::Exists`] and [`Error::Target`] for a target that
-/// may not be written; [`Error::Changed`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
+/// [`Error::Exists`], [`Error::Foreign`] and [`Error::Target`] for a target that may not be written;
+/// [`Error::Changed`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
 pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: &Watch) -> Result<Report> {
     output::check(target, settings.force)?;
     let mut report = Report::default();

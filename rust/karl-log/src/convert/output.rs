@@ -24,13 +24,12 @@ const NAME_KEPT: usize = 50;
 /// Refuses a file that may not be written: before any work is done, and again when it is.
 ///
 /// # Errors
-/// [`Error::Exists`] if something is there and `force` is off, or if it holds no trajectories; [`Error::Target`] for a
-/// path that ends in no name; [`Error::Io`] where there is no folder for it.
+/// [`Error::Exists`] if trajectories are there and `force` is off, [`Error::Foreign`] if something else is;
+/// [`Error::Target`] for a path that ends in no name; [`Error::Io`] where there is no folder for it.
 pub(super) fn check(target: &Path, force: bool) -> Result<()> {
     if target.file_name().is_none() {
         return Err(Error::Target { path: target.to_path_buf() });
     }
-    let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
     match fs::symlink_metadata(target) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             let folder = folder(target);
@@ -39,9 +38,11 @@ pub(super) fn check(target: &Path, force: bool) -> Result<()> {
             inside.map(drop).map_err(|error| Error::io("write into the folder", folder, error))
         }
         Err(error) => Err(Error::io("look at", target, error)),
-        Ok(_) if !force => refuse("it exists"),
-        Ok(facts) if facts.is_file() && (facts.len() == 0 || is_ours(target)?) => Ok(()),
-        Ok(_) => refuse("it exists and is no file of trajectories"),
+        Ok(facts) if !(facts.is_file() && (facts.len() == 0 || is_ours(target)?)) => {
+            Err(Error::Foreign { path: target.to_path_buf(), problem: "is no file of trajectories" })
+        }
+        Ok(_) if !force => Err(Error::Exists { path: target.to_path_buf() }),
+        Ok(_) => Ok(()),
     }
 }
 
@@ -132,7 +133,7 @@ impl Output {
         let placed =
             if self.force { hidden.persist(&self.target) } else { hidden.persist_noclobber(&self.target) };
         placed.map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: self.target.clone(), problem: "it exists" },
+            io::ErrorKind::AlreadyExists => Error::Exists { path: self.target.clone() },
             _ => Error::io("rename to", &self.target, error.error),
         })?;
         sync(folder(&self.target)).map_err(|error| Error::io("sync the folder of", &self.target, error))?;

@@ -46,7 +46,7 @@ pub(super) struct Head {
 /// Writes a line; counts it and its messages.
 pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<u8>, made: &mut Made) {
     let (start, mut reward) = (out.len(), 0..0);
-    let sub_agent = head.parent.is_some();
+    let (sub_agent, mut rewarded) = (head.parent.is_some(), head.reward.is_some_and(f64::is_finite));
     let model = messages.iter().map(|message| &message.model[..]).find(|model| !model.is_empty());
     let fields = fields(head, messages, model.unwrap_or_default());
     out.extend_from_slice(MARK);
@@ -67,12 +67,14 @@ pub(super) fn write(head: Head, messages: &[Message], rate: Rate, out: &mut Vec<
     out.extend_from_slice(b"]}");
     if let Rate::Karl(version, weights) = rate {
         let rated = Raw::of(&out[start..]).and_then(|line| score(&line, version, weights));
-        let rated = number(rated.ok().map(|rated| rated.score)).to_string();
-        out.splice(reward, rated.into_bytes());
+        let rated = number(rated.ok().map(|rated| rated.score));
+        rewarded = rated.is_number();
+        out.splice(reward, rated.to_string().into_bytes());
     }
     out.push(b'\n');
     made.trajectories += 1;
     made.sub_agents += u64::from(sub_agent);
+    made.rewarded += u64::from(rewarded);
 }
 
 /// The keys between the mark and the messages, in their order.

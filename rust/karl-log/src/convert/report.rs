@@ -98,6 +98,8 @@ pub struct Made {
     pub trajectories: u64,
     /// Trajectories of sub-agents.
     pub sub_agents: u64,
+    /// Trajectories that have a reward.
+    pub rewarded: u64,
     /// Messages by role.
     pub messages: Counts,
     /// Calls of tools by what their results say: `succeeded`, `failed`, `unknown`, `unanswered`.
@@ -125,6 +127,7 @@ impl Made {
         other.types.iter().for_each(|(name, &count)| count_type(&mut self.types, name, count));
         self.trajectories += other.trajectories;
         self.sub_agents += other.sub_agents;
+        self.rewarded += other.rewarded;
         self.used += other.used;
         self.duplicates += other.duplicates;
         self.tallies.extend(other.tallies);

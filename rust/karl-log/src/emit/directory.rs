@@ -46,19 +46,19 @@ pub struct Part<'a> {
 /// Refuses a target that may not be written: before any work is done, and again when it is written.
 ///
 /// # Errors
-/// [`Error::Exists`] if something is there and `force` is off, or if it is not an output of ours; [`Error::Target`]
-/// for a path that ends in no name.
+/// [`Error::Exists`] if an output of ours is there and `force` is off, [`Error::Foreign`] if something else is;
+/// [`Error::Target`] for a path that ends in no name.
 pub fn check_target(target: &Path, force: bool) -> Result<()> {
     if target.file_name().is_none() {
         return Err(Error::Target { path: target.to_path_buf() });
     }
-    let refuse = |problem| Err(Error::Exists { path: target.to_path_buf(), problem });
+    let foreign = |problem| Err(Error::Foreign { path: target.to_path_buf(), problem });
     let facts = match fs::symlink_metadata(target) {
         Err(error) if is_absent(&error) => return Ok(()),
         facts => facts.map_err(|error| Error::io("look at", target, error))?,
     };
     if !facts.is_dir() {
-        return refuse("it exists and is no directory");
+        return foreign("is no directory");
     }
     let list = |error| Error::io("list", target, error);
     let entries = fs::read_dir(target).map_err(list)?.collect::<io::Result<Vec<_>>>().map_err(list)?;
@@ -66,8 +66,8 @@ pub fn check_target(target: &Path, force: bool) -> Result<()> {
         entries.iter().all(|entry| entry.file_name().to_str().is_some_and(|name| FILES.contains(&name)));
     match (entries.is_empty(), ours && is_manifest(&target.join(MANIFEST))?, force) {
         (true, ..) | (_, true, true) => Ok(()),
-        (_, true, false) => refuse("it exists"),
-        (_, false, _) => refuse("it exists and holds something else than a data set of karl-fast"),
+        (_, true, false) => Err(Error::Exists { path: target.to_path_buf() }),
+        (_, false, _) => foreign("holds something else than a data set of karl-fast"),
     }
 }
 

@@ -1,0 +1,46 @@
+"""Names that are nearly the same as one that is not there, for the hints of errors."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MOST = 10_000
+"""How many names of a folder are looked at."""
+
+
+def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
+    """The names that are most like one, the likeliest first; none where no name is near, or it is none."""
+    from difflib import get_close_matches  # most runs lack nothing
+
+    return get_close_matches(name, list(known), n=most) if isinstance(name, str) else []
+
+
+def question(meant: Iterable[str]) -> str | None:
+    """`did you mean a or b?`; None where nothing was meant."""
+    words = " or ".join(meant)
+    return f"did you mean {words}?" if words else None
+
+
+def beside(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: int = 1) -> str | None:
+    """The question for a path, by the names of what fits in the folder that it would be in.
+
+    What stands before the first dot has to be near: all logs end alike.
+    """
+    folder = Path(path).parent
+    try:
+        there = sorted(one.name for one in islice(folder.expanduser().iterdir(), MOST) if fits(one))
+    except OSError:
+        return None
+    name = Path(path).name
+    stems = nearest(_stem(name), sorted({_stem(one) for one in there}), most)
+    found = [one for one in there if _stem(one) in stems]
+    return question(str(folder / one) for one in nearest(name, found, most) or found[:most])
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0] or name
