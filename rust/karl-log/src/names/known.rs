@@ -204,7 +204,7 @@ mod tests {
         let sets: Vec<Known> = (0..2)
             .map(|set| {
                 let mut known = Known::new(7);
-                for at in 0..2_800_u32 {
+                for at in 0..23_600_u32 {
                     known.code(Some(format!("{set}-{at}").as_bytes()));
                 }
                 known
