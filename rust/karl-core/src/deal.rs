@@ -55,6 +55,24 @@ pub(crate) fn with_room<T>(room: Room<'_>, rows: usize, work: impl FnOnce(Room<'
     work(Room::new(&mut groups, &mut values))
 }
 
+/// Works on each range, on as many threads as so many rows are worth, each with a state of its own; whether all of it went
+/// well. All are worked on, whatever became of those before.
+pub(crate) fn all_fine<T: Send, S>(
+    ranges: &mut [T],
+    rows: usize,
+    threads: usize,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &mut T) -> bool + Sync,
+) -> bool {
+    let threads = if rows < ALONE { 1 } else { threads.max(1) };
+    let share = ranges.len().div_ceil(threads).max(1);
+    let wrong = each(ranges.chunks_mut(share), |ranges| {
+        let mut state = state();
+        ranges.iter_mut().map(|range| work(&mut state, range)).filter(|fine| !fine).count()
+    });
+    wrong.iter().all(|&wrong| wrong == 0)
+}
+
 /// A column by range of groups. Rows without a group are the last range.
 pub(crate) struct Deals<'g, 'r> {
     codes: &'g [u32],

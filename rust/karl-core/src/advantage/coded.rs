@@ -7,12 +7,11 @@
 use super::frame::{Formula, Line, Spread};
 use super::laid::Laid;
 use super::spread::spreads;
-use crate::blocks::{self, ALONE, each};
-use crate::deal::{Deals, Room, with_room};
+use crate::blocks;
+use crate::deal::{Deals, Hand, Room, all_fine, with_room};
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Groups whose table is found in the second-level cache by any row.
 const NEAR: usize = 1 << 12;
@@ -49,19 +48,10 @@ fn dealt<R: Real, F: Formula>(
     let mut deals = Deals::new(rewards, groups, room, threads);
     let width = deals.width().min(groups.len());
     let mut hands = deals.grouped();
-    let threads = if rewards.len() < ALONE { 1 } else { threads.max(1) };
-    let share = hands.len().div_ceil(threads).max(1);
-    let fine = AtomicBool::new(true);
-    each(hands.chunks_mut(share), |ranges| {
-        let mut laid = Laid::new(width);
-        for hands in ranges {
-            if !laid.score(hands, formula) {
-                fine.store(false, Ordering::Relaxed);
-            }
-        }
-    });
+    let score = |laid: &mut Laid, hands: &mut Vec<Hand<'_>>| laid.score(hands, formula);
+    let fine = all_fine(&mut hands, rewards.len(), threads, || Laid::new(width), score);
     deals.back(advantages);
-    fine.into_inner()
+    fine
 }
 
 /// The same as [`fill`] where the spread of each group is known.
@@ -75,16 +65,26 @@ pub(super) fn with_spreads<R: Real, F: Formula>(
 ) -> bool {
     let abouts: Vec<f64> = spreads.iter().map(|spread| formula.about(spread)).collect();
     let terms = terms(rewards, groups, &abouts, formula, threads);
-    let line = |(group, spread): (usize, &Spread)| {
-        formula.line(spread, abouts[group], terms.get(group).map_or(0.0, |terms| terms.value()))
-    };
-    let lines: Vec<Line> = spreads.iter().enumerate().map(line).collect();
+    let lines = lines(spreads, &abouts, &terms, formula);
     blocks::fill(advantages, threads, |first, block| {
         for (advantage, row) in block.iter_mut().zip(first..) {
             *advantage = groups.code(row).map_or(f64::NAN, |group| lines[group].at(rewards[row].widen()));
         }
     });
     spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
+}
+
+/// What turns a reward of each group into its advantage; groups without terms have a sum of 0 of them.
+pub(super) fn lines<F: Formula>(
+    spreads: &[Spread],
+    abouts: &[f64],
+    terms: &[Compensated],
+    formula: &F,
+) -> Vec<Line> {
+    let line = |(group, spread): (usize, &Spread)| {
+        formula.line(spread, abouts[group], terms.get(group).map_or(0.0, |terms| terms.value()))
+    };
+    spreads.iter().enumerate().map(line).collect()
 }
 
 fn terms<R: Real, F: Formula>(

@@ -3,10 +3,9 @@
 //! Rows of many groups are dealt into ranges of groups, as in [`coded`](super::coded): the spreads of a range, and the rows
 //! that look for them, then stay in the second-level cache from the first pass to the last.
 
-use super::coded::{are_dealt, with_spreads};
-use super::frame::{Formula, Line, Spread};
-use crate::blocks::{ALONE, each};
-use crate::deal::{Deals, Hand, Room, with_room};
+use super::coded::{are_dealt, lines, with_spreads};
+use super::frame::{Formula, Spread};
+use crate::deal::{Deals, Hand, Room, all_fine, with_room};
 use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
@@ -56,15 +55,16 @@ fn by_range(
 ) -> bool {
     let (width, rows) = (deals.width(), deals.rows());
     let mut ranges: Vec<_> = deals.grouped().into_iter().zip(spreads.chunks_mut(width)).collect();
-    let share = ranges.len().div_ceil(if rows < ALONE { 1 } else { threads.max(1) }).max(1);
-    let one = |(hands, spreads): &mut (Vec<Hand<'_>>, &mut [Spread])| {
-        fold(hands, spreads);
-        work(hands, spreads)
-    };
-    // All are worked on, whatever became of those before.
-    let wrong =
-        each(ranges.chunks_mut(share), |ranges| ranges.iter_mut().map(one).filter(|fine| !fine).count());
-    wrong.iter().all(|&wrong| wrong == 0)
+    all_fine(
+        &mut ranges,
+        rows,
+        threads,
+        || (),
+        |(), (hands, spreads)| {
+            fold(hands, spreads);
+            work(hands, spreads)
+        },
+    )
 }
 
 fn fold(hands: &[Hand<'_>], spreads: &mut [Spread]) {
@@ -79,10 +79,7 @@ fn fold(hands: &[Hand<'_>], spreads: &mut [Spread]) {
 fn score<F: Formula>(hands: &mut [Hand<'_>], spreads: &[Spread], formula: &F) -> bool {
     let abouts: Vec<f64> = spreads.iter().map(|spread| formula.about(spread)).collect();
     let terms = terms(hands, &abouts, formula);
-    let line = |(group, spread): (usize, &Spread)| {
-        formula.line(spread, abouts[group], terms.get(group).map_or(0.0, |terms| terms.value()))
-    };
-    let lines: Vec<Line> = spreads.iter().enumerate().map(line).collect();
+    let lines = lines(spreads, &abouts, &terms, formula);
     for hand in hands {
         for (&group, value) in hand.groups.iter().zip(&mut *hand.values) {
             *value = lines[usize::from(group)].at(*value);

@@ -239,14 +239,20 @@ fn odd_bytes(bytes: &[u8], beyond: u64) -> u64 {
         let control = word.wrapping_sub(EACH * 0x20) & !word;
         (control | (backslash.wrapping_sub(EACH) & !backslash) | (word & beyond)) & (EACH * 0x80)
     };
-    let Some(last) = bytes.last_chunk() else {
-        // A space is not odd, and fills the word.
-        let mut word = [b' '; 8];
-        word.iter_mut().zip(bytes).for_each(|(space, byte)| *space = *byte);
-        return odd(u64::from_le_bytes(word));
-    };
+    let Some(last) = bytes.last_chunk() else { return odd(short_word(bytes)) };
     let (words, _) = bytes.as_chunks();
     words.iter().fold(odd(u64::from_le_bytes(*last)), |all, word| all | odd(u64::from_le_bytes(*word)))
+}
+
+/// A word of fewer bytes than it has, without a loop over them: some stand in it twice, and a space where there is none.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+    }
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(b' ');
+    let (first, second, third) = (byte(0), byte(1), byte(2));
+    u64::from_le_bytes([first, second, third, first, second, third, first, first])
 }
 
 #[cfg(test)]

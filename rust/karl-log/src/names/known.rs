@@ -24,7 +24,7 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 struct Part {
     names: Names,
-    /// A power of two, at most two thirds taken. An entry lies where the low bits of its hash say, or as soon after that
+    /// A power of two, at most three quarters taken. An entry lies where the low bits of its hash say, or as soon after that
     /// as there is room: a general table looks into two places for one name, and memory is what a look-up waits for.
     slots: Vec<Entry>,
 }
@@ -77,13 +77,11 @@ impl Known {
             parts.iter_mut().zip(set.parts).for_each(|(all, part)| all.push(part));
         }
         let mut all = Names::default();
-        for (names, found) in map(parts, threads, Part::merge) {
+        for (names, steps) in map(parts, threads, Part::merge) {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
-            for (way, mut codes) in ways.iter_mut().zip(found) {
-                for code in &mut codes {
-                    *code += start;
-                }
-                way.0.push(codes);
+            for (way, mut step) in ways.iter_mut().zip(steps) {
+                step.start = start;
+                way.0.push(step);
             }
             all.append(&names);
         }
@@ -108,7 +106,7 @@ impl Entry {
 impl Part {
     /// The number of an entry's name, which is asked for where it is new.
     fn code<'n>(&mut self, entry: Entry, name: impl FnOnce() -> &'n [u8]) -> u32 {
-        if 3 * self.names.len() >= 2 * self.slots.len() {
+        if 4 * self.names.len() >= 3 * self.slots.len() {
             self.grow();
         }
         let at = self.slot(&entry);
@@ -151,17 +149,17 @@ impl Part {
     /// Room for so many more, before the first of them: those that come in the order of their slots would else crowd the
     /// slots from the first on to twice what is good for them.
     fn reserve(&mut self, more: usize) {
-        while 3 * (self.names.len() + more) >= 2 * self.slots.len() {
+        while 4 * (self.names.len() + more) >= 3 * self.slots.len() {
             self.grow();
         }
     }
 
-    fn merge(parts: Vec<Self>) -> (Names, Vec<Vec<u32>>) {
+    fn merge(parts: Vec<Self>) -> (Names, Vec<Step>) {
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
-        let mut ways = vec![(0..).take(all.names.len()).collect()];
-        ways.extend(parts.map(|part| all.take_in(&part)));
-        (all.names, ways)
+        let mut steps = vec![Step { start: 0, codes: None }];
+        steps.extend(parts.map(|part| Step { start: 0, codes: Some(all.take_in(&part)) }));
+        (all.names, steps)
     }
 
     /// Takes in the names of another set; the new number of each. By slots, for they lie in the same order in both.
@@ -177,15 +175,26 @@ impl Part {
 }
 
 /// From the numbers of one set of names to the numbers of several sets as one.
-pub(crate) struct Way(Vec<Vec<u32>>);
+pub(crate) struct Way(Vec<Step>);
+
+/// The same within one part: where its numbers begin, and which of those each one is. The first set keeps its own, so that
+/// most of its rows need not wait for a table.
+struct Step {
+    start: u32,
+    codes: Option<Vec<u32>>,
+}
 
 impl Way {
     /// The new number; [`NONE`] stays.
+    #[inline]
     pub(crate) fn code(&self, code: u32) -> u32 {
-        let found = self.0.get((code % PARTS) as usize).and_then(|part| part.get((code / PARTS) as usize));
-        found.copied().unwrap_or(NONE)
+        let (part, at) = (code % PARTS, code / PARTS);
+        let Some(step) = self.0.get(part as usize).filter(|_| code != NONE) else { return NONE };
+        let at = step.codes.as_ref().map_or(Some(at), |codes| codes.get(at as usize).copied());
+        at.map_or(NONE, |at| step.start + at)
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,7 +204,7 @@ mod tests {
         let sets: Vec<Known> = (0..2)
             .map(|set| {
                 let mut known = Known::new(7);
-                for at in 0..2_800_u32 {
+                for at in 0..23_600_u32 {
                     known.code(Some(format!("{set}-{at}").as_bytes()));
                 }
                 known
@@ -206,7 +215,7 @@ mod tests {
             sets.next().unwrap().into_iter().zip(sets.next().unwrap())
         } {
             part.take_in(&other);
-            assert!(3 * part.names.len() <= 2 * part.slots.len());
+            assert!(4 * part.names.len() <= 3 * part.slots.len());
             let way =
                 |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
             let ways: usize = part.slots.iter().filter(|slot| slot.code != NONE).map(way).sum();

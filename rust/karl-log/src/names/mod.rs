@@ -52,11 +52,17 @@ impl Names {
     }
 
     /// Those of some numbers, numbered anew in the order given. No text is moved, for each would be waited for.
+    /// Once, and after the last was added: numbers and places are then no longer the same.
     pub(crate) fn numbered(self, order: Vec<u32>) -> Self {
+        debug_assert!(self.places.is_empty(), "names are numbered anew once");
         if order.is_empty() { Self::default() } else { Self { places: order, ..self } }
     }
 
     fn append(&mut self, other: &Self) {
+        debug_assert!(
+            self.places.is_empty() && other.places.is_empty(),
+            "names are added before they are numbered anew"
+        );
         let start = self.text.len();
         self.text.push_str(&other.text);
         self.ends.extend(other.ends.iter().map(|end| start + end));
@@ -64,11 +70,13 @@ impl Names {
 
     /// Adds a name; its number.
     pub(crate) fn push(&mut self, name: &str) -> u32 {
+        debug_assert!(self.places.is_empty(), "names are added before they are numbered anew");
         self.text.push_str(name);
         self.ends.push(self.text.len());
         u32::try_from(self.ends.len() - 1).unwrap_or(NONE)
     }
 }
+
 /// Some names in UTF-8, not distinct.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {

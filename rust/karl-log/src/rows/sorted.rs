@@ -117,27 +117,29 @@ fn order(parts: &[Part<'_>]) -> Vec<At> {
     order.into_iter().map(At::of).collect()
 }
 
-/// Sorts keys of one bin: dealt by the bits that follow those of the bin, as many that a handful of keys share them.
+/// Sorts keys of one bin: dealt by the bits that follow those of the bin, so many that one or two keys share them.
 /// Ids are hashes; where somebody has made them alike, they are sorted as any numbers.
 fn sorted(keys: &[u128]) -> Vec<u128> {
-    const HANDFUL: usize = 4;
-    let bits = (keys.len() / HANDFUL).max(2).ilog2();
+    let bits = keys.len().max(2).ilog2();
     let share = |key: u128| usize::try_from((key << BIN_BITS) >> (u128::BITS - bits)).unwrap_or(0);
-    let mut begins = vec![0_u32; (1 << bits) + 1];
+    let mut next = vec![0_u32; (1 << bits) + 1];
     for &key in keys {
-        begins[share(key) + 1] += 1;
+        next[share(key) + 1] += 1;
     }
     for at in 0..1 << bits {
-        begins[at + 1] += begins[at];
+        next[at + 1] += next[at];
     }
     let mut dealt = vec![0; keys.len()];
-    let mut next = begins.clone();
     for &key in keys {
         let next = &mut next[share(key)];
         dealt[*next as usize] = key;
         *next += 1;
     }
-    begins.windows(2).for_each(|ends| dealt[ends[0] as usize..ends[1] as usize].sort_unstable());
+    // Each share now ends where its next key would lie.
+    let mut begin = 0;
+    for &end in &next[..1 << bits] {
+        dealt[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
+    }
     dealt
 }
 
