@@ -204,16 +204,17 @@ mod tests {
         let sets: Vec<Known> = (0..2)
             .map(|set| {
                 let mut known = Known::new(7);
-                for at in 0..23_600_u32 {
+                for at in 0..19_000_u32 {
                     known.code(Some(format!("{set}-{at}").as_bytes()));
                 }
                 known
             })
             .collect();
-        for (mut part, other) in {
+        for (mut part, mut other) in {
             let mut sets = sets.into_iter().map(|set| set.parts);
             sets.next().unwrap().into_iter().zip(sets.next().unwrap())
         } {
+            other.slots.truncate(other.slots.len() / 4); // as far as the first quarter, where they are crowded most
             part.take_in(&other);
             assert!(4 * part.names.len() <= 3 * part.slots.len());
             let way =
