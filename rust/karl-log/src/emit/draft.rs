@@ -97,7 +97,7 @@ pub struct Draft {
 /// Memory: the drawn rows that are held, and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`](crate::fetch::fetch), and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
+/// As [`fetch`], and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
 pub fn draft(
     log: &Log,
     facts: Facts<'_>,
