@@ -321,6 +321,7 @@ class Export:
         *,
         shape: str,
         allow_secrets: bool,
+        hold: bool,
         fractions: tuple[float, float, float],
         fewest: int,
         seed: int,

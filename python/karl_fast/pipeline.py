@@ -41,7 +41,13 @@ class Sample:
     draft: _core.Draft
 
     def lines(self) -> Iterator[str]:
-        """The rows as JSON text in the order they were written, split after split."""
+        """The rows as JSON text in the order they were written, split after split.
+
+        Of a data set that was written, long records that were written as they came are read again from their logs.
+
+        Raises:
+            LogError: such a log is no longer what it was.
+        """
         return (line for split in range(len(SPLITS)) for line in self.draft.lines(split))
 
 
@@ -90,7 +96,7 @@ def sample(
     settings.count(0)
     if out is not None:
         _core.check_target(str(out), force=force)
-    how = plan(settings)
+    how = plan(settings, hold=out is None)
     with _opened(logs, settings, progress) as log:
         selection = select(log)
         if not selection.available:

@@ -136,6 +136,9 @@ ssize_t pread64(int file, void *to, size_t count, off64_t at) {
 ssize_t write(int file, const void *from, size_t count) {
     return fails("write", file, NULL) ? -1 : REAL(write)(file, from, part("write", file, count));
 }
+ssize_t pwrite64(int file, const void *from, size_t count, off64_t at) {
+    return fails("write", file, NULL) ? -1 : REAL(pwrite64)(file, from, part("write", file, count), at);
+}
 /* Never really done: what the disk keeps after a power cut is not seen here, and it takes most of the time. */
 int fsync(int file) { return fails("fsync", file, NULL) ? -1 : 0; }
 off_t lseek(int file, off_t at, int from) { return fails("lseek", file, NULL) ? -1 : REAL(lseek)(file, at, from); }

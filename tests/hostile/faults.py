@@ -53,13 +53,14 @@ class Job:
     logs: tuple[str, ...] = ("log.jsonl",)
     out: str = "data"
     old: bool = False
+    shape: str = "chat"
     stdin: str | None = None
     exchange: int | None = None
 
     def run(self, shim: Server, folder: Path, **fault: object) -> Done:
         stdin = folder.parent / self.stdin if self.stdin else Path(os.devnull)
         more = ("--force",) if self.old else ()
-        arguments = ("sample", *self.logs, "-o", self.out, *HOW, *more)
+        arguments = ("sample", *self.logs, "-o", self.out, "--as", self.shape, *HOW, *more)
         return shim.run(*arguments, folder=folder, stdin=stdin, exchange=self.exchange, **fault)  # type: ignore[arg-type]
 
 
@@ -68,6 +69,7 @@ JOBS = {
     "new, in new folders": Job(out="a/b/data"),
     "replaced": Job(old=True),
     "replaced by two renames": Job(old=True, exchange=errno.EINVAL),
+    "replaced by long records as they came": Job(logs=("log-of-long.jsonl",), shape="raw", old=True),
     "from a folder of packed logs": Job(logs=("logs",)),
     "from standard input": Job(logs=("-",), stdin="stdin.jsonl"),
 }
@@ -79,10 +81,12 @@ class Place:
     def __init__(self, base: Path, shim: Server, job: Job) -> None:
         self.base, self.shim, self.job = base, shim, job
         self.pristine, self.folder = base / "pristine", base / "folder"
+        long = (row | {"more": "x" * 8192} for row in rows.records(12))
         logs = self.pristine / "logs" / "deeper"
         logs.mkdir(parents=True)
         (self.pristine / "tmp").mkdir()
         rows.write(self.pristine / "log.jsonl", rows.records(12))
+        rows.write(self.pristine / "log-of-long.jsonl", long)
         rows.write(base / "stdin.jsonl", rows.records(12))
         (logs / "log.jsonl.gz").write_bytes(gzip.compress(rows.dumps(rows.records(12)).encode()))
         rows.write(logs.parent / "other.jsonl", rows.records(4))

@@ -20,11 +20,12 @@ FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
 
-def plan(settings: Settings) -> _core.Export:
-    """How rows are to be made, in the form that the extension takes."""
+def plan(settings: Settings, *, hold: bool = False) -> _core.Export:
+    """How rows are to be made, in the form that the extension takes; ``hold`` where nothing is written of them."""
     return _core.Export(
         shape=settings.shape,
         allow_secrets=settings.allow_secrets,
+        hold=hold,
         fractions=settings.split,
         fewest=FEWEST,
         seed=settings.seed,

@@ -92,14 +92,43 @@ fn fetch_share<R>(
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| failure("read", source, place, error))?;
-        if upper(id128(&record)) != log.digests[row as usize] {
-            return Err(source.changed(place.offset));
-        }
+        unchanged(log, row, place, &record)?;
         watch.advance(u64::from(place.length))?;
         again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
         made.push((at, one(row, record)));
     }
     Ok(made)
+}
+
+/// Reads records of plain files again, each into a slice of its length; a file is opened once for all of its records.
+///
+/// # Errors
+/// As [`fetch_each`].
+pub(crate) fn fetch_into(records: Vec<(&Log, u32, &mut [u8])>) -> Result<()> {
+    let mut records = records
+        .into_iter()
+        .enumerate()
+        .map(|(at, (log, row, to))| Ok((log, wanted(log, at, row)?, to)))
+        .collect::<Result<Vec<_>>>()?;
+    records.sort_unstable_by_key(|(_, wanted, _)| (wanted.place.input, wanted.place.offset));
+    for of_one_file in records.chunk_by_mut(|(_, a, _), (_, b, _)| a.place.input == b.place.input) {
+        let (log, Wanted { place: first, .. }, _) = of_one_file[0];
+        let source = &log.inputs[first.input].source;
+        let file = File::open(&source.path).map_err(|error| failure("open", source, first, error))?;
+        for (log, Wanted { row, place, .. }, to) in of_one_file {
+            file.read_exact_at(to, place.offset).map_err(|error| failure("read", source, *place, error))?;
+            unchanged(log, *row, *place, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a record that is not what was scanned.
+fn unchanged(log: &Log, row: u32, place: Place, record: &[u8]) -> Result<()> {
+    if upper(id128(record)) == log.digests[row as usize] {
+        return Ok(());
+    }
+    Err(log.inputs[place.input].source.changed(place.offset))
 }
 
 /// A file that is gone or ends early is no longer what it was.

@@ -7,13 +7,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use karl_log::emit::directory::{MANIFEST, Part, check_target, write};
+use karl_log::emit::directory::{Line, MANIFEST, Part, check_target, write};
 use karl_log::{Error, Watch};
 use logs::{exists, folder};
 
 const NEW: [Part<'static>; 2] = [
-    Part { name: "train.jsonl", lines: &["{\"a\":1}", "{\"a\":2}"] },
-    Part { name: MANIFEST, lines: &["{}"] },
+    Part { name: "train.jsonl", lines: &[Line::Text("{\"a\":1}"), Line::Text("{\"a\":2}")] },
+    Part { name: MANIFEST, lines: &[Line::Text("{}")] },
 ];
 
 /// Every file under a folder with its text, links as links.
@@ -42,7 +42,7 @@ fn written(target: &Path) -> bool {
 }
 
 fn put(target: &Path, force: bool) -> karl_log::Result<()> {
-    write(target, &NEW, force, &Watch::new())
+    write(target, &NEW, 2, force, &Watch::new())
 }
 
 /// A manifest that tells an output of ours.
@@ -53,7 +53,8 @@ fn older(folder: &Path) -> PathBuf {
     let target = folder.join("out");
     write(
         &target,
-        &[Part { name: MANIFEST, lines: &[OLD] }, Part { name: "test.jsonl", lines: &[] }],
+        &[Part { name: MANIFEST, lines: &[Line::Text(OLD)] }, Part { name: "test.jsonl", lines: &[] }],
+        2,
         false,
         &Watch::new(),
     )
@@ -123,9 +124,9 @@ fn a_part_that_cannot_be_written_leaves_nothing() {
     let target = older(folder.path());
     let long = "n".repeat(300);
     for name in ["a/b", "", "\0", long.as_str(), "train.jsonl"] {
-        let parts = [NEW[0], Part { name, lines: &["x"] }];
+        let parts = [NEW[0], Part { name, lines: &[Line::Text("x")] }];
         for target in [&target, &folder.path().join("new")] {
-            let error = assert_untouched(folder.path(), || write(target, &parts, true, &Watch::new()));
+            let error = assert_untouched(folder.path(), || write(target, &parts, 2, true, &Watch::new()));
             assert!(matches!(error, Error::Io { .. }), "{name:?}");
         }
     }
@@ -157,7 +158,7 @@ fn stopping_leaves_nothing() {
     let watch = Watch::new();
     watch.stop();
     for target in [&target, &folder.path().join("new")] {
-        let error = assert_untouched(folder.path(), || write(target, &NEW, true, &watch));
+        let error = assert_untouched(folder.path(), || write(target, &NEW, 2, true, &watch));
         assert!(matches!(error, Error::Interrupted));
     }
 }
@@ -167,7 +168,7 @@ fn stopping_in_the_middle_leaves_nothing() {
     let folder = folder();
     let (target, watch) = (older(folder.path()), Watch::new());
     let line = "x".repeat(1 << 20);
-    let lines = vec![line.as_str(); 200];
+    let lines = vec![Line::Text(&line); 200];
     let before = tree(folder.path());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -177,7 +178,7 @@ fn stopping_in_the_middle_leaves_nothing() {
             watch.stop();
         });
         let parts = [NEW[1], Part { name: "train.jsonl", lines: &lines }];
-        assert!(matches!(write(&target, &parts, true, &watch), Err(Error::Interrupted)));
+        assert!(matches!(write(&target, &parts, 2, true, &watch), Err(Error::Interrupted)));
     });
     assert!(watch.bytes() >= 5 << 20 && tree(folder.path()) == before);
 }

@@ -62,7 +62,12 @@ fn secrets() -> Vec<(&'static str, String, String, &'static str)> {
 fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
     let folder = logs::folder();
     let log = read(logs::open(&logs::files(&folder, &[record])), &logs::settings(), &Watch::new()).unwrap();
-    logs::draft_of(&log, &[0], 1, Settings { shape, allow_secrets, max_per_group: None, threads: 1 })
+    logs::draft_of(
+        &log,
+        &[0],
+        1,
+        Settings { shape, allow_secrets, hold: true, max_per_group: None, threads: 1 },
+    )
 }
 
 fn raw(record: &Value) -> Draft {
@@ -75,8 +80,8 @@ fn counts(draft: &Draft) -> Vec<(&'static str, u64)> {
 
 /// The secret must be gone from the row, and counted once under its family.
 fn assert_gone(draft: &Draft, family: &'static str, secret: &str, row: &str) {
-    assert!(!draft.lines[0].contains(secret.lines().last().unwrap()), "{family}: {row}");
-    assert!(draft.lines[0].contains(&format!("[REDACTED:{family}]")), "{family}: {}", draft.lines[0]);
+    assert!(!logs::first(draft).contains(secret.lines().last().unwrap()), "{family}: {row}");
+    assert!(logs::first(draft).contains(&format!("[REDACTED:{family}]")), "{family}: {}", logs::first(draft));
     assert_eq!(counts(draft), [(family, 1)], "{row}");
 }
 
@@ -84,8 +89,8 @@ fn assert_gone(draft: &Draft, family: &'static str, secret: &str, row: &str) {
 fn each_family_is_replaced_and_counted_and_its_surroundings_stay() {
     for (family, before, secret, after) in secrets() {
         let draft = raw(&json!({"text": format!("so {before}{secret}{after} it is")}));
-        assert_gone(&draft, family, &secret, &draft.lines[0]);
-        let row: Value = serde_json::from_str(&draft.lines[0]).unwrap();
+        assert_gone(&draft, family, &secret, logs::first(&draft));
+        let row: Value = serde_json::from_str(logs::first(&draft)).unwrap();
         assert_eq!(row["text"], format!("so {before}[REDACTED:{family}]{after} it is"));
     }
 }
@@ -114,7 +119,7 @@ fn a_secret_inside_json_inside_a_string_is_found() {
             let draft = raw(&json!({"messages": [{"tool_calls": [{"arguments": text}]}]}));
             let last = secret.lines().last().unwrap();
             assert!(
-                !draft.lines[0].contains(last) && counts(&draft) == [(family, 1)],
+                !logs::first(&draft).contains(last) && counts(&draft) == [(family, 1)],
                 "{family} at level {level}"
             );
             text = json!({ "inner": text }).to_string();
@@ -145,16 +150,16 @@ fn a_secret_in_a_key_an_id_or_a_replaced_value_is_found() {
         assert_gone(&raw(&record), "github", &secret, &record.to_string());
     }
     let chat = drafted(&json!({"id": secret, "text": "t"}).to_string(), Shape::Chat, false);
-    assert!(!chat.lines[0].contains(&secret));
+    assert!(!logs::first(&chat).contains(&secret));
     let hidden = drafted(&format!("{{\"a\":\"{secret}\",\"a\":\"clean\"}}"), Shape::Raw, false);
-    assert_eq!(hidden.lines, [r#"{"a":"clean"}"#]);
+    assert_eq!(logs::first(&hidden), r#"{"a":"clean"}"#);
 }
 
 #[test]
 fn two_secret_keys_keep_their_values() {
     let record: Map<String, Value> =
         (0..3).map(|at| (["gh", "p_", &many(36 + at)].concat(), json!(at))).collect();
-    let row: Value = serde_json::from_str(&raw(&Value::Object(record)).lines[0]).unwrap();
+    let row: Value = serde_json::from_str(logs::first(&raw(&Value::Object(record)))).unwrap();
     let values: Vec<_> = row.as_object().unwrap().values().cloned().collect();
     assert_eq!(values, [json!(0), json!(1), json!(2)]);
 }
@@ -165,7 +170,7 @@ fn replacing_twice_changes_and_counts_nothing_more() {
     let text: String = secrets().into_iter().map(part).collect();
     let once = raw(&json!({"text": text, "at": format!("https://u:{}@h", ["gh", "p_", &many(36)].concat())}));
     assert!(once.secrets.values().sum::<u64>() >= 25);
-    let twice = drafted(&once.lines[0], Shape::Raw, false);
+    let twice = drafted(logs::first(&once), Shape::Raw, false);
     assert_eq!((&twice.lines, counts(&twice)), (&once.lines, vec![]));
 }
 
@@ -174,7 +179,7 @@ fn secrets_stay_if_the_caller_says_so() {
     let secret = ["gh", "p_", &many(36)].concat();
     let record = format!("{{ \"text\":\"{secret}\"}}");
     let draft = drafted(&record, Shape::Raw, true);
-    assert_eq!((draft.lines, draft.secrets.len()), (vec![record], 0));
+    assert_eq!((draft.lines, draft.secrets.len()), (vec![Some(record)], 0));
 }
 
 #[test]
@@ -214,7 +219,7 @@ fn what_only_looks_like_a_secret_stays() {
     for miss in misses {
         let record = json!({"text": format!("see {miss} .")});
         let draft = raw(&record);
-        assert_eq!((&draft.lines[0], counts(&draft)), (&record.to_string(), vec![]), "{miss}");
+        assert_eq!((logs::first(&draft), counts(&draft)), (record.to_string().as_str(), vec![]), "{miss}");
     }
 }
 
@@ -239,7 +244,8 @@ fn a_stopped_draft_says_so() {
     watch.stop();
     let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
-    let settings = Settings { shape: Shape::Chat, allow_secrets: false, max_per_group: None, threads: 2 };
+    let settings =
+        Settings { shape: Shape::Chat, allow_secrets: false, hold: true, max_per_group: None, threads: 2 };
     assert!(matches!(
         karl_log::emit::draft(
             &log,

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::file;
+pub use super::file::Line;
 use crate::error::{Error, Result};
 use crate::parallel::map;
 use crate::watch::Watch;
@@ -39,8 +40,8 @@ const NAME_KEPT: usize = 50;
 pub struct Part<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its lines, without line ends.
-    pub lines: &'a [&'a str],
+    /// Its lines.
+    pub lines: &'a [Line<'a>],
 }
 
 /// Refuses a target that may not be written: before any work is done, and again when it is written.
@@ -90,13 +91,13 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Writes all parts, or nothing.
+/// Writes all parts, or nothing; each with so many threads.
 ///
 /// # Errors
-/// As [`check_target`]; [`Error::Io`] if anything cannot be written; [`Error::Interrupted`]. The target is then
+/// As [`check_target`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch). The target is then
 /// what it was, unless all that failed was to remove the old output or to sync the directory around it: then it is
 /// the new whole.
-pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> Result<()> {
+pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parents =
@@ -104,7 +105,7 @@ pub fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> R
     let staging = stage(parent, target)?;
     // Each waits for the disk, and the disk for none of them.
     let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {
-        file::write(&staging.path().join(part.name), part.lines, watch)
+        file::write(&staging.path().join(part.name), part.lines, threads, watch)
     });
     all.into_iter().collect::<Result<()>>()?;
     sync(staging.path()).map_err(|error| Error::io("sync", staging.path(), error))?;

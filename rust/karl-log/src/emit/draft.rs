@@ -1,17 +1,20 @@
 //! The rows of a data set before it is written: drawn, parsed, cleaned, and replaced where they failed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
 
 use super::example::Flaw;
+use super::file;
 use super::make::{Line, Maker};
 use super::redact::Found;
 use super::render::Shape;
 use super::walk::Strata;
 use super::work::Work;
 use crate::error::Result;
+use crate::fetch::fetch;
 use crate::log::Log;
 use crate::watch::Watch;
 
@@ -51,21 +54,24 @@ pub struct Settings {
     pub shape: Shape,
     /// Whether secrets stay as they are.
     pub allow_secrets: bool,
+    /// Whether texts are held that are records as they stand in the log. Else the long ones of plain files are read
+    /// again, which have to be what they were.
+    pub hold: bool,
     /// How many rows of a group there may be, in a draw without replacement.
     pub max_per_group: Option<usize>,
     /// How many threads to make rows with; at least one is used.
     pub threads: usize,
 }
 
-/// The rows of a data set, in memory.
+/// The rows of a data set.
 #[derive(Debug, Default)]
 pub struct Draft {
     /// The log's row of each, once, in the order of the draw.
     pub rows: Vec<u32>,
     /// How often each was drawn.
     pub copies: Vec<u32>,
-    /// The text of each, without its line end.
-    pub lines: Vec<String>,
+    /// The text of each, without its line end; none where the record is read again for it.
+    pub lines: Vec<Option<String>>,
     /// Chosen records that were not written, by reason.
     pub dropped: BTreeMap<Flaw, u64>,
     /// Records that were passed over because their group had all the rows it may have.
@@ -88,10 +94,10 @@ pub struct Draft {
 /// that cannot be written, and every record of a group or stratum that has its share; each is counted. With
 /// replacement it is the draw from those records alone that can be written. So the law of the rest is unchanged.
 ///
-/// Memory: the drawn rows and a few spare ones.
+/// Memory: the drawn rows that are held, and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`](crate::fetch::fetch), and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
+/// As [`fetch`], and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
 pub fn draft(
     log: &Log,
     facts: Facts<'_>,
@@ -100,6 +106,7 @@ pub fn draft(
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
+    let settings = Settings { hold: settings.hold || judge.is_some(), ..settings };
     let work = Work::new(Maker { log, facts, settings }, judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
@@ -115,20 +122,55 @@ impl Draft {
         each.flat_map(|(&row, &copies)| std::iter::repeat_n(row, copies as usize)).collect()
     }
 
+    /// The texts of some rows, without line ends.
+    ///
+    /// # Errors
+    /// As [`fetch`].
+    pub fn texts(
+        &self,
+        log: &Log,
+        lines: &[usize],
+        threads: usize,
+        watch: &Watch,
+    ) -> Result<Vec<Cow<'_, str>>> {
+        let again: Vec<u32> =
+            lines.iter().filter(|&&line| self.lines[line].is_none()).map(|&line| self.rows[line]).collect();
+        let mut again = fetch(log, &again, threads, watch)?.into_iter();
+        let text = |&line: &usize| match &self.lines[line] {
+            Some(text) => Cow::Borrowed(text.as_str()),
+            None => Cow::Owned(String::from_utf8_lossy(&again.next().unwrap_or_default()).into_owned()),
+        };
+        Ok(lines.iter().map(text).collect())
+    }
+
+    /// Some rows as the lines of a file.
+    #[must_use]
+    pub fn written<'a>(&'a self, log: &'a Log, lines: &[usize]) -> Vec<file::Line<'a>> {
+        let line = |&line: &usize| match &self.lines[line] {
+            Some(text) => file::Line::Text(text),
+            None => file::Line::Record(log, self.rows[line]),
+        };
+        lines.iter().map(line).collect()
+    }
+
     /// Says how often each row is to stand in the data set.
     pub fn copy(&mut self, copies: impl Fn(u32) -> u32) {
         for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {
             *count = copies(row);
-            Line::say_copies(line, *count);
+            if let Some(line) = line {
+                Line::say_copies(line, *count);
+            }
         }
     }
 
     pub(super) fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
         self.rows.push(row);
         self.copies.push(copies);
-        let mut text = if tools && !line.tools { Line::without_tools(&line.text) } else { line.text };
-        Line::say_copies(&mut text, copies);
-        self.lines.push(text);
+        self.lines.push(line.text.map(|text| {
+            let mut text = if tools && !line.tools { Line::without_tools(&text) } else { text };
+            Line::say_copies(&mut text, copies);
+            text
+        }));
         self.trimmed_rows += u64::from(line.trimmed > 0);
         self.trimmed_messages += line.trimmed;
         for (family, count) in line.secrets {

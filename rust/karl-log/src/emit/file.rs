@@ -1,54 +1,103 @@
 //! One file of lines, written and synced.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::fetch::fetch_into;
+use crate::log::Log;
+use crate::parallel::map;
 use crate::watch::Watch;
 
-/// What is gathered for one call: it stays in the cache on its way.
+/// What is gathered for one call, but for a line that is longer: it stays in the cache on its way.
 const BLOCK: usize = 1 << 18;
 
 /// How far the disk may be behind: what is written is sent to it meanwhile, so that the sync at the end is short.
 const BEHIND: u64 = 8 << 20;
 
+/// A line of a file, without its end.
+#[derive(Clone, Copy, Debug)]
+pub enum Line<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A record of a plain file, as it stands there.
+    Record(&'a Log, u32),
+}
+
+impl Line<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Record(log, row) => log.place(*row).map_or(0, |place| place.length as usize),
+        }
+    }
+}
+
 /// Writes a new file, a line end after each line, and waits until it is on the disk.
 ///
+/// A file takes one block at a time, which others are gathered for meanwhile.
+///
 /// # Errors
-/// [`Error::Io`] if it is there or cannot be written; [`Error::Interrupted`].
-pub(super) fn write(path: &Path, lines: &[&str], watch: &Watch) -> Result<()> {
+/// [`Error::Io`] if it is there or cannot be written; as [`fetch`](crate::fetch::fetch).
+pub(super) fn write(path: &Path, lines: &[Line<'_>], threads: usize, watch: &Watch) -> Result<()> {
     let io = |error| Error::io("write", path, error);
     let file = File::create_new(path).map_err(io)?;
-    let mut out = BufWriter::with_capacity(BLOCK, Hastened { file, written: 0, sent: 0 });
-    for line in lines {
-        out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).map_err(io)?;
-        watch.advance(line.len() as u64)?;
-    }
-    let done = out.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;
-    done.file.sync_all().map_err(io)
+    let buffers = Mutex::new(Vec::new());
+    let one = |(from, lines): (u64, &[Line<'_>])| {
+        let kept = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = kept().pop().unwrap_or_default();
+        gather(&mut buffer, lines, watch)?;
+        file.write_all_at(&buffer, from).map_err(io)?;
+        let count = buffer.len() as u64;
+        hasten(&file, from, count);
+        buffer.shrink_to(BLOCK);
+        kept().push(buffer);
+        watch.advance(count)
+    };
+    map(blocks(lines), threads, one).into_iter().collect::<Result<()>>()?;
+    file.sync_all().map_err(io)
 }
 
-/// A file whose bytes are on their way to the disk soon after they were written.
-struct Hastened {
-    file: File,
-    written: u64,
-    sent: u64,
-}
-
-impl Write for Hastened {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.written += count as u64;
-        if self.written - self.sent >= BEHIND {
-            send(&self.file, self.sent, self.written - self.sent);
-            self.sent = self.written;
+/// Lines that are written together, and where.
+fn blocks<'l, 'a>(lines: &'l [Line<'a>]) -> Vec<(u64, &'l [Line<'a>])> {
+    let mut blocks = Vec::new();
+    let (mut at, mut bytes, mut first) = (0, 0, 0);
+    for (number, line) in lines.iter().enumerate() {
+        if number > first && bytes + line.len() >= BLOCK {
+            blocks.push((at, &lines[first..number]));
+            (at, bytes, first) = (at + bytes as u64, 0, number);
         }
-        Ok(count)
+        bytes += line.len() + 1;
     }
+    blocks.push((at, &lines[first..]));
+    blocks
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+/// Puts lines into a buffer, each with its end.
+fn gather(buffer: &mut Vec<u8>, lines: &[Line<'_>], watch: &Watch) -> Result<()> {
+    watch.advance(0)?;
+    buffer.resize(lines.iter().map(|line| line.len() + 1).sum(), 0);
+    let (mut rest, mut records) = (&mut buffer[..], Vec::new());
+    for line in lines {
+        let (place, later) = rest.split_at_mut(line.len());
+        match line {
+            Line::Text(text) => place.copy_from_slice(text.as_bytes()),
+            Line::Record(log, row) => records.push((*log, *row, place)),
+        }
+        let (end, later) = later.split_at_mut(1);
+        end.fill(b'\n');
+        rest = later;
+    }
+    fetch_into(records)
+}
+
+/// Has a block sent to the disk, and what was written before it, wherever enough has come together.
+fn hasten(file: &File, from: u64, count: u64) {
+    let now = (from + count) / BEHIND;
+    if now > from / BEHIND {
+        send(file, (now - 1) * BEHIND, BEHIND);
     }
 }
 
@@ -67,13 +116,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_sent_ahead_holds_every_line_once() {
+    fn a_file_holds_every_line_once_in_its_order_for_any_number_of_threads() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rows");
-        let lines: Vec<String> = (0..40).map(|at| at.to_string().repeat(300_000)).collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        write(&path, &lines, &Watch::new()).unwrap();
-        assert!(std::fs::read_to_string(&path).unwrap() == lines.join("\n") + "\n");
-        assert!(write(&path, &lines, &Watch::new()).is_err(), "it is there");
+        let texts: Vec<String> = (0..4000).map(|at| at.to_string().repeat(at % 90 * (at % 90))).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).chain(["", "x"]).collect();
+        let lines: Vec<Line<'_>> = texts.iter().map(|text| Line::Text(text)).collect();
+        for threads in 1..5 {
+            let path = folder.path().join(threads.to_string());
+            write(&path, &lines, threads, &Watch::new()).unwrap();
+            assert!(std::fs::read_to_string(&path).unwrap() == texts.join("\n") + "\n");
+            assert!(write(&path, &lines, threads, &Watch::new()).is_err(), "it is there");
+        }
+        write(&folder.path().join("empty"), &[], 2, &Watch::new()).unwrap();
+    }
+
+    #[test]
+    fn a_block_is_no_longer_than_it_may_be_but_for_one_line() {
+        let long = "x".repeat(BLOCK + 1);
+        let lines = [&long[..BLOCK - 1], "", &long, "a", "b", &long[..BLOCK - 3]].map(Line::Text);
+        let sizes: Vec<(u64, usize)> = blocks(&lines).iter().map(|(at, lines)| (*at, lines.len())).collect();
+        let block = BLOCK as u64;
+        let second = 2 * block + 3;
+        assert_eq!(sizes, [(0, 1), (block, 1), (block + 1, 1), (second, 2), (second + 4, 1)]);
     }
 }

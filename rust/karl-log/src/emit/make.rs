@@ -1,5 +1,7 @@
 //! One chosen record's bytes to one row's text.
 
+use std::path::Path;
+
 use memchr::memchr2;
 use serde_json::{Map, Number, Value, json};
 
@@ -10,7 +12,12 @@ use super::{Facts, Settings};
 use crate::format::Fields;
 use crate::log::Log;
 use crate::parts::joined;
+use crate::source::Codec;
 use crate::trusted::{self, lookup};
+
+/// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
+/// come by than what is read already takes to copy, but each call takes its time.
+const LONG: u32 = 4096;
 
 /// A record on its way to a row.
 pub(super) struct Candidate {
@@ -26,7 +33,8 @@ pub(super) enum Body {
 
 /// A row's text, with what was done to it.
 pub(super) struct Line {
-    pub(super) text: String,
+    /// None where it is the record as it stands in the log, which is read again for it.
+    pub(super) text: Option<String>,
     pub(super) trimmed: u64,
     pub(super) secrets: Found,
     /// Whether the row knows its tools.
@@ -84,7 +92,7 @@ impl Maker<'_> {
     pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
         let mut secrets = Found::new();
         let (text, trimmed, tools) = match candidate.body {
-            Body::Raw(bytes) => (self.raw(bytes, &mut secrets)?, 0, false),
+            Body::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
             Body::Example(read) => {
                 let mut fields = row(read.example, shape)?;
                 self.clean(&mut fields, &mut secrets);
@@ -93,7 +101,7 @@ impl Maker<'_> {
                 self.clean(&mut stamp, &mut Found::new());
                 fields.insert("karl_fast".to_owned(), Value::Object(stamp));
                 let tools = fields.contains_key("tools");
-                (written(&fields)?, read.trimmed as u64, tools)
+                (Some(written(&fields)?), read.trimmed as u64, tools)
             }
         };
         Ok(Line { text, trimmed, secrets, tools })
@@ -101,18 +109,36 @@ impl Maker<'_> {
 
     /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
     /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
-    fn raw(&self, bytes: Vec<u8>, secrets: &mut Found) -> Result<String, Flaw> {
+    fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut Found) -> Result<Option<String>, Flaw> {
+        let broken = memchr2(b'\n', b'\r', &bytes).is_some();
+        let safe = self.settings.allow_secrets && !broken;
+        if safe && self.stands(row) {
+            return Ok(None);
+        }
         let text = String::from_utf8(bytes).map_err(|_| Flaw::Unparsable)?;
-        let broken = memchr2(b'\n', b'\r', text.as_bytes()).is_some();
-        if self.settings.allow_secrets && !broken {
-            return Ok(text);
+        if safe {
+            return Ok(Some(text));
         }
         let Ok(Value::Object(mut fields)) = trusted::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
         self.clean(&mut fields, secrets);
         let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
-        if secret || broken { written(&fields) } else { Ok(text) }
+        if secret || broken {
+            return written(&fields).map(Some);
+        }
+        Ok((!self.stands(row)).then_some(text))
+    }
+
+    /// Whether a record is read again where it is written as it came. A copy of a pipe is gone with the log, and what is
+    /// packed would have to be unpacked again.
+    fn stands(&self, row: u32) -> bool {
+        let lasts = |input: usize| {
+            let source = &self.log.inputs[input].source;
+            source.codec == Codec::Plain && source.path == Path::new(&source.name)
+        };
+        let place = self.log.place(row).filter(|place| place.length >= LONG);
+        !self.settings.hold && place.is_some_and(|place| lasts(place.input))
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

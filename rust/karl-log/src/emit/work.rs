@@ -157,8 +157,8 @@ impl<'a> Work<'a> {
     }
 
     fn judged(&self, line: Made) -> Result<Made> {
-        let (Ok(made), Some(judge)) = (&line, self.judge) else { return Ok(line) };
-        Ok(judge(&made.text).map_err(Error::Judge)?.map_or(line, Err))
+        let (Ok(Line { text: Some(text), .. }), Some(judge)) = (&line, self.judge) else { return Ok(line) };
+        Ok(judge(text).map_err(Error::Judge)?.map_or(line, Err))
     }
 
     /// The drawn rows with their texts.

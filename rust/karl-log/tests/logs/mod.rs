@@ -132,8 +132,17 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
         &log,
         &by_line(&log),
         log.len(),
-        emit::Settings { shape, allow_secrets: false, max_per_group: None, threads: 2 },
+        emit::Settings { shape, allow_secrets: false, hold: true, max_per_group: None, threads: 2 },
     )
+}
+
+/// The texts that a draft holds.
+pub(crate) fn held(draft: &Draft) -> impl Iterator<Item = &str> {
+    draft.lines.iter().flatten().map(String::as_str)
+}
+
+pub(crate) fn first(draft: &Draft) -> &str {
+    held(draft).next().unwrap()
 }
 
 pub(crate) fn exists(path: &Path) -> bool {

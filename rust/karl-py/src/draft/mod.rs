@@ -2,12 +2,13 @@
 
 mod strata;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
-use karl_log::emit::directory::{self, MANIFEST, Part, SPLITS};
+use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
 use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape};
 use pyo3::prelude::*;
 
@@ -22,6 +23,8 @@ use crate::selection::Selection;
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Draft {
     inner: emit::Draft,
+    log: Py<Log>,
+    threads: usize,
     splits: [Vec<usize>; 3],
     merged: [usize; 3],
     strata: Vec<Stratum>,
@@ -42,7 +45,7 @@ pub(crate) struct Export {
 impl Export {
     /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, hold, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
     #[allow(
         clippy::too_many_arguments,
         reason = "one keyword a setting; the Python layer holds them in one object"
@@ -50,6 +53,7 @@ impl Export {
     fn new(
         shape: &str,
         allow_secrets: bool,
+        hold: bool,
         fractions: [f64; 3],
         fewest: usize,
         seed: u64,
@@ -64,6 +68,7 @@ impl Export {
         let settings = emit::Settings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
+            hold,
             max_per_group,
             threads,
         };
@@ -99,13 +104,13 @@ impl Draft {
     /// `count` rows of a selection that can be written.
     #[staticmethod]
     fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
-        let log = &selection.log.get().inner;
         let mut strata = strata(selection, count, export.per.as_ref())?;
         let budgets = strata.as_ref().map(Dealt::limits);
         let ordinals = match selection.settings.sampler {
             Sampler::WeightedReservoir => Ordinals::Digests,
             _ => Ordinals::Ranks,
         };
+        let log = &selection.log;
         let mut draft = make(py, export, log, ordinals, |judge, watch| {
             selection.with(|population| {
                 let rows = selection.inner.rows(population);
@@ -118,13 +123,13 @@ impl Draft {
                     let ranking = selection.inner.ranking(population, &selection.settings)?;
                     Draw::Ranked { ranking, count, strata: budgets }
                 };
-                emit::draft(log, facts, draw, export.settings, judge, watch)
+                emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)
             })
         })?;
         if selection.settings.sampler == Sampler::WeightedReservoir {
             // Its keys are taken before log Z; a threshold is compared with log weights.
             let log_z = selection.inner.target.log_z().next().unwrap_or_default();
-            let passed = log.streamed.as_ref().and_then(|streamed| streamed.facts.threshold);
+            let passed = log.get().inner.streamed.as_ref().and_then(|streamed| streamed.facts.threshold);
             draft.inner.threshold = draft.inner.threshold.map(|threshold| threshold - log_z).or(passed);
         }
         draft.strata = strata.as_mut().map(|strata| strata.tell(&draft.inner.rows)).unwrap_or_default();
@@ -136,7 +141,7 @@ impl Draft {
     #[staticmethod]
     fn given(
         py: Python<'_>,
-        log: &Log,
+        log: Py<Log>,
         rows: &Bound<'_, PyAny>,
         rewards: &Bound<'_, PyAny>,
         scores: &Bound<'_, PyAny>,
@@ -150,10 +155,10 @@ impl Draft {
         let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
         let facts =
             emit::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
-        let ranking = Ranking::given(rows, log.inner.len()).map_err(|error| to_python(error.into()))?;
+        let ranking = Ranking::given(rows, log.get().inner.len()).map_err(|error| to_python(error.into()))?;
         let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
-        make(py, export, &log.inner, Ordinals::Ranks, |judge, watch| {
-            let mut draft = emit::draft(&log.inner, facts, draw, export.settings, judge, watch)?;
+        make(py, export, &log, Ordinals::Ranks, |judge, watch| {
+            let mut draft = emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)?;
             let mut copies: HashMap<i64, u32> = HashMap::new();
             for &row in rows {
                 *copies.entry(row).or_default() += 1;
@@ -181,21 +186,28 @@ impl Draft {
         }
     }
 
-    /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written.
-    fn lines(&self, split: usize) -> Vec<&str> {
-        self.splits.get(split).into_iter().flatten().map(|&line| self.inner.lines[line].as_str()).collect()
+    /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
+    /// read again from the log.
+    fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
+        let lines = self.splits.get(split).map_or(&[][..], Vec::as_slice);
+        enter(py, None, |watch| self.inner.texts(&self.log.get().inner, lines, self.threads, watch))
     }
 
     /// Writes the directory, whole or not at all.
     #[pyo3(signature = (target, manifest, *, force))]
     fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<()> {
-        let lines = [0, 1, 2].map(|split| self.lines(split));
-        let files =
-            SPLITS.into_iter().zip(&lines).filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
-        let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
-        let manifest = [manifest];
-        parts.push(Part { name: MANIFEST, lines: &manifest });
-        enter(py, None, |watch| directory::write(&target, &parts, force, watch))
+        let log = &self.log.get().inner;
+        enter(py, None, |watch| {
+            let splits = self.splits.each_ref().map(|lines| self.inner.written(log, lines));
+            let files = SPLITS
+                .into_iter()
+                .zip(&splits)
+                .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
+            let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
+            let manifest = [Line::Text(manifest)];
+            parts.push(Part { name: MANIFEST, lines: &manifest });
+            directory::write(&target, &parts, self.threads, force, watch)
+        })
     }
 }
 
@@ -215,17 +227,20 @@ pub(crate) fn redacted(text: &str) -> String {
 fn make(
     py: Python<'_>,
     export: &Export,
-    log: &karl_log::Log,
+    log: &Py<Log>,
     ordinals: Ordinals,
     work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
-    enter(py, None, |watch| {
+    let (inner, splits, merged) = enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
         let inner = work(judge, watch)?;
-        let (splits, merged) = inner.split(log, ordinals, export.seed, &export.fractions, export.fewest)?;
-        Ok::<_, karl_log::Error>(Draft { inner, splits, merged, strata: Vec::new() })
-    })
+        let (splits, merged) =
+            inner.split(&log.get().inner, ordinals, export.seed, &export.fractions, export.fewest)?;
+        Ok::<_, karl_log::Error>((inner, splits, merged))
+    })?;
+    let (log, threads) = (log.clone_ref(py), export.settings.threads);
+    Ok(Draft { inner, log, threads, splits, merged, strata: Vec::new() })
 }
 
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {

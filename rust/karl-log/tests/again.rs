@@ -1,0 +1,75 @@
+//! Long records that are written as they came are not held: they are read again, and have to be what they were.
+#![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
+
+mod logs;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use karl_log::emit::directory::{Part, SPLITS, write};
+use karl_log::emit::{Draft, Settings, Shape};
+use karl_log::read::read;
+use karl_log::{Error, Log, Watch};
+use logs::{by_line, draft_of, exists, files, folder, open};
+
+const RAW: Settings =
+    Settings { shape: Shape::Raw, allow_secrets: false, hold: false, max_per_group: None, threads: 2 };
+
+/// Records of rising length, the last of them long, in two files.
+fn texts() -> [String; 2] {
+    let row = |at: usize| format!("{{\"id\": {at}, \"text\": \"{}\"}}\n", "né ".repeat(at * at));
+    [(0..60).map(row).collect(), (60..80).map(row).collect()]
+}
+
+fn given(folder: &tempfile::TempDir) -> Log {
+    read(open(&files(folder, &texts())), &logs::settings(), &Watch::new()).unwrap()
+}
+
+fn put(target: &Path, log: &Log, draft: &Draft, threads: usize) -> karl_log::Result<()> {
+    let lines: Vec<usize> = (0..draft.rows.len()).rev().collect();
+    let part = Part { name: SPLITS[0], lines: &draft.written(log, &lines) };
+    write(target, &[part], threads, false, &Watch::new())
+}
+
+#[test]
+fn a_row_is_the_same_whether_it_is_held_or_read_again() {
+    let folder = folder();
+    let log = given(&folder);
+    let rows = by_line(&log);
+    let held = draft_of(&log, &rows, rows.len(), Settings { hold: true, ..RAW });
+    let again = draft_of(&log, &rows, rows.len(), RAW);
+    assert!(held.lines.iter().all(Option::is_some) && held.rows == again.rows);
+    for (held, again) in held.lines.iter().flatten().zip(&again.lines) {
+        assert_eq!(again.is_none(), held.len() >= 4096, "{} bytes", held.len());
+    }
+    let all: Vec<usize> = (0..rows.len()).collect();
+    let read = again.texts(&log, &all, 2, &Watch::new()).unwrap();
+    assert!(read.iter().eq(held.lines.iter().flatten()));
+    for (draft, threads) in [(&held, 1), (&again, 1), (&again, 3)] {
+        let target = folder.path().join(format!("out{threads}{}", draft.lines.iter().flatten().count()));
+        put(&target, &log, draft, threads).unwrap();
+        let wanted: String = read.iter().rev().flat_map(|text| [text.as_ref(), "\n"]).collect();
+        assert!(fs::read_to_string(target.join(SPLITS[0])).unwrap() == wanted);
+    }
+}
+
+#[test]
+fn a_record_that_has_changed_meanwhile_is_not_written() {
+    let folder = folder();
+    let log = given(&folder);
+    let draft = draft_of(&log, &by_line(&log), log.len(), RAW);
+    let last = log.places().max_by_key(|place| (place.input, place.offset)).unwrap();
+    let path = &log.inputs[last.input].source.path;
+    OpenOptions::new().write(true).open(path).unwrap().write_all_at(b"m", last.offset + 100).unwrap();
+    let target = folder.path().join("out");
+    for damage in ["changed", "short", "gone"] {
+        assert!(matches!(put(&target, &log, &draft, 2), Err(Error::Changed { .. })), "{damage}");
+        assert!(!exists(&target) && fs::read_dir(folder.path()).unwrap().count() < 4, "{damage}");
+        match damage {
+            "changed" => OpenOptions::new().write(true).open(path).unwrap().set_len(last.offset + 1).unwrap(),
+            "short" => fs::remove_file(path).unwrap(),
+            _ => {}
+        }
+    }
+}
