@@ -28,7 +28,7 @@ fn given(folder: &tempfile::TempDir) -> Log {
 
 fn put(target: &Path, log: &Log, draft: &Draft, threads: usize) -> karl_log::Result<()> {
     let lines: Vec<usize> = (0..draft.rows.len()).rev().collect();
-    let part = Part { name: SPLITS[0], lines: &draft.written(log, &lines) };
+    let part = Part { name: SPLITS[0], lines: &draft.written(Some(log), &lines) };
     write(target, &[part], threads, false, &Watch::new())
 }
 
@@ -44,7 +44,7 @@ fn a_row_is_the_same_whether_it_is_held_or_read_again() {
         assert_eq!(again.is_none(), held.len() >= 4096, "{} bytes", held.len());
     }
     let all: Vec<usize> = (0..rows.len()).collect();
-    let read = again.texts(&log, &all, 2, &Watch::new()).unwrap();
+    let read = again.texts(Some(&log), &all, 2, &Watch::new()).unwrap();
     assert!(read.iter().eq(held.lines.iter().flatten()));
     for (draft, threads) in [(&held, 1), (&again, 1), (&again, 3)] {
         let target = folder.path().join(format!("out{threads}{}", draft.lines.iter().flatten().count()));

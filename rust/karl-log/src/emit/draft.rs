@@ -122,20 +122,27 @@ impl Draft {
         each.flat_map(|(&row, &copies)| std::iter::repeat_n(row, copies as usize)).collect()
     }
 
-    /// The texts of some rows, without line ends.
+    /// Whether all texts are held, so that the log is not needed any more.
+    #[must_use]
+    pub fn holds_all(&self) -> bool {
+        self.lines.iter().all(Option::is_some)
+    }
+
+    /// The texts of some rows, without line ends; the log is that of the draft, needed unless all are held.
     ///
     /// # Errors
     /// As [`fetch`].
     pub fn texts(
         &self,
-        log: &Log,
+        log: Option<&Log>,
         lines: &[usize],
         threads: usize,
         watch: &Watch,
     ) -> Result<Vec<Cow<'_, str>>> {
         let again: Vec<u32> =
             lines.iter().filter(|&&line| self.lines[line].is_none()).map(|&line| self.rows[line]).collect();
-        let mut again = fetch(log, &again, threads, watch)?.into_iter();
+        let again = log.map(|log| fetch(log, &again, threads, watch)).transpose()?;
+        let mut again = again.unwrap_or_default().into_iter();
         let text = |&line: &usize| match &self.lines[line] {
             Some(text) => Cow::Borrowed(text.as_str()),
             None => Cow::Owned(String::from_utf8_lossy(&again.next().unwrap_or_default()).into_owned()),
@@ -143,12 +150,12 @@ impl Draft {
         Ok(lines.iter().map(text).collect())
     }
 
-    /// Some rows as the lines of a file.
+    /// Some rows as the lines of a file; the log as for `texts`.
     #[must_use]
-    pub fn written<'a>(&'a self, log: &'a Log, lines: &[usize]) -> Vec<file::Line<'a>> {
-        let line = |&line: &usize| match &self.lines[line] {
-            Some(text) => file::Line::Text(text),
-            None => file::Line::Record(log, self.rows[line]),
+    pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::Line<'a>> {
+        let line = |&line: &usize| match (&self.lines[line], log) {
+            (None, Some(log)) => file::Line::Record(log, self.rows[line]),
+            (text, _) => file::Line::Text(text.as_deref().unwrap_or_default()),
         };
         lines.iter().map(line).collect()
     }

@@ -23,7 +23,8 @@ use crate::selection::Selection;
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Draft {
     inner: emit::Draft,
-    log: Py<Log>,
+    /// None where nothing is read again: it would be in memory for as long as the draft.
+    log: Option<Py<Log>>,
     threads: usize,
     splits: [Vec<usize>; 3],
     merged: [usize; 3],
@@ -190,15 +191,14 @@ impl Draft {
     /// read again from the log.
     fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
         let lines = self.splits.get(split).map_or(&[][..], Vec::as_slice);
-        enter(py, None, |watch| self.inner.texts(&self.log.get().inner, lines, self.threads, watch))
+        enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
     }
 
     /// Writes the directory, whole or not at all.
     #[pyo3(signature = (target, manifest, *, force))]
     fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<()> {
-        let log = &self.log.get().inner;
         enter(py, None, |watch| {
-            let splits = self.splits.each_ref().map(|lines| self.inner.written(log, lines));
+            let splits = self.splits.each_ref().map(|lines| self.inner.written(self.log(), lines));
             let files = SPLITS
                 .into_iter()
                 .zip(&splits)
@@ -208,6 +208,12 @@ impl Draft {
             parts.push(Part { name: MANIFEST, lines: &manifest });
             directory::write(&target, &parts, self.threads, force, watch)
         })
+    }
+}
+
+impl Draft {
+    fn log(&self) -> Option<&karl_log::Log> {
+        self.log.as_ref().map(|log| log.get().inner.as_ref())
     }
 }
 
@@ -239,8 +245,8 @@ fn make(
             inner.split(&log.get().inner, ordinals, export.seed, &export.fractions, export.fewest)?;
         Ok::<_, karl_log::Error>((inner, splits, merged))
     })?;
-    let (log, threads) = (log.clone_ref(py), export.settings.threads);
-    Ok(Draft { inner, log, threads, splits, merged, strata: Vec::new() })
+    let log = (!inner.holds_all()).then(|| log.clone_ref(py));
+    Ok(Draft { inner, log, threads: export.settings.threads, splits, merged, strata: Vec::new() })
 }
 
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
