@@ -98,7 +98,7 @@ def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
     adapter, random_, kills = tmp_path / "adapter", random.Random(seed), 0
     for upto in sorted(random_.sample(range(1, 15), 2)):
         kills += killed(command(data, tiny_model, adapter, resume=True), adapter, upto, random_.random() * 0.05)
-    assert kills == 2
+    assert kills > 0  # on a busy machine the second may come when the run is over
     done = run(data, tiny_model, adapter, resume=True)
     assert done.returncode == 0, done.stderr
     assert bytes_of(adapter) == bytes_of(uninterrupted)
