@@ -197,6 +197,16 @@ def test_strata_without_a_domain_are_refused(tmp_path: Path) -> None:
         karl_fast.sample(rows.write(tmp_path / "log.jsonl", records), None, k=2, per={"domain": "equal"})
 
 
+@pytest.mark.parametrize("sampler", REPLACING)
+def test_copies_of_raw_records_are_the_records(sampler: str, tmp_path: Path) -> None:
+    karl_fast.sample(log(tmp_path), tmp_path / "chat", k=40, split=(1.0, 0.0, 0.0))
+    asked: dict[str, Any] = {"shape": "raw", "sampler": sampler, "split": (1.0, 0.0, 0.0), "allow_secrets": True}
+    karl_fast.sample(tmp_path / "chat" / "train.jsonl", tmp_path / "raw", k=200, **asked)
+    found = Counter(rows_of(tmp_path / "raw" / "train.jsonl"))
+    assert set(found) <= set(rows_of(tmp_path / "chat" / "train.jsonl"))
+    assert max(found.values()) > 1
+
+
 def test_more_may_be_drawn_with_replacement_than_there_are_rows(tmp_path: Path) -> None:
     drawn = karl_fast.sample(log(tmp_path, 8), None, k=1000, sampler="multinomial").manifest["draw"]
     assert (drawn["rows"], drawn["rows_wanted"]) == (1000, 1000)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl import rl
+from karl_fast.errors import ModelError
+from karl_fast.rl import parts, rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
 from karl_fast.rl.decode import Decoder
 from karl_fast.rl.draw import draw, go_on
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.rollout import Packed
+from karl_fast.rl.rollout import Packed, Prompt
 from tests.rl.conftest import lines
 
 if TYPE_CHECKING:
@@ -157,13 +158,13 @@ def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
     monkeypatch.setattr(
         policy, "body", lambda tokens, cache=None: (traced.append(tokens.shape), body(tokens, cache))[1]
     )
-    contexts, decoder = [[1, 2, 3, 8], [4, 5, 6, 8]] * 3, Decoder(policy, 0.8, compile=True)
+    contexts, decoder = [[1, 2, 3, 8], [4, 5, 6, 8]] * 3, Decoder(policy, 0.8, compile=True, places=True)
     asked: dict[str, Any] = {"keep": False, "rows": 6, "seed": 3}
     said = [go_on(decoder, contexts, [4] * 6, [None] * 6, **asked) for _ in range(2)]
-    assert traced == [(2, 4), (6, 1), (6, 1), (6, 1)]
+    assert traced == [(1, 1), (2, 4), (6, 1), (6, 1), (6, 1)]  # the first to see what its caches hold
     policy.model.update(tree_map(lambda one: one * 1.5, policy.model.trainable_parameters()))
     said.append(go_on(decoder, contexts, [4] * 6, [None] * 6, **asked))
-    assert len(traced) == 4
+    assert len(traced) == 5
     mx.disable_compile()
     plain = draw(policy, contexts, [4] * 6, temperature=0.8, rows=6, seed=3)
     for (first, _), (again, _), (later, _), one in zip(*said, plain, strict=True):
@@ -171,6 +172,67 @@ def test_places_of_a_draw_are_traced_once_and_have_the_weights_of_now(
         assert later.tokens.tolist() == one.tokens.tolist()
         np.testing.assert_allclose(later.logp, one.logp, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(later.entropy, one.entropy, rtol=1e-5, atol=1e-6)
+
+
+class Counting:
+    """A cache that counts by what all of its kind begin with, and keeps nothing of it until it is used."""
+
+    offset, keys, values = 0, None, None
+
+    def update(self, keys: Any, values: Any) -> Any:
+        import mlx.core as mx
+
+        self.offset += keys.shape[2]
+        if self.keys is not None:
+            keys, values = (mx.concatenate(pair, axis=2) for pair in ((self.keys, keys), (self.values, values)))
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+@pytest.mark.usefixtures("compiling")
+@pytest.mark.parametrize("other", ["counts", "one is never used"])
+def test_caches_of_another_kind_are_not_compiled(
+    reversal: ModuleType, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    policy = reversal.policy(seed=1)
+    assert Decoder(policy, 1.0, compile=True, places=True)._whole
+    assert not Decoder(policy, 1.0, compile=True)._whole
+    if other == "counts":
+        monkeypatch.setattr(policy, "caches", lambda: [Counting() for _ in policy.model.blocks])
+    else:
+        monkeypatch.setattr(policy, "caches", lambda: [reversal.Cache() for _ in range(len(policy.model.blocks) + 1)])
+    assert not Decoder(policy, 1.0, compile=True, places=True)._whole
+
+
+def test_places_are_compiled_where_the_same_few_come_again(online: Callable[..., Online], reversal: ModuleType) -> None:
+    policy = reversal.policy(seed=1)
+    alike = [Prompt(str(n), n, ({"role": "user", "content": f"{n} 2"},)) for n in range(3)]
+    longer = Prompt("3", 3, ({"role": "user", "content": "1 2 3"},))
+    whole = lambda prompts, **over: parts.decoder(online(**{"compile": True} | over), policy, prompts)._whole  # noqa: E731
+    assert whole(alike)
+    assert not whole([*alike, longer])
+    assert not whole(alike, max_tokens=parts.SHORT + 1)
+    assert not whole(alike, compile=False)
+
+
+@pytest.mark.usefixtures("compiling")
+def test_a_model_that_a_pass_changes_is_refused() -> None:
+    import mlx.core as mx
+    import mlx.nn as nn
+
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.seen = nn.Linear(2, 2), mx.array(0.0)
+            self.freeze(keys="seen", recurse=False)
+
+        def __call__(self, x: Any) -> Any:
+            self.seen = self.seen + 1
+            return self.layer(x)
+
+    model = Counted()
+    with pytest.raises(ModelError, match=r"changes seen of the model.*compile cannot be true"):
+        Compiled(model, on=True)(lambda x: model(x))(mx.ones((1, 2)))
 
 
 @pytest.mark.usefixtures("compiling")

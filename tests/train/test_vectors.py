@@ -10,6 +10,7 @@ import pytest
 from tests.train.parts import adapted, built
 
 import mlx.core as mx  # isort: skip
+import mlx.nn as nn  # isort: skip
 import mlx.optimizers as optim  # isort: skip
 from mlx.utils import tree_flatten, tree_map  # isort: skip
 
@@ -78,3 +79,21 @@ def test_what_is_trained_is_joined_as_it_is_now(longest: int, monkeypatch: pytes
     assert trained.joined() is moved
     model.update(tree_map(lambda one: one * 2, model.trainable_parameters()))
     assert equal(trained.joined(), {name: one * 2 for name, one in moved.items()})
+
+
+def test_an_update_takes_a_model_as_it_is_whatever_was_done_to_it() -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    made = optimizer.build(Training(optimizer="sgd", learning_rate=1.0))
+    made.init(model.trainable_parameters())
+    ones = lambda: tree_map(mx.ones_like, model.trainable_parameters())  # noqa: E731
+    made.update(model, ones())
+    model.layers[0].weight *= 0
+    made.update(model, ones())
+    assert model.layers[0].weight.tolist() == [[-1.0] * 3] * 2
+    model.layers[0] = nn.Linear(3, 2, bias=False)
+    before = mx.array(model.layers[0].weight)
+    made.update(model, ones())
+    assert mx.array_equal(model.layers[0].weight, before - 1)
+    model.layers[1].freeze()
+    made.update(model, ones())
+    assert mx.array_equal(model.layers[0].weight, before - 2)

@@ -7,13 +7,15 @@ operation, and keeps what it made.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.errors import ModelError
 from karl_fast.train.tensors import flat, place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 OCTAVE = 16
 """Sizes from one power of two up to the next."""
@@ -34,7 +36,6 @@ class Compiled:
     def __init__(self, model: Any, *, on: bool) -> None:
         """Functions of a model; not `on`, they stay as they are."""
         self.model, self.on = model, on
-        self._places = [place(model, name) for name in flat(model.trainable_parameters())] if on else []
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._traces = 0
 
@@ -53,11 +54,28 @@ class Compiled:
 
         def traced(*arrays: Any) -> Any:
             self._traces += 1
-            there = [holder[key] for holder, key in self._places]
-            try:
+            with _unmoved(self.model):
                 return function(*first, *arrays)
-            finally:  # a gradient leaves in the model what it is traced by
-                for (holder, key), array in zip(self._places, there, strict=True):
-                    holder[key] = array
 
         return mx.compile(traced, inputs=self.model.state) if self.on else partial(function, *first)
+
+
+@contextmanager
+def _unmoved(model: Any) -> Iterator[None]:
+    """Put back what a gradient leaves in a model, which it is traced by.
+
+    Raises:
+        ModelError: other arrays of the model changed, which a compiled function would do once and never again.
+    """
+    there = {name: (*place(model, name), array) for name, array in flat(model.parameters()).items()}
+    trained = flat(model.trainable_parameters()).keys()
+    try:
+        yield
+    finally:
+        moved = [name for name, (holder, key, array) in there.items() if holder[key] is not array]
+        for holder, key, array in there.values():
+            holder[key] = array
+    if other := sorted(set(moved) - trained):
+        raise ModelError(
+            f"a pass changes {other[0]} of the model, which is no weight that is trained: compile cannot be true"
+        )

@@ -7,6 +7,7 @@ p = softmax(logits / T)        a token is drawn from p itself: no top-k, no top-
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.rl.compiled import Compiled
@@ -28,17 +29,20 @@ LEAST = -1e30
 class Decoder:
     """What a policy chooses, a token a row: with its log-probability, and its distribution's entropy below 0."""
 
-    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False) -> None:
-        """At a temperature above 0; to `compile` makes few operations of many."""
+    def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
+        """At a temperature above 0; to `compile` makes few operations of a choice, and of whole `places` if asked to.
+
+        A place is traced for each number of rows and of tokens before it.
+        """
         import mlx.core as mx
 
-        self.policy, self._inverse, self._compile = policy, 1 / temperature, compile
+        self.policy, self._inverse, self._places = policy, 1 / temperature, compile and places
         self._choice = mx.compile(self._plain) if compile else self._plain
         self._compiled = Compiled(policy.model, on=compile)
 
     def logits(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
         """The logits behind the last of some tokens, which the caches take in. [B, T] -> [B, V]"""
-        if not self._whole(caches):
+        if not self._whole:
             return self._behind(tokens, caches)
         logits: mx.array
         logits, held = self._compiled(self._read)(tokens, _held(caches))
@@ -51,18 +55,26 @@ class Decoder:
 
     def follow(self, tokens: mx.array, caches: Sequence[Any], key: mx.array) -> Chosen:
         """What is chosen behind some tokens, which the caches take in: `choose` of `logits`. [B, 1] -> [B, 1] each"""
-        if not self._whole(caches):
+        if not self._whole:
             return self.choose(self._behind(tokens, caches), key)
         found, held = self._compiled(self._followed)(tokens, _held(caches), key)
         _put(caches, held)
         return _begun(found)
 
-    def _whole(self, caches: Sequence[Any]) -> bool:
-        """Whether a place is one function: where caches are keys and values and nothing else, it is in their shape.
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether a place is one function: where caches that were used are keys and values and nothing else.
 
-        Those of mlx-lm count their tokens by a number, which would be one of a trace for good.
+        Those of mlx-lm count their tokens by a number, which would be that of the trace for good.
         """
-        return self._compile and all(getattr(cache, "__dict__", {}).keys() == {"keys", "values"} for cache in caches)
+        import mlx.core as mx
+
+        if not self._places:
+            return False
+        caches = self.policy.caches()
+        self.policy.body(mx.array([[0]]), cache=caches)
+        held = [getattr(cache, "__dict__", {}) for cache in caches]
+        return all(one.keys() == {"keys", "values"} and one["keys"] is not None for one in held)
 
     def _followed(self, tokens: mx.array, held: Held, key: mx.array) -> tuple[Chosen, Held]:
         logits, held = self._read(tokens, held)
@@ -99,7 +111,7 @@ def _begun(found: Chosen) -> Chosen:
 
 
 def _held(caches: Sequence[Any]) -> Held:
-    """What caches hold; nothing if they are empty."""
+    """What caches hold; nothing while they are empty, which all of them are together."""
     return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
 
 

@@ -9,6 +9,7 @@ from karl_fast.errors import UsageError
 from karl_fast.functions import function
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
+from karl_fast.rl.decode import Decoder
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.learn import PolicyLearner
 from karl_fast.rl.partition import Partition
@@ -19,12 +20,13 @@ from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.family import Objective
     from karl_fast.rl.environment import Environment
     from karl_fast.rl.policy import Policy
+    from karl_fast.rl.rollout import Prompt
     from karl_fast.rl.settings import Online
 
 
@@ -110,7 +112,7 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
     """What makes the steps, before the first of them."""
-    adam = optimizer.build(settings.training)
+    adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
     forward = Forward(policy, settings.temperature, compile=settings.compile)
     adam.init(policy.model.trainable_parameters())
     passes = Passes(
@@ -130,6 +132,17 @@ def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | 
         return None
     size = int(policy.body(mx.array([[0]])).shape[-1])
     return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
+
+
+SHORT = 32
+"""Tokens of a turn whose places are compiled: twice as many traces are kept, of full draws and of what is left."""
+
+
+def decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
+    """What chooses tokens; by whole places where the same few come in every round: short answers to prompts alike."""
+    short = settings.compile and settings.max_tokens <= SHORT and settings.environment is None
+    alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
+    return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
 
 
 def sampling(settings: Online) -> Sampling:

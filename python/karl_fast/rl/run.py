@@ -12,7 +12,6 @@ from karl_fast.rl import curriculum, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.collect import Collector
-from karl_fast.rl.decode import Decoder
 from karl_fast.train import optimizer, whole
 from karl_fast.train.checkpoint import Checkpoints, State
 from karl_fast.train.metrics import FILE, Elsewhere, JsonLines, Tracker
@@ -122,8 +121,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     make, jury = parts.environment(settings), parts.jury(settings)
     place.free(Path(settings.out), resume=resume, force=force)
     policy, config = parts.policy(settings)
-    decoder = Decoder(policy, settings.temperature, compile=settings.compile)
     asked = _fitting(settings, policy, prompts)
+    decoder = parts.decoder(settings, policy, asked.prompts)
     run = OnlineRun(
         settings=settings,
         recipe=recipe,

@@ -135,7 +135,8 @@ class Talk:
 
 
 def _joined(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return turns[0] if len(turns) == 1 else np.concatenate([*turns, np.zeros(0, np.float32)])
+    """A copy: what a turn has is a row of all that were drawn together."""
+    return np.concatenate([*turns, np.zeros(0, np.float32)])
 
 
 def _state(messages: list[Any]) -> str:

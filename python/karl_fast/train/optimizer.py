@@ -15,17 +15,23 @@ EPS = 1e-8
 """Of Adam (Kingma & Ba 2015, algorithm 1)."""
 
 
-def build(settings: Training) -> Any:
-    """An optimizer of MLX that sees tensors joined to vectors; before each update, `aim` has to be called."""
+def build(settings: Training, fixed: Any = None) -> Any:
+    """An optimizer of MLX that sees tensors joined to vectors; before each update, `aim` has to be called.
+
+    A model that is `fixed` stays of the same layers, and nothing but the optimizer changes what is trained of it in
+    place: an update then takes no way through it, nor joins what it has joined before.
+    """
     import mlx.optimizers as optim
 
     match settings.optimizer:
         case "adam":
-            return _joining(optim.Adam)(settings.learning_rate, eps=EPS)
+            found = _joining(optim.Adam)(settings.learning_rate, eps=EPS)
         case "adamw":
-            return _joining(optim.AdamW)(settings.learning_rate, eps=EPS, weight_decay=settings.weight_decay)
+            found = _joining(optim.AdamW)(settings.learning_rate, eps=EPS, weight_decay=settings.weight_decay)
         case _:
-            return _joining(optim.SGD)(settings.learning_rate)
+            found = _joining(optim.SGD)(settings.learning_rate)
+    found.trained = None if fixed is None else Trained(fixed)
+    return found
 
 
 def _joining(kind: Any) -> Any:
@@ -36,16 +42,15 @@ def _joining(kind: Any) -> Any:
     import mlx.core as mx
 
     class Joining(kind):  # type: ignore[misc]
-        _trained: Trained | None = None
+        trained: Trained | None
 
         def init(self, parameters: Any) -> None:
             super().init(joined(parameters))
 
         def update(self, model: Any, gradients: Any) -> None:
-            if self._trained is None or self._trained.model is not model:
-                self._trained = Trained(model)
-            moved = self.apply_gradients(joined(gradients), self._trained.joined())
-            mx.async_eval(self._trained.put(moved), self.state)
+            trained = self.trained or Trained(model)
+            moved = self.apply_gradients(joined(gradients), trained.joined())
+            mx.async_eval(trained.put(moved), self.state)
 
     return Joining
 

@@ -53,7 +53,7 @@ class Trained:
 
     def __init__(self, model: Any) -> None:
         """The parameters that are trainable now; other arrays may take their places, other parameters may not."""
-        self.model, leaves = model, flat(model.trainable_parameters())
+        leaves = flat(model.trainable_parameters())
         self._last: dict[str, mx.array] = {}
         self._arrays: list[mx.array] = []
         self._stretches = [

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use flate2::read::MultiGzDecoder;
 
@@ -48,7 +48,7 @@ impl Codec {
 /// One input file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where its bytes are.
+    /// Where its bytes are, wherever the process goes.
     pub path: PathBuf,
     /// What to call it: its path, or `-` for standard input spooled to a file.
     pub name: String,
@@ -81,7 +81,7 @@ impl Source {
         let mut magic = Vec::with_capacity(4);
         (&mut file).take(4).read_to_end(&mut magic).map_err(io("read"))?;
         Ok(Self {
-            path: path.to_path_buf(),
+            path: absolute(path).map_err(io("look at"))?,
             name: name.to_owned(),
             codec: Codec::of(&magic),
             size: facts.len(),

@@ -128,7 +128,8 @@ impl Draft {
         self.lines.iter().all(Option::is_some)
     }
 
-    /// The texts of some rows, without line ends; the log is that of the draft, needed unless all are held.
+    /// The texts of some rows, without line ends; the log is that of the draft, needed unless all are held. Without it
+    /// the texts that are not are left out.
     ///
     /// # Errors
     /// As [`fetch`].
@@ -144,27 +145,27 @@ impl Draft {
         let again = log.map(|log| fetch(log, &again, threads, watch)).transpose()?;
         let mut again = again.unwrap_or_default().into_iter();
         let text = |&line: &usize| match &self.lines[line] {
-            Some(text) => Cow::Borrowed(text.as_str()),
-            None => Cow::Owned(String::from_utf8_lossy(&again.next().unwrap_or_default()).into_owned()),
+            Some(text) => Some(Cow::Borrowed(text.as_str())),
+            None => again.next().map(|bytes| Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())),
         };
-        Ok(lines.iter().map(text).collect())
+        Ok(lines.iter().filter_map(text).collect())
     }
 
     /// Some rows as the lines of a file; the log as for `texts`.
     #[must_use]
     pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::Line<'a>> {
-        let line = |&line: &usize| match (&self.lines[line], log) {
-            (None, Some(log)) => file::Line::Record(log, self.rows[line]),
-            (text, _) => file::Line::Text(text.as_deref().unwrap_or_default()),
+        let line = |&line: &usize| match &self.lines[line] {
+            Some(text) => Some(file::Line::Text(text)),
+            None => log.map(|log| file::Line::Record(log, self.rows[line])),
         };
-        lines.iter().map(line).collect()
+        lines.iter().filter_map(line).collect()
     }
 
     /// Says how often each row is to stand in the data set.
     pub fn copy(&mut self, copies: impl Fn(u32) -> u32) {
         for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {
             *count = copies(row);
-            if let Some(line) = line {
+            if let Some(line) = line.as_mut().filter(|_| self.shape != Some(Shape::Raw)) {
                 Line::say_copies(line, *count);
             }
         }
@@ -175,7 +176,9 @@ impl Draft {
         self.copies.push(copies);
         self.lines.push(line.text.map(|text| {
             let mut text = if tools && !line.tools { Line::without_tools(&text) } else { text };
-            Line::say_copies(&mut text, copies);
+            if self.shape != Some(Shape::Raw) {
+                Line::say_copies(&mut text, copies);
+            }
             text
         }));
         self.trimmed_rows += u64::from(line.trimmed > 0);

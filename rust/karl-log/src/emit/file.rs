@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ impl Line<'_> {
 pub(super) fn write(path: &Path, lines: &[Line<'_>], threads: usize, watch: &Watch) -> Result<()> {
     let io = |error| Error::io("write", path, error);
     let file = File::create_new(path).map_err(io)?;
-    let buffers = Mutex::new(Vec::new());
+    let (buffers, failed) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let one = |(from, lines): (u64, &[Line<'_>])| {
         let kept = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = kept().pop().unwrap_or_default();
@@ -56,7 +57,14 @@ pub(super) fn write(path: &Path, lines: &[Line<'_>], threads: usize, watch: &Wat
         kept().push(buffer);
         watch.advance(count)
     };
-    map(blocks(lines), threads, one).into_iter().collect::<Result<()>>()?;
+    // What comes behind a failure is not tried any more: nothing of the file stays.
+    let unless_failed = |block| {
+        if failed.load(Relaxed) {
+            return Ok(());
+        }
+        one(block).inspect_err(|_| failed.store(true, Relaxed))
+    };
+    map(blocks(lines), threads, unless_failed).into_iter().collect::<Result<()>>()?;
     file.sync_all().map_err(io)
 }
 
@@ -93,7 +101,8 @@ fn gather(buffer: &mut Vec<u8>, lines: &[Line<'_>], watch: &Watch) -> Result<()>
     fetch_into(records)
 }
 
-/// Has a block sent to the disk, and what was written before it, wherever enough has come together.
+/// Has what lies before a block sent to the disk, wherever so much has come together; what other threads have not
+/// written yet is sent with the next, or at the end.
 fn hasten(file: &File, from: u64, count: u64) {
     let now = (from + count) / BEHIND;
     if now > from / BEHIND {

@@ -1,6 +1,6 @@
 //! One chosen record's bytes to one row's text.
 
-use std::path::Path;
+use std::path::absolute;
 
 use memchr::memchr2;
 use serde_json::{Map, Number, Value, json};
@@ -51,7 +51,7 @@ impl Line {
         }
     }
 
-    /// Writes into the stamp of a row how often it was drawn; a raw row has none.
+    /// Writes into the stamp of a row how often it was drawn. A raw row has none, or one of another draw.
     pub(super) fn say_copies(text: &mut String, copies: u32) {
         if copies != 1 && text.ends_with(ONE_COPY) {
             text.truncate(text.len() - "1}}".len());
@@ -135,7 +135,7 @@ impl Maker<'_> {
     fn stands(&self, row: u32) -> bool {
         let lasts = |input: usize| {
             let source = &self.log.inputs[input].source;
-            source.codec == Codec::Plain && source.path == Path::new(&source.name)
+            source.codec == Codec::Plain && absolute(&source.name).is_ok_and(|path| path == source.path)
         };
         let place = self.log.place(row).filter(|place| place.length >= LONG);
         !self.settings.hold && place.is_some_and(|place| lasts(place.input))

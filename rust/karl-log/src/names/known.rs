@@ -216,7 +216,6 @@ mod tests {
         } {
             other.slots.truncate(other.slots.len() / 4); // as far as the first quarter, where they are crowded most
             part.take_in(&other);
-            assert!(4 * part.names.len() <= 3 * part.slots.len());
             let way =
                 |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
             let ways: usize = part.slots.iter().filter(|slot| slot.code != NONE).map(way).sum();
