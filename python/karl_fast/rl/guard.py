@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.words import clean, told
@@ -56,7 +56,7 @@ class Guard:
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
         made, worker = _Calls(calls), _worker()
         worker.given.put(made)
-        while not made.over.wait(left := made.begun + self.timeout_seconds - time.monotonic()):
+        while not made.ended(left := made.begun + self.timeout_seconds - time.monotonic()):
             if left <= 0:
                 return self._given_up(made, worker)
         IDLE.append(worker)
@@ -84,13 +84,12 @@ class _Calls:
     Attributes:
         found: what each returned, or what it raised.
         begun: when the one that runs began.
-        over: set behind the last.
         given_up: whether to make no more of them.
     """
 
     def __init__(self, calls: Sequence[Callable[[], Any]]) -> None:
         self.calls, self.found, self.begun = calls, list[tuple[Any, BaseException | None]](), time.monotonic()
-        self.over, self.given_up = threading.Event(), False
+        self._over, self.given_up = SimpleQueue[None](), False
 
     def run(self) -> None:
         """Make them."""
@@ -102,7 +101,15 @@ class _Calls:
                 self.found.append((call(), None))
             except BaseException as error:  # whatever it is, it is theirs
                 self.found.append((None, error))
-        self.over.set()
+        self._over.put(None)
+
+    def ended(self, seconds: float) -> bool:
+        """Whether all of them are over within so many seconds."""
+        try:
+            self._over.get(timeout=max(0.0, seconds))
+        except Empty:
+            return False
+        return True
 
 
 class _Worker(threading.Thread):

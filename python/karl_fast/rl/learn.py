@@ -107,7 +107,8 @@ class PolicyLearner:
         count = max(1.0, sum(self.objective.denominator(scored) for _, scored in parts))
         loss, summed, found = mx.array(0.0), dict[str, dict[str, mx.array]](), list[mx.array]()
         for part, scored in parts:
-            mx.eval(loss, summed, found)  # what is left of a part, before the next one needs the room
+            if found:
+                mx.eval(loss, summed, found)  # what is left of a part, before the next one needs the room
             value, logp, gradient = self._of_part(prepared, part, scored, count)
             loss = loss + value
             summed = {name: added(summed.get(name, {}), one) for name, one in gradient.items()}

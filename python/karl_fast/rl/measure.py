@@ -88,14 +88,13 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Rewards before and after shaping, by component, and what is missing by why."""
     from karl_fast.rl.reward import counted
 
-    before = np.array([rollout.outcome for rollout in rollouts])
-    after = np.array([rollout.reward for rollout in rollouts])
+    before, after = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
     parts: dict[str, list[float]] = {}
     for rollout in rollouts:
         for name, value in rollout.components.items():
             parts.setdefault(name, []).append(value)
     found: dict[str, Any] = {"outcome": _mean(before), "outcome_std": _std(before), "reward": _mean(after)}
-    found |= {f"reward.{name}": float(np.mean(values)) for name, values in sorted(parts.items())}
+    found |= {f"reward.{name}": _mean(values) for name, values in sorted(parts.items())}
     return found | {"missing": dict(counted(rollouts))}
 
 
@@ -139,16 +138,17 @@ def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
 
 def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Tokens and turns that the policy said, and how rollouts ended."""
-    tokens = np.array([rollout.length for rollout in rollouts])
+    tokens = [rollout.length for rollout in rollouts]
     ends = [rollout.finish for rollout in rollouts]
-    found = {"tokens": float(tokens.mean()), "tokens_max": float(tokens.max())}
-    found["turns"] = float(np.mean([len(rollout.states) for rollout in rollouts]))
+    found = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
+    found["turns"] = _mean([len(rollout.states) for rollout in rollouts])
     return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
 
 
 def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Exact, of the distributions that tokens were drawn from, in nats a token."""
-    return {"entropy": _mean(np.concatenate([rollout.entropy for rollout in rollouts]))}
+    each = np.concatenate([rollout.entropy for rollout in rollouts])
+    return {"entropy": float(each.mean(dtype=np.float64)) if each.size else math.nan}
 
 
 def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
@@ -181,7 +181,7 @@ def steps(learned: Learned) -> dict[str, float]:
     """Loss and norm on average over the steps of a round, and the drift of its last."""
     found: dict[str, float] = {"skipped": learned.skipped}
     if learned.losses:
-        found |= {"loss": _mean(np.array(learned.losses)), "grad_norm": _mean(np.array(learned.norms))}
+        found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
     if learned.drifts:
         last = learned.drifts[-1]
         found |= {"ratio": last.mean, "ratio_std": last.std, "ratio_max": last.largest, "ratio_min": last.smallest}
@@ -194,11 +194,12 @@ def finite(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
 
 
-def _mean(values: NDArray[Any]) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if there.size else float("nan")
+def _mean(values: Sequence[float]) -> float:
+    """Of those that are there. Of few numbers a list is quicker than an array."""
+    there = [value for value in values if not math.isnan(value)]
+    return math.fsum(there) / len(there) if there else math.nan
 
 
-def _std(values: NDArray[Any]) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.std()) if there.size else float("nan")
+def _std(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return math.sqrt(_mean([(value - mean) ** 2 for value in values]))
