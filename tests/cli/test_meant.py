@@ -95,6 +95,21 @@ def test_nothing_near_is_no_hint(folder: Path) -> None:
     assert hinted(karl("inspect", "nowhere/tiny.jsnl", folder=folder), 1) == ""
 
 
+HOMELESS = [
+    "inspect {}",
+    "sample {} -k 3 --dry-run",
+    "sample tiny.jsonl --dry-run --config {}",
+    "convert {} -o t.jsonl",
+]
+
+
+@pytest.mark.parametrize("command", HOMELESS)
+def test_the_home_of_nobody_is_no_hint(folder: Path, command: str) -> None:
+    done = karl(*command.format("~nobody-at-all/x.jsonl").split(), folder=folder)
+    assert hinted(done, 1) == ""
+    assert done.stderr.startswith("error: cannot open ~nobody-at-all/x.jsonl: ")
+
+
 def test_the_folder_of_a_tokenizer(folder: Path) -> None:
     (folder / "tiny-modem").touch()
     (folder / "tiny-model").mkdir()
@@ -112,7 +127,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("fn", FUNCTIONS)
 def test_a_function_of_a_file(folder: Path, fn: str) -> None:
-    own = "from math import floor\nLIMIT = 3\ndef correct(completions):\n    return []\nclass Judge:\n    pass\n"
+    own = "from math import floor\nLIMIT = 3\nlower = str.lower\ndef correct(completions):\n    return []\nclass Judge:\n    pass\n"
     (folder / "mine.py").write_text(own, "utf-8")
     (folder / "karl.toml").write_text(f'[reward]\nmine = {{ fn = "{fn}" }}\n', "utf-8")
     done = karl("sample", "tiny.jsonl", "-k", 3, "--dry-run", "--config", "karl.toml", folder=folder)
