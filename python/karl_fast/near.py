@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MOST = 10_000
-"""How many names of a folder are looked at."""
+"""How many names of a folder, or of a record, are looked at."""
 
 
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
