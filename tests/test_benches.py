@@ -1,8 +1,9 @@
-"""What the bench of the main job says of its targets."""
+"""What the bench of the main job says of its targets, and of a peer that it leaves out."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,21 @@ BENCHES = Path(__file__).parent.parent / "benches" / "python"
 def targets(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHES))
     return importlib.import_module("targets")
+
+
+def test_a_peer_that_does_not_compile_is_left_out_with_what_the_compiler_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHES))
+    contenders, compiled = (importlib.import_module(name) for name in ("contenders", "compiled"))
+    says = "import sys; sys.exit('In file included from x.cpp:\\nx.cpp:1:2: error: no such member\\nerror: more')"
+    monkeypatch.setattr(compiled, "COMPILE", (sys.executable, "-c", says))
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path)
+    monkeypatch.setattr(compiled, "header", lambda _: "0.1")
+    members, absent = contenders.chosen("log.jsonl", [2], ["simdjson", "cat"], every=False)
+    assert [one.name for one in members] == ["karl-fast@2", "cat"]
+    why = "(needs to be compiled: x.cpp:1:2: error: no such member)"
+    assert absent == [f"simdjson@2 {why}", f"simdjson@1 {why}"]
 
 
 @pytest.mark.parametrize(("others", "end"), [(0.0, ")"), (0.05, ")"), (0.83, "), while others used 0.83 cores")])

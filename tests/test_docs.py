@@ -7,6 +7,7 @@ follows commands, or stands right below a python block, is their output: each li
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -158,10 +159,22 @@ def test_a_page_does_not_stumble_over_what_the_front_page_wrote() -> None:
     words = [pairwise(command) for block in blocks(README) for command in commands(block)]
     there = {name for pair in words for option, name in pair if option in ("-o", "--out", "--adapter-path")}
     assert {"data", "adapter", "trajectories.jsonl"} <= there
-    lines = [(page.name, line) for page in PAGES[1:] for block in blocks(page) for line in block.text.splitlines()]
-    writes = [(page, line) for page, line in lines if re.search(r"\b(sample|convert|train|export)\(", line)]
-    stumbles = [(page, line) for page, line in writes if any(f'"{name}"' in line for name in there)]
-    assert [(page, line) for page, line in stumbles if "force=True" not in line] == []
+    python = [(page.name, block.text) for page in PAGES[1:] for block in blocks(page) if block.language == "python"]
+    assert [(page, call) for page, text in python for call in stumbles(text, there)] == []
+
+
+def stumbles(text: str, there: set[str]) -> list[str]:
+    """The calls that write what is there, and do not replace it."""
+    calls = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Call)]
+    writes = [
+        ast.unparse(one) for one in calls if re.search(r"\b(sample|convert|train|export)$", ast.unparse(one.func))
+    ]
+    return [call for call in writes if any(repr(name) in call for name in there) and "force=True" not in call]
+
+
+def test_a_call_over_two_lines_stumbles_too() -> None:
+    calls = 'sample("a.jsonl",\n    "data")', 'sample("a.jsonl", "data",\n    force=True)', 'sample("a.jsonl", "mine")'
+    assert [bool(stumbles(call, {"data"})) for call in calls] == [True, False, False]
 
 
 def test_the_language_model_on_the_front_page_is_that_of_the_examples() -> None:

@@ -16,10 +16,18 @@ FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kar
 
 
 @cache
-def missing(library: str) -> list[str]:
-    """What a peer with this library cannot be compiled for want of."""
-    compiler = [] if shutil.which(COMPILE[0]) else [COMPILE[0]]
-    return compiler or ([] if header(library) else [f"lib{library}"])
+def missing(source: Path, library: str) -> list[str]:
+    """What a peer with this library cannot be compiled for want of, or what the compiler says of it."""
+    if not shutil.which(COMPILE[0]):
+        return [COMPILE[0]]
+    if not header(library):
+        return [f"lib{library}"]
+    try:
+        program(source, library)
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.splitlines() or [str(error)]
+        return ["to be compiled: " + next((line for line in lines if "error" in line), lines[0])]
+    return []
 
 
 @cache
@@ -30,6 +38,8 @@ def program(source: Path, library: str) -> Path:
     if not file.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f"{file.name}.{os.getpid()}")
-        subprocess.run([*COMPILE, str(source), "-o", str(part), f"-l{library}"], check=True)
+        subprocess.run(
+            [*COMPILE, str(source), "-o", str(part), f"-l{library}"], capture_output=True, text=True, check=True
+        )
         part.replace(file)
     return file

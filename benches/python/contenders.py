@@ -49,7 +49,7 @@ class Compiled(Contender):
         return [str(compiled.program(Path(source), *self.needs)), *words]
 
     def missing(self, packing: str) -> list[str]:
-        return compiled.missing(*self.needs)
+        return compiled.missing(Path(self.command[0]), *self.needs)
 
 
 def ours(threads: int) -> str:

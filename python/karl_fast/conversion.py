@@ -124,7 +124,9 @@ def convert(
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    with files([str(Path(path).expanduser()) for path in paths], SUFFIXES) as found:
+    # pathlib's raises for a home that nobody has.
+    expanded = [str(Path(os.path.expanduser(path))) for path in paths]  # noqa: PTH111
+    with files(expanded, SUFFIXES) as found:
         try:
             facts = _core.convert(
                 found,

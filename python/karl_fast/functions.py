@@ -37,7 +37,8 @@ def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
 def _no_function(file: Path, name: str) -> UsageError:
     """That a file has no function of a name, and which of its own it has."""
     held = vars(_module(file))
-    own = [one for one, what in held.items() if callable(what) and what.__module__ == held["__name__"]]
+    whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
+    own = [one for one, home in whose.items() if home == held["__name__"]]
     error = UsageError(f"{file} has no function {name}")
     error.hint = question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None)
     return error

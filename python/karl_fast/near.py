@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MOST = 10_000
-"""How many names of a folder are looked at."""
+"""How many names of a folder, or of a record, are looked at."""
 
 
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
@@ -34,7 +34,7 @@ def beside(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: i
     folder = Path(path).parent
     try:
         there = sorted(one.name for one in islice(folder.expanduser().iterdir(), MOST) if fits(one))
-    except OSError:
+    except (OSError, RuntimeError, ValueError):  # no such folder, no such home, no such name
         return None
     name = Path(path).name
     stems = nearest(_stem(name), sorted({_stem(one) for one in there}), most)

@@ -25,15 +25,16 @@ def select(log: Log) -> _core.Selection:
         _refuse_target(settings)
     by_group = settings.partition_by == "group"
     groupless = len(log) > 0 and not log.core.distinct("group")
-    if groupless and (by_group or settings.score != "raw") and (why := why_no_groups(log.inputs)):
+    rules = [rule for rule in GROUP_RULES if getattr(settings, rule)]
+    needs_groups = by_group or settings.score != "raw" or rules or "group" in (settings.per or ())
+    if groupless and needs_groups and (why := why_no_groups(log.inputs)):
         raise UsageError(why)
     if groupless and by_group:
         raise _nowhere(log, "partition_by is group", "partition_by", "group")
     if groupless and settings.score != "raw":
         raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
-    for rule in GROUP_RULES if groupless else ():
-        if getattr(settings, rule):
-            raise _nowhere(log, f"{rule} is a rule of groups", rule, "group")
+    if groupless and rules:
+        raise _nowhere(log, f"{rules[0]} is a rule of groups", rules[0], "group")
     for field in settings.per or ():
         if len(log) and not log.core.distinct(field):
             raise _nowhere(log, f"per is by {field}", "per", field)

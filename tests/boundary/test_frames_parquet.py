@@ -36,8 +36,9 @@ def test_parquet_is_written_whole_or_not_at_all(
 ) -> None:
     path = tmp_path / "columns.parquet"
     path.write_text("what was there")
-    with pytest.raises(OutputExistsError, match="exists"):
+    with pytest.raises(OutputExistsError, match="exists") as caught:
         log.to_parquet(path)
+    assert caught.value.hint == "force=True replaces a file that is there"
 
     def full(_: pa.Table, sink: Any) -> None:
         sink.write(b"PAR1")

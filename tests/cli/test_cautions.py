@@ -34,6 +34,16 @@ def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
             assert ("warning: no record has the domain feild" in said(done.stdout + done.stderr)) == told
 
 
+def test_a_reward_that_is_null_in_each_and_a_function_that_gives_none_are_told(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": None} for record in rows.records(12)])
+    (tmp_path / "mine.py").write_text("def none(completions, **columns):\n    return [None] * len(completions)\n")
+    (tmp_path / "karl.toml").write_text('[reward]\nmine = { weight = 1, fn = "mine.py:none" }\n')
+    done = karl("inspect", "log.jsonl", "--reward", "reward", folder=tmp_path)
+    assert "warning: no record has a value for the reward reward" in said(done.stdout)
+    done = karl("inspect", "log.jsonl", "--config", "karl.toml", folder=tmp_path)
+    assert "warning: no record was given a number by the reward mine" in said(done.stdout)
+
+
 def test_a_log_whose_later_records_are_of_another_format_hints_at_it(tmp_path: Path) -> None:
     others = [{"input": f"q{n}", "output": "a", "gts": None, "score": 1.0, "step": 1} for n in range(100)]
     rows.write(tmp_path / "log.jsonl", [*rows.records(150), *others])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karl_fast.log import keys
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_cautions import said
@@ -92,7 +93,7 @@ def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: An
     assert karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
 
 
-RATE = "karl-fast convert --rate result, karl-v1 or karl-v2 gives rewards"
+RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
 
 
 def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Path) -> None:
@@ -107,8 +108,24 @@ def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Pat
     assert f"warning: log.jsonl was converted without rewards: {RATE}" in said(looked.stdout)
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--reward", "tokens.outptu", folder=tmp_path)
     assert done.stderr.splitlines()[1] == "hint: did you mean --reward tokens.output?"
+    done = karl("convert", "it.jsonl", "-o", "log.jsonl", "--rate", "result", "--force", folder=tmp_path)
+    assert "rewards   none: --rate karl-v1 or karl-v2 gives some\n" in done.stderr
     done = karl("convert", "it.jsonl", "-o", "log.jsonl", "--rate", "karl-v2", "--force", folder=tmp_path)
     assert "rewards   1 of 1 trajectory\n" in done.stderr
+
+
+def test_trajectories_some_of_which_have_rewards_were_not_converted_without(tmp_path: Path) -> None:
+    codex = next(one for one in ALL if one.name == "codex")
+    codex.write(tmp_path / "it.jsonl")
+    karl("convert", "it.jsonl", "-o", "one.jsonl", folder=tmp_path)
+    one = json.loads((tmp_path / "one.jsonl").read_text("utf-8"))
+    some = [one | {"id": f"s{at}"} | ({"reward": at / 9} if at < 6 else {}) for at in range(9)]
+    rows.write(tmp_path / "mixed.jsonl", some)
+    for command in (["inspect"], ["sample", "-k", "3", "--dry-run"]):
+        done = karl(*command, "mixed.jsonl", folder=tmp_path)
+        assert done.returncode == 0
+        assert f"3 of 9 rows have no reward: {RATE}" in said(done.stdout + done.stderr)
+        assert "without rewards" not in said(done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("one", [one for one in ALL if one.document], ids=lambda one: one.name)
@@ -156,6 +173,28 @@ def test_where_functions_give_the_reward_the_fields_are_told_too(log: Path) -> N
     )
     done = karl("inspect", log.name, "--config", "karl.toml", "--score", "zscore", folder=log.parent)
     assert refused(done, 2) == f"--score zscore is taken within groups, but no record has a group; {HOLD}"
+
+
+def test_an_object_is_no_reward(tmp_path: Path) -> None:
+    objects = [{"id": n, "info": {"a": {"x": "text"}, "b": n / 8}, "score": {"of": "text"}} for n in range(8)]
+    rows.write(tmp_path / "log.jsonl", objects)
+    for asked, meant in (("info.aa", "did you mean --reward info.b?"), ("scor", "name its path with --reward")):
+        done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--reward", asked, folder=tmp_path)
+        assert done.stderr.splitlines()[1] == f"hint: {meant}"
+
+
+def test_a_number_of_many_digits_is_no_end_of_an_error(tmp_path: Path) -> None:
+    line = '{"id": "a", "score": 0.5, "n": %s}\n'
+    (tmp_path / "log.jsonl").write_text(line % ("7" * 5_000))
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).endswith("; the records hold id, score, n")
+    assert done.stderr.splitlines()[1] == "hint: did you mean --reward score?"
+
+
+def test_of_many_names_some_are_looked_at() -> None:
+    many = iter(range(100_000))
+    assert keys.likeliest("reward", (f"{at}" for at in many)) is None
+    assert next(many) < 20_000
 
 
 def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from karl_fast import Settings
 from karl_fast.errors import UsageError
 from tests import rows
 from tests.cli.run import karl
+from tests.cli.test_cautions import said
 from tests.cli.test_exits import refused
 
 if TYPE_CHECKING:
@@ -95,6 +96,21 @@ def test_nothing_near_is_no_hint(folder: Path) -> None:
     assert hinted(karl("inspect", "nowhere/tiny.jsnl", folder=folder), 1) == ""
 
 
+HOMELESS = [
+    "inspect {}",
+    "sample {} -k 3 --dry-run",
+    "sample tiny.jsonl --dry-run --config {}",
+    "convert {} -o t.jsonl",
+]
+
+
+@pytest.mark.parametrize("command", HOMELESS)
+def test_the_home_of_nobody_is_no_hint(folder: Path, command: str) -> None:
+    done = karl(*command.format("~nobody-at-all/x.jsonl").split(), folder=folder)
+    assert hinted(done, 1) == ""
+    assert done.stderr.startswith("error: cannot open ~nobody-at-all/x.jsonl: ")
+
+
 def test_the_folder_of_a_tokenizer(folder: Path) -> None:
     (folder / "tiny-modem").touch()
     (folder / "tiny-model").mkdir()
@@ -112,7 +128,8 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("fn", FUNCTIONS)
 def test_a_function_of_a_file(folder: Path, fn: str) -> None:
-    own = "from math import floor\nLIMIT = 3\ndef correct(completions):\n    return []\nclass Judge:\n    pass\n"
+    own = "from math import floor\nLIMIT = 3\nlower = str.lower\n"
+    own += "def correct(completions):\n    return []\nclass Judge:\n    pass\n"
     (folder / "mine.py").write_text(own, "utf-8")
     (folder / "karl.toml").write_text(f'[reward]\nmine = {{ fn = "{fn}" }}\n', "utf-8")
     done = karl("sample", "tiny.jsonl", "-k", 3, "--dry-run", "--config", "karl.toml", folder=folder)
@@ -139,7 +156,7 @@ def test_a_component_of_the_reward(tmp_path: Path, reward: str) -> None:
     assert hinted(done, 4) == f"did you mean {meant}"
     looked = karl("inspect", "log.jsonl", "--reward", reward, folder=tmp_path)
     told = "all of the rewards" if "," in reward else "the reward"
-    assert f"warning: no record has {told} part" in looked.stdout
+    assert f"warning: no record has a value for {told} part" in said(looked.stdout)
 
 
 def test_a_group_inside_an_object(tmp_path: Path) -> None:

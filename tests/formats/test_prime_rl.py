@@ -77,7 +77,8 @@ def test_without_the_number_there_are_no_groups_and_the_run_says_why(run_folder:
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())  # its lines break between words
     assert "warning: no rollouts_per_example, so no groups: run_manifest.json: " in said
-    for needs_groups in ({"score": "centre"}, {"partition_by": "group"}):
+    rules: list[dict[str, Any]] = [{"drop_constant_groups": True}, {"max_per_group": 2}, {"per": {"group": "equal"}}]
+    for needs_groups in ({"score": "centre"}, {"partition_by": "group"}, *rules):
         with pytest.raises(errors.UsageError, match="no rollouts_per_example, so no groups"):
             karl_fast.sample(run_folder / "results.jsonl", None, k=4, **needs_groups)
 

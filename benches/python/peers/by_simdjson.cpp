@@ -30,6 +30,7 @@ namespace {
 
 constexpr double BETA = 15.0, EPS = 1e-6;
 constexpr size_t BATCH = 1 << 20;  // bytes that simdjson indexes at once; no record may be longer
+constexpr size_t LEAST = sizeof R"({"group":"","reward":0})";  // bytes of the shortest record and of its line's end
 
 struct Moments {
     double count = 0, mean = 0, squares = 0;
@@ -138,7 +139,7 @@ std::vector<Part> cut(std::string_view text, size_t count) {
 }
 
 void read(Part &part) {
-    part.rows.reserve(part.text.size() / std::max<size_t>(line_end(part.text, 0), 1) * 5 / 4);  // as long as the first
+    part.rows.reserve(part.text.size() / std::max(line_end(part.text, 0), LEAST) * 5 / 4);  // as long as the first
     simdjson::ondemand::parser parser;
     parser.threaded = false;  // or it indexes the next batch in a thread that nobody asked for
     simdjson::ondemand::document_stream records = parser.iterate_many(part.text.data(), part.text.size(), BATCH);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import why_no_groups
@@ -41,21 +41,29 @@ def _unread(report: Manifest) -> Iterator[str]:
     account = report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
-    if reward and 0 < missing == account["rows_read"] - damaged:
-        yield f"no record has {'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
+    nowhere = 0 < missing == account["rows_read"] - damaged
+    if reward and nowhere:
+        yield _unrewarded(reward)
     if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
         if told := transcripts(files):
             yield clean(f"{told}: {CONVERT}")
             return
+        rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
         if told := unrated(files, "reward", None):
-            yield clean(f"{told}: {RATE}")
+            yield clean(f"{told if nowhere else rows}: {RATE}")
             return
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
-        rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
         yield (
             f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
             " --format, or give each format a file of its own"
         )
+
+
+def _unrewarded(reward: dict[str, Any]) -> str:
+    """That no record has the components of a reward, all of which are functions, or some of which are read."""
+    which = f"{'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
+    scored = all(isinstance(value, dict) for value in reward.values())
+    return f"no record was given a number by {which}" if scored else f"no record has a value for {which}"
 
 
 def sampled(manifest: Manifest) -> Iterator[str]:

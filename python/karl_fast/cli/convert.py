@@ -91,4 +91,4 @@ def command(
     elif not quiet:
         from karl_fast.cli.converted import converted
 
-        sys.stderr.write(converted(found, clean(out)) + "\n")
+        sys.stderr.write(converted(found, clean(out), rate) + "\n")

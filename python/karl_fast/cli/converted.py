@@ -10,14 +10,21 @@ from karl_fast.words import clean, counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from karl_fast.choices import Rate
     from karl_fast.conversion import Conversion
 
 TYPES_SHOWN = 8
 PLACES_SHOWN = 10
 
+RATES = {
+    "log": ": --rate result, karl-v1 or karl-v2 gives some",
+    "result": ": --rate karl-v1 or karl-v2 gives some",
+}
+"""What gives rewards where one way of rating gave none."""
 
-def converted(account: Conversion, out: str) -> str:
-    """What `convert` says when it is done."""
+
+def converted(account: Conversion, out: str, rate: Rate) -> str:
+    """What `convert` says when it is done; ``rate`` is where it had rewards from."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
         f"read      {counted(len(account.files), 'file')}: {_bytes(account.size_bytes)}, {formats}",
@@ -25,7 +32,7 @@ def converted(account: Conversion, out: str) -> str:
         _fates(account),
         *_refused(account),
         _calls(account),
-        _rewards(account),
+        _rewards(account, rate),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
         f"{_bytes(account.written_bytes)}",
         *_places(account),
@@ -69,10 +76,10 @@ def _calls(account: Conversion) -> str:
     return f"calls     {calls:,} of tools: {_counts(account.tool_calls)}" if calls else ""
 
 
-def _rewards(account: Conversion) -> str:
+def _rewards(account: Conversion, rate: Rate) -> str:
     if account.rewarded:
         return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}"
-    return "rewards   none: --rate result, karl-v1 or karl-v2 gives some"
+    return f"rewards   none{RATES.get(rate, '')}"
 
 
 def _trajectories(account: Conversion) -> str:

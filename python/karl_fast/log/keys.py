@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import KarlError, TranscriptError
-from karl_fast.near import nearest
+from karl_fast.near import MOST, nearest
 from karl_fast.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from karl_fast.log import Log
 
@@ -37,7 +38,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     one = record(log)
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
-    return told, named(field, [*paths(one)] or keys, asked)
+    fits = _may_be_a_reward if field == "reward" else _is_anything
+    return told, named(field, paths(one, fits) if one else keys, asked)
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -52,23 +54,33 @@ def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> 
 
 
 def record(log: Log) -> dict[str, Any]:
-    """The first record of a log; nothing where it is damaged, or has gone by."""
+    """The record of a log whose id is the least; nothing where it is damaged, or has gone by."""
     if log.core.streamed is not None:
         return {}
     try:
         answer = next(iter(_core.answered(log.core, 0, 1, log.settings.threads)), None)
     except KarlError:  # the file has changed: of that another error speaks
         return {}
-    return json.loads(answer)[2] if answer else {}
+    return json.loads(answer, parse_int=float)[2] if answer else {}  # an int of Python has an end
 
 
-def paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """The path of everything in a record, objects in objects too."""
+def _is_anything(_: object) -> bool:
+    return True
+
+
+def _may_be_a_reward(value: object) -> bool:
+    """Whether a value is a number, true or false, or null, which others may have a number for."""
+    return value is None or isinstance(value, bool | int | float)
+
+
+def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anything, above: str = "") -> Iterator[str]:
+    """The path of everything in a record that fits, objects in objects too."""
     for key, inside in value.items():
         path = above + key.replace(".", r"\.")
-        yield path
+        if fits(inside):
+            yield path
         if isinstance(inside, dict):
-            yield from paths(inside, f"{path}.")
+            yield from paths(inside, fits, f"{path}.")
 
 
 def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
@@ -84,15 +96,15 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
     return None
 
 
-def likeliest(field: str, keys: Sequence[str], asked: str | None = None) -> str | None:
+def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str | None:
     """The key that was meant: the one most like what was asked for, or one that other tools keep the field under."""
     wanted = field if asked is None else asked
-    others = [key for key in keys if key != wanted]
+    others = [key for key in islice(keys, MOST) if key != wanted]
     near = nearest(wanted, others)
     return near[0] if near else next((name for name in NAMES.get(field, ()) if name in others), None)
 
 
-def named(field: str, keys: Sequence[str], asked: str | None = None) -> str:
+def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
     """The hint to name a field."""
     key = likeliest(field, keys, asked)
     return f"did you mean --{field} {key}?" if key else f"name its path with --{field}"
@@ -133,5 +145,5 @@ def unrated(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -
 TRAJECTORY = "trajectory"
 """The format that `convert` writes."""
 
-RATE = "karl-fast convert --rate result, karl-v1 or karl-v2 gives rewards"
+RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
 """What is to be done with those that have none."""

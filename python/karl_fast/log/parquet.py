@@ -43,7 +43,7 @@ def save(table: ArrowStream, path: Path, *, force: bool) -> None:
     """
     pyarrow, parquet = _pyarrow()
     if not force and os.path.lexists(path):
-        raise OutputExistsError(f"{path} exists")
+        raise _exists(path)
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
             try:
@@ -54,9 +54,15 @@ def save(table: ArrowStream, path: Path, *, force: bool) -> None:
             finally:
                 Path(draft.name).unlink(missing_ok=True)
     except FileExistsError as error:
-        raise OutputExistsError(f"{path} exists") from error
+        raise _exists(path) from error
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}", error.errno, str(path)) from error
+
+
+def _exists(path: Path) -> OutputExistsError:
+    error = OutputExistsError(f"{path} exists")
+    error.hint = "force=True replaces a file that is there"  # no command line gets here
+    return error
 
 
 def _publish(draft: Path, path: Path, *, force: bool) -> None:
