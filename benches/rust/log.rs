@@ -88,7 +88,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let log_weight = |row: usize| numbers[row];
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
-    let settings = Settings { shape, allow_secrets: false, max_per_group: None, threads: 1 };
+    let settings = Settings { shape, allow_secrets: false, hold: true, max_per_group: None, threads: 1 };
     let watch = Watch::new();
     bencher
         .counter(ItemsCount::new(250_usize))
