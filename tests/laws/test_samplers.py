@@ -200,7 +200,13 @@ def test_strata_without_a_domain_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sampler", REPLACING)
 def test_copies_of_raw_records_are_the_records(sampler: str, tmp_path: Path) -> None:
     karl_fast.sample(log(tmp_path), tmp_path / "chat", k=40, split=(1.0, 0.0, 0.0))
-    asked: dict[str, Any] = {"shape": "raw", "sampler": sampler, "split": (1.0, 0.0, 0.0), "allow_secrets": True}
+    asked: dict[str, Any] = {
+        "shape": "raw",
+        "reward": {"karl_fast.reward": 1.0},
+        "sampler": sampler,
+        "split": (1.0, 0.0, 0.0),
+        "allow_secrets": True,
+    }
     karl_fast.sample(tmp_path / "chat" / "train.jsonl", tmp_path / "raw", k=200, **asked)
     found = Counter(rows_of(tmp_path / "raw" / "train.jsonl"))
     assert set(found) <= set(rows_of(tmp_path / "chat" / "train.jsonl"))
