@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, get_args
 
+from karl_fast._core import formats
 from karl_fast.errors import UsageError
 from karl_fast.near import nearest, question
 from karl_fast.shaping import AsymmetricScale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from karl_fast.settings import Settings
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
@@ -182,11 +185,16 @@ def _strata(settings: Settings) -> None:
 
 def _words(settings: Settings) -> None:
     for name, choices in CHOICES.items():
-        value = getattr(settings, name)
-        if value not in choices:
-            error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
-            error.hint = question(nearest(value, choices))
-            raise error
+        _among(name, getattr(settings, name), choices)
+    if settings.format is not None:
+        _among("format", settings.format, [name for name, _ in formats()])
+
+
+def _among(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
+        error.hint = question(nearest(value, choices))
+        raise error
 
 
 def _ranges(settings: Settings) -> None:

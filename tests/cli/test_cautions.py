@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tests import rows
@@ -32,6 +33,21 @@ def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
             done = karl(*how, "log.jsonl", "--domain", domain, folder=tmp_path)
             assert done.returncode == 0
             assert ("warning: no record has the domain feild" in said(done.stdout + done.stderr)) == told
+
+
+def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> None:
+    lines = [json.dumps(record) for record in rows.records(6)]
+    told = {6: "", 7: "7 of 13 rows of page.md are no records"}
+    for prose, warning in told.items():
+        (tmp_path / "page.md").write_text("\n".join([*lines, *["# not a record"] * prose]) + "\n", "utf-8")
+        for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+            done = karl(*how, "page.md", folder=tmp_path)
+            assert done.returncode == 0
+            assert ("are no records" in said(done.stdout + done.stderr)) == bool(warning)
+            assert warning in said(done.stdout + done.stderr)
+    (tmp_path / "more.md").write_text((tmp_path / "page.md").read_text("utf-8"), "utf-8")
+    done = karl("inspect", "more.md", "page.md", folder=tmp_path)
+    assert "7 of 13 rows of more.md are no records, and most of 1 other file" in said(done.stdout)
 
 
 def test_a_reward_that_is_null_in_each_and_a_function_that_gives_none_are_told(tmp_path: Path) -> None:

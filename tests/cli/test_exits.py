@@ -69,7 +69,7 @@ USAGE = {
     "-k 3 --max-line-bytes 0": "--max-line-bytes is 0",
     "-k 3 --max-per-group 0": "--max-per-group is 0",
     "-k 3 --max-tokens 10": "--max-tokens and --tokenizer",
-    "-k 3 --format nope": 'unknown format "nope"',
+    "-k 3 --format nope": "--format is 'nope', wanted",
     "-k 3 --id a..b": 'field path "a..b"',
     "-k 3 --group nowhere --score zscore": "score zscore is taken within groups",
     "-k 3 --group nowhere --partition-by group": "--partition-by is group",

@@ -31,6 +31,7 @@ WORDS = {
     "--score nothing-like-it": HELP,
     "--as chta": "did you mean chat?",
     "--sampler gumble": "did you mean gumbel?",
+    "--format generci": "did you mean generic?",
     "--per domian=equal": "did you mean --per domain=equal?",
     "--per skill=equal": "name the path of the field with --domain",
     "--per domain=eqal": "did you mean --per domain=equal?",

@@ -248,6 +248,8 @@ def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.Monk
     assert str(store_path()) == "/d/trajectories.jsonl"
     monkeypatch.setenv("KARL_STORE_PATH", "/s.jsonl")
     assert str(store_path()) == "/s.jsonl"
+    monkeypatch.setenv("KARL_STORE_PATH", "~no-such-user/s.jsonl")
+    assert str(store_path()) == "~no-such-user/s.jsonl"
 
 
 def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

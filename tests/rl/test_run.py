@@ -236,6 +236,15 @@ def test_a_recipe_that_needs_what_the_loop_does_not_make_is_refused(
     assert not Path(settings.out).exists()
 
 
+@pytest.mark.parametrize("name", ["grpo", "rloo", "maxrl", "sampo", "kondo"])
+def test_a_rollout_that_is_alone_in_its_group_is_refused_where_it_would_teach_nothing(
+    online: Callable[..., Online], name: str
+) -> None:
+    with pytest.raises(UsageError, match=r"group_size is 1, and .* compares the rollouts of a group"):
+        rl(online(recipe=name, group_size=1))
+    assert rl(online(recipe="reinforce-plus-plus", group_size=1, rounds=1)).steps == 1
+
+
 def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], tmp_path: Path) -> None:
     from karl_fast.objective import WeightedLikelihood
     from karl_fast.objective.recipes import RECIPES

@@ -147,6 +147,17 @@ def test_another_run_is_told_by_its_settings_first(data: Path, tiny_model: Path,
         assert str(error.value).endswith(f"is of another run: {said or 'the rows differ'}")
 
 
+def test_a_run_that_has_next_to_nothing_in_common_is_told_in_one_line(
+    data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    train(data, tiny_model, tmp_path, Training(**QUICK))
+    changed = {"seed": 9, "learning_rate": 0.5, "batch_size": 1, "warmup": 1, "lora_rank": 4, "max_grad_norm": 0.5}
+    with pytest.raises(CheckpointError) as error:
+        train(data, tiny_model, tmp_path, Training(**QUICK | changed), resume=True)
+    assert str(error.value).count(" was ") == 4
+    assert str(error.value).endswith("; and 2 more")
+
+
 def test_weights_that_are_not_finite_are_no_matter_of_the_model_type() -> None:
     model = parts.adapted(parts.built())
     split(model)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MANY = 0.25
 """Rows without a reward are many from this share on: then the format may be another."""
 
+MOST = 0.5
+"""A file with a larger share of damaged rows than this may be no log."""
+
 NOTES = {
     "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
     "equal_scores": "all scores are equal: every temperature is the same uniform draw",
@@ -30,8 +33,9 @@ def inspected(report: Manifest) -> Iterator[str]:
 
 
 def _unread(report: Manifest) -> Iterator[str]:
-    """What was looked for in records and is in none, or not in many."""
+    """What was looked for in records and is in none, or not in many; files that hold little else than damage."""
     settings, files = report["settings"], report["inputs"]
+    yield from _no_logs(files)
     if why := why_no_groups(files):
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
@@ -57,6 +61,16 @@ def _unread(report: Manifest) -> Iterator[str]:
             f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
             " --format, or give each format a file of its own"
         )
+
+
+def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
+    """That files hold little else than damage."""
+    damaged = [(sum(file["dropped"].values()), file) for file in files]
+    poor = [(bad, file) for bad, file in damaged if bad > MOST * file["rows_read"]]
+    if poor:
+        bad, file = poor[0]
+        others = f", and most of {counted(len(poor) - 1, 'other file')}" if len(poor) > 1 else ""
+        yield f"{bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])} are no records{others}"
 
 
 def _unrewarded(reward: dict[str, Any]) -> str:

@@ -51,6 +51,11 @@ class Advantage(Point, ABC):
         """Whether it looks at ``Batch.token_rewards``."""
         return False
 
+    @property
+    def of_groups(self) -> bool:
+        """Whether a rollout that is alone in its group has nobody to be compared with."""
+        return False
+
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
@@ -79,8 +84,17 @@ class Raw(Advantage):
         return kept_rewards(batch, keep)
 
 
+class OfGroups(Advantage):
+    """A number against those of the others of a group."""
+
+    @property
+    def of_groups(self) -> bool:
+        """Yes."""
+        return True
+
+
 @dataclass(frozen=True)
-class Centre(Advantage):
+class Centre(OfGroups):
     """``r - mean`` of the group.
 
     Reference: Liu et al. 2025, Dr. GRPO (arXiv:2503.20783).
@@ -92,7 +106,7 @@ class Centre(Advantage):
 
 
 @dataclass(frozen=True)
-class ZScore(Advantage):
+class ZScore(OfGroups):
     """``(r - mean) / (std + eps)`` of the group; ``ddof`` is 0 or 1.
 
     Reference: Shao et al. 2024, GRPO (arXiv:2402.03300).
@@ -111,7 +125,7 @@ class ZScore(Advantage):
 
 
 @dataclass(frozen=True)
-class LeaveOneOut(Advantage):
+class LeaveOneOut(OfGroups):
     """``r`` less the mean of the others of its group.
 
     Reference: Ahmadian et al. 2024, RLOO (arXiv:2402.14740).
@@ -123,7 +137,7 @@ class LeaveOneOut(Advantage):
 
 
 @dataclass(frozen=True)
-class MeanScaled(Advantage):
+class MeanScaled(OfGroups):
     """``(r - mean) / (mean + eps)`` of the group, of rewards that are not negative.
 
     Reference: MaxRL (arXiv:2602.02710).
@@ -194,7 +208,7 @@ class Whitened(OfEachToken):
 
 
 @dataclass(frozen=True)
-class Anchored(OfEachToken):
+class Anchored(OfEachToken, OfGroups):
     """Credit for the trajectory, and ``turn_weight`` times credit for a turn among those from the same state (GiGPO).
 
     The number of a token is that of its turn. ``gamma`` discounts a turn; ``ddof`` and ``eps`` are of both deviations.

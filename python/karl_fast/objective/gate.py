@@ -51,6 +51,11 @@ class Gate(Advantage):
         """As what it gates."""
         return self.advantage.of_tokens
 
+    @property
+    def of_groups(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_groups
+
 
 @dataclass(frozen=True)
 class Gated(Gate):

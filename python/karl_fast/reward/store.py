@@ -39,9 +39,14 @@ class Told(NamedTuple):
 def store_path() -> Path:
     """The store that the environment names."""
     if named := os.environ.get("KARL_STORE_PATH"):
-        return Path(named).expanduser()
-    home = Path(os.environ.get("KARL_DIR", ".")).expanduser()
-    return Path(os.environ.get("KARL_DATA_DIR", home / "data")).expanduser() / "trajectories.jsonl"
+        return _at(named)
+    home = _at(os.environ.get("KARL_DIR", "."))
+    return _at(os.environ.get("KARL_DATA_DIR", str(home / "data"))) / "trajectories.jsonl"
+
+
+def _at(path: str) -> Path:
+    """A path; where no such user has a home, as it stands."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises where there is no such home)
 
 
 def chosen(path: str | Path | None) -> Path:

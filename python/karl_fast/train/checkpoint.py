@@ -34,6 +34,8 @@ FOLDER, STATE = "checkpoints", "state.json"
 ROWS = "examples"
 """Under which name the settings of a run have a hash of what it learns from."""
 
+SAID = 4
+"""How many of the settings in which two runs differ an error names."""
 
 BEGAN = "resume_adapter_file"
 """What the weights are called that a run began with."""
@@ -154,7 +156,9 @@ def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     now = json.loads(json.dumps(now))
     other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     if other:
-        said = [f"its {name} was {before.get(name)}, and is {now.get(name)}" for name in other if name != ROWS]
+        changed = [name for name in other if name != ROWS]
+        said = [f"its {name} was {before.get(name)}, and is {now.get(name)}" for name in changed[:SAID]]
+        said += [f"and {len(changed) - SAID} more"] if len(changed) > SAID else []
         said += ["the rows differ"] if ROWS in other else []
         error = CheckpointError(f"{place} is of another run: {'; '.join(said)}")
         error.hint = "without --resume, in another --adapter-path, a run begins anew"
