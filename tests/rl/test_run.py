@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.errors import AlarmError, CheckpointError, DivergedError, FileError, OutputExistsError, UsageError
+from karl_fast.errors import (
+    AlarmError,
+    CheckpointError,
+    DivergedError,
+    FileError,
+    OutputExistsError,
+    OutputForeignError,
+    UsageError,
+)
 from karl_fast.rl import rl
 from karl_fast.rl.draw import draw
 from karl_fast.rl.forward import Forward
@@ -352,8 +360,9 @@ def test_a_file_that_has_changed_makes_another_run(online: Callable[..., Online]
 def test_a_place_that_is_a_file_is_refused(online: Callable[..., Online]) -> None:
     settings = online()
     Path(settings.out).write_text("mine")
-    with pytest.raises(UsageError, match="which is a file: wanted a folder"):
+    with pytest.raises(OutputForeignError, match="it exists and is no directory"):
         rl(settings, force=True)
+    assert Path(settings.out).read_text() == "mine"
 
 
 def test_closing_names_the_file_that_is_refused_and_closes_the_rest(online: Callable[..., Online]) -> None:

@@ -15,7 +15,7 @@ import mlx.core as mx  # isort: skip
 
 from karl_fast.cli.training import Quiet
 from karl_fast.cli.training_report import trained
-from karl_fast.errors import CheckpointError, DivergedError, FileError, ModelError
+from karl_fast.errors import CheckpointError, DivergedError, FileError, ModelError, OutputForeignError
 from karl_fast.train import Training, train, whole
 from karl_fast.train.views import split
 
@@ -136,6 +136,13 @@ def test_an_early_end_says_where_the_best_has_no_checkpoint(data: Path, tiny_mod
     assert weights(tmp_path) == weights(tmp_path / "checkpoints" / f"{found.steps[0]:07d}")
     said = f"the adapter is that of step {found.steps[0]}, for step {found.best[1]} has no checkpoint\n"
     assert said in trained(found)
+
+
+def test_a_place_that_is_a_file_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(OutputForeignError, match="mine: it exists and is no directory"):
+        train(data, tiny_model, tmp_path / "mine", Training(**QUICK), force=True)
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_another_run_is_told_by_its_settings_first(data: Path, tiny_model: Path, tmp_path: Path) -> None:

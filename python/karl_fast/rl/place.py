@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast.errors import CheckpointError, OutputExistsError, UsageError
+from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.rl import progress, record
 from karl_fast.train import checkpoint, metrics, whole
 
@@ -25,12 +25,11 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
     """Raise where a run is there already that nobody said to go on from, or to replace.
 
     Raises:
-        UsageError: the place is a file.
+        OutputForeignError: the place is a file.
         OutputExistsError: there is a run, and neither `resume` nor `force`.
         CheckpointError: there is a run to resume, and no checkpoint of it.
     """
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"out is {out}, which is a file: wanted a folder", "out")
+    whole.no_file(out)
     if force or not _begun(out):
         return
     if not resume:

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, BinaryIO
 
-from karl_fast.errors import FileError
+from karl_fast.errors import FileError, OutputForeignError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,16 @@ def refused(path: Path) -> Iterator[None]:
     except OSError as error:
         said = error.strerror or str(error)
         raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
+
+
+def no_file(path: Path) -> None:
+    """Refuse a place for a folder where something else is.
+
+    Raises:
+        OutputForeignError: a file, or a link that leads nowhere.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        raise OutputForeignError(f"{path}: it exists and is no directory")
 
 
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
