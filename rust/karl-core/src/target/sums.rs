@@ -1,11 +1,15 @@
 //! The sums of exponentials under log Z and the effective sample size, at any inverse temperature.
 
+use std::ops::Range;
+
 use super::Rows;
 use super::levels::levels;
 use crate::blocks;
 use crate::error::{Error, Result};
 use crate::exact::Share;
+use crate::exp::exp;
 use crate::group::{Groups, Scope, Scopes};
+use crate::simd::{Kernel, SIDE, wide};
 
 /// Sums of one scope at one inverse temperature b, over its rows, with d = score - top.
 #[derive(Clone, Copy, Default)]
@@ -17,8 +21,9 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    fn of(exponent: f64, second: impl Fn(f64, f64) -> f64) -> Self {
-        let weight = libm::exp(exponent);
+    /// Those of one row, by its exponent and what [`exp`] makes of it.
+    #[inline(always)]
+    fn of(weight: f64, exponent: f64, second: impl Fn(f64, f64) -> f64) -> Self {
         Self { first: Share::of(weight), second: Share::of(second(weight, exponent)) }
     }
 
@@ -110,20 +115,19 @@ impl<'a> Scale<'a> {
         let add = |sums: &mut Sums, scope: usize, row: usize| {
             let score = rows.score(row);
             if !score.is_nan() {
-                sums.add(Sums::of(b * (score - tops[scope]), second));
+                let exponent = b * (score - tops[scope]);
+                sums.add(Sums::of(exp(exponent), exponent, second));
             }
         };
         match (rows.scopes.groups(), &self.levels) {
             (Some(groups), _) => groups.fold(self.threads, Sums::default(), add),
             (None, Some(levels)) => vec![sum(levels.iter().map(|&(below, count)| {
-                let Sums { first, second } = Sums::of(b * below, second);
+                let Sums { first, second } = Sums::of(exp(b * below), b * below, second);
                 Sums { first: first.times(count), second: second.times(count) }
             }))],
             (None, None) if rows.is_empty() => Vec::new(),
             (None, None) => vec![sum(blocks::map(rows.len(), self.threads, |block| {
-                let mut sums = Sums::default();
-                block.for_each(|row| add(&mut sums, 0, row));
-                sums
+                wide(Whole { rows, block, top: tops[0], b, second })
             })
             .into_iter())],
         }
@@ -178,6 +182,40 @@ impl<'a> Scale<'a> {
         let scopes = self.filled() as f64;
         let entropy = libm::log(scopes) + entropies.value() * HOTTEST / scopes;
         (libm::log(self.kept as f64) - entropy).max(0.0)
+    }
+}
+
+/// The sums of a block of rows that are all of one scope; exponentials are taken side by side.
+struct Whole<'a, S> {
+    rows: Rows<'a>,
+    block: Range<usize>,
+    top: f64,
+    b: f64,
+    second: S,
+}
+
+impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
+    type Output = Sums;
+
+    #[inline(always)]
+    fn run(self) -> Sums {
+        let mut sums = Sums::default();
+        let (mut exponents, mut weights) = ([0.0; SIDE], [0.0; SIDE]);
+        for first in self.block.clone().step_by(SIDE) {
+            let rows = first..self.block.end.min(first + SIDE);
+            for (exponent, row) in exponents.iter_mut().zip(rows.clone()) {
+                *exponent = self.b * (self.rows.score(row) - self.top);
+            }
+            for (weight, &exponent) in weights.iter_mut().zip(&exponents) {
+                *weight = exp(exponent);
+            }
+            for (&weight, &exponent) in weights.iter().zip(&exponents).take(rows.len()) {
+                if !exponent.is_nan() {
+                    sums.add(Sums::of(weight, exponent, &self.second));
+                }
+            }
+        }
+        sums
     }
 }
 
