@@ -122,6 +122,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
+    contenders.as_installed()
     with tempfile.TemporaryDirectory() as name:
         if args.smoke:
             args.logs, args.rounds, args.all, args.scale = smoke_logs(Path(name)), 1, True, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,14 @@ PEERS = Path(__file__).resolve().parent / "peers"
 KARL_FAST = str(Path(sys.executable).parent / "karl-fast")
 JOB = ["--score", "zscore", "--ddof", "1", "--inverse-temperature", "15", "--split", "1,0,0", "--quiet", "--force"]
 RAW = ["--as", "raw", "--allow-secrets"]
+
+
+def as_installed() -> None:
+    """Writes the bytecode of karl-fast, as pip does of what it installs: an editable install is else compiled by each
+    process where none may be written (PYTHONDONTWRITEBYTECODE)."""
+    found = importlib.util.find_spec("karl_fast")
+    for folder in (found and found.submodule_search_locations) or []:
+        compileall.compile_dir(folder, quiet=1)
 
 
 @dataclass(frozen=True)
