@@ -82,6 +82,8 @@ def check(settings: Settings) -> None:
 def _texts(settings: Settings) -> None:
     given = [(name, getattr(settings, name)) for name in TEXTS]
     for name, text in [*given, *(("reward", path) for path in settings.reward or {})]:
+        if text is not None and not isinstance(text, str):
+            raise UsageError(f"{name} is {text!r}, wanted a text", name)
         if text is not None and text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
 
@@ -187,7 +189,12 @@ def _words(settings: Settings) -> None:
     for name, choices in CHOICES.items():
         _among(name, getattr(settings, name), choices)
     if settings.format is not None:
-        _among("format", settings.format, [name for name, _ in formats()])
+        _among("format", spelled(settings.format), [name for name, _ in formats()])
+
+
+def spelled(format: str) -> str:
+    """The name of a format as lists have it: in names `_` and `-`, upper and lower case are the same."""
+    return format.lower().replace("_", "-")
 
 
 def _among(name: str, value: object, choices: Sequence[str]) -> None:

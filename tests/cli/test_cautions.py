@@ -37,17 +37,29 @@ def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
 
 def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> None:
     lines = [json.dumps(record) for record in rows.records(6)]
-    told = {6: "", 7: "7 of 13 rows of page.md are no records"}
+    told = {6: "", 7: "no record in 7 of 13 rows of page.md"}
     for prose, warning in told.items():
         (tmp_path / "page.md").write_text("\n".join([*lines, *["# not a record"] * prose]) + "\n", "utf-8")
         for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
             done = karl(*how, "page.md", folder=tmp_path)
             assert done.returncode == 0
-            assert ("are no records" in said(done.stdout + done.stderr)) == bool(warning)
+            assert ("no record in" in said(done.stdout + done.stderr)) == bool(warning)
             assert warning in said(done.stdout + done.stderr)
     (tmp_path / "more.md").write_text((tmp_path / "page.md").read_text("utf-8"), "utf-8")
     done = karl("inspect", "more.md", "page.md", folder=tmp_path)
-    assert "7 of 13 rows of more.md are no records, and most of 1 other file" in said(done.stdout)
+    assert "no record in 7 of 13 rows of more.md, and in most of 1 other file" in said(done.stdout)
+
+
+def test_a_record_that_has_no_number_is_no_damage(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [*rows.records(6), *[record | {"reward": "high"} for record in rows.records(8)]])
+    done = karl("inspect", "log.jsonl", folder=tmp_path)
+    assert done.returncode == 0
+    assert "reward not a number 8" in said(done.stdout)
+    assert "no record in" not in said(done.stdout)
+    (tmp_path / "page.md").write_text("# not a record\n", "utf-8")
+    done = karl("inspect", "page.md", folder=tmp_path)
+    assert "not one is a record" in done.stderr
+    assert "no record in" not in said(done.stdout + done.stderr)
 
 
 def test_a_reward_that_is_null_in_each_and_a_function_that_gives_none_are_told(tmp_path: Path) -> None:

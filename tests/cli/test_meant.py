@@ -32,6 +32,7 @@ WORDS = {
     "--as chta": "did you mean chat?",
     "--sampler gumble": "did you mean gumbel?",
     "--format generci": "did you mean generic?",
+    "--format Prime_LR": "did you mean prime-rl?",
     "--per domian=equal": "did you mean --per domain=equal?",
     "--per skill=equal": "name the path of the field with --domain",
     "--per domain=eqal": "did you mean --per domain=equal?",
@@ -42,6 +43,17 @@ WORDS = {
 @pytest.mark.parametrize("words", WORDS)
 def test_a_choice(folder: Path, words: str) -> None:
     assert hinted(karl("sample", "tiny.jsonl", "-k", 3, "--dry-run", *words.split(), folder=folder), 2) == WORDS[words]
+
+
+@pytest.mark.parametrize("name", ["GENERIC", "Generic"])
+def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
+    (folder / "karl.toml").write_text(f'format = "{name}"\n', "utf-8")
+    for how in (["--format", name], ["--config", "karl.toml"]):
+        assert karl("inspect", "tiny.jsonl", *how, folder=folder).returncode == 0
+    assert Settings(format="Prime_RL").format == "Prime_RL"
+    for no_text in (5, ["generic"], {}, b"generic"):
+        with pytest.raises(UsageError, match="format is .*, wanted a text"):
+            Settings(format=no_text)  # type: ignore[arg-type]
 
 
 IN_A_FILE = {

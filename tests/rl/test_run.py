@@ -244,13 +244,38 @@ def test_a_recipe_that_needs_what_the_loop_does_not_make_is_refused(
     assert not Path(settings.out).exists()
 
 
-@pytest.mark.parametrize("name", ["grpo", "rloo", "maxrl", "sampo", "kondo"])
-def test_a_rollout_that_is_alone_in_its_group_is_refused_where_it_would_teach_nothing(
-    online: Callable[..., Online], name: str
+OPPOSED = """
+def large(prompts, completions, completion_ids=None, **columns):
+    return [sum(ids) / 100 for ids in completion_ids]
+
+def small(prompts, completions, completion_ids=None, **columns):
+    return [1 - value for value in large(prompts, completions, completion_ids)]
+"""
+
+
+def test_a_rollout_that_is_alone_in_its_group_teaches_by_its_reward_or_is_refused(
+    online: Callable[..., Online], tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"group_size is 1, and .* compares the rollouts of a group"):
-        rl(online(recipe=name, group_size=1))
-    assert rl(online(recipe="reinforce-plus-plus", group_size=1, rounds=1)).steps == 1
+    from karl_fast.objective.recipes import RECIPES
+
+    (tmp_path / "opposed.py").write_text(OPPOSED)
+    taught, refused = [], []
+    for name in RECIPES:
+        found = set()
+        for reward in ("large", "small"):
+            place = tmp_path / name / reward
+            rewards = {f"{tmp_path / 'opposed.py'}:{reward}": 1.0}
+            try:
+                assert rl(online(recipe=name, group_size=1, rounds=1, out=str(place), rewards=rewards)).steps == 1
+            except UsageError as error:
+                refused += [name] if "group_size is 1" in str(error) else []
+                break
+            found.add((place / "adapters.safetensors").read_bytes())
+        else:
+            assert len(found) == 2, name
+            taught.append(name)
+    assert set(taught) == {"REINFORCE", "REINFORCE_PLUS_PLUS", "PACED"}
+    assert {"GRPO", "RLOO", "MAXRL", "SAMPO", "KONDO", "OAPL", "TPO", "FLOWRL", "FLOWRL_VARGRAD"} <= set(refused)
 
 
 def test_every_recipe_that_it_takes_makes_a_step(online: Callable[..., Online], tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ def test_a_place_that_is_a_file_is_refused(data: Path, tiny_model: Path, tmp_pat
     with pytest.raises(OutputForeignError, match="mine: it exists and is no directory"):
         train(data, tiny_model, tmp_path / "mine", Training(**QUICK), force=True)
     assert (tmp_path / "mine").read_text() == "mine"
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OutputForeignError, match="link: it exists and is no directory"):
+        train(data, tiny_model, tmp_path / "link", Training(**QUICK), force=True)
 
 
 def test_another_run_is_told_by_its_settings_first(data: Path, tiny_model: Path, tmp_path: Path) -> None:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 MANY = 0.25
 """Rows without a reward are many from this share on: then the format may be another."""
 
-MOST = 0.5
+POOR = 0.5
 """A file with a larger share of damaged rows than this may be no log."""
+
+DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
+"""Why a row is no record at all; others are records with a field that cannot be read, or that failed."""
 
 NOTES = {
     "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
@@ -64,13 +67,13 @@ def _unread(report: Manifest) -> Iterator[str]:
 
 
 def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
-    """That files hold little else than damage."""
-    damaged = [(sum(file["dropped"].values()), file) for file in files]
-    poor = [(bad, file) for bad, file in damaged if bad > MOST * file["rows_read"]]
-    if poor:
+    """That files hold little else than damage, beside some that was read."""
+    damaged = [(sum(file["dropped"].get(reason, 0) for reason in DAMAGE), file) for file in files]
+    poor = [(bad, file) for bad, file in damaged if bad > POOR * file["rows_read"]]
+    if poor and any(bad < file["rows_read"] for bad, file in damaged):
         bad, file = poor[0]
-        others = f", and most of {counted(len(poor) - 1, 'other file')}" if len(poor) > 1 else ""
-        yield f"{bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])} are no records{others}"
+        others = f", and in most of {counted(len(poor) - 1, 'other file')}" if len(poor) > 1 else ""
+        yield f"no record in {bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])}{others}"
 
 
 def _unrewarded(reward: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from karl_fast._core import formats
-from karl_fast.choices import Signal
+from karl_fast.choices import Signal, spelled
 from karl_fast.errors import UsageError
 from karl_fast.near import nearest, question
 from karl_fast.settings import PLACES, Settings
@@ -76,7 +76,8 @@ def _value(key: str, name: str, value: Any) -> Any:
             case "logs":
                 return [value] if isinstance(value, str) else _texts(value)
             case "format":
-                return _one_of(tuple(name for name, _ in formats()), value)
+                name = spelled(value) if isinstance(value, str) else value
+                return _one_of(tuple(name for name, _ in formats()), name)
         return _plain(kinds().get(name, str), value)
     except ValueError as error:
         wrong = UsageError(f"{key} is {shown(value)}, wanted {error}")

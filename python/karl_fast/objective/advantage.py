@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import advantage as kernels
-from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.point import OfGroups, Point, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,11 +51,6 @@ class Advantage(Point, ABC):
         """Whether it looks at ``Batch.token_rewards``."""
         return False
 
-    @property
-    def of_groups(self) -> bool:
-        """Whether a rollout that is alone in its group has nobody to be compared with."""
-        return False
-
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
@@ -84,17 +79,8 @@ class Raw(Advantage):
         return kept_rewards(batch, keep)
 
 
-class OfGroups(Advantage):
-    """A number against those of the others of a group."""
-
-    @property
-    def of_groups(self) -> bool:
-        """Yes."""
-        return True
-
-
 @dataclass(frozen=True)
-class Centre(OfGroups):
+class Centre(OfGroups, Advantage):
     """``r - mean`` of the group.
 
     Reference: Liu et al. 2025, Dr. GRPO (arXiv:2503.20783).
@@ -106,7 +92,7 @@ class Centre(OfGroups):
 
 
 @dataclass(frozen=True)
-class ZScore(OfGroups):
+class ZScore(OfGroups, Advantage):
     """``(r - mean) / (std + eps)`` of the group; ``ddof`` is 0 or 1.
 
     Reference: Shao et al. 2024, GRPO (arXiv:2402.03300).
@@ -125,7 +111,7 @@ class ZScore(OfGroups):
 
 
 @dataclass(frozen=True)
-class LeaveOneOut(OfGroups):
+class LeaveOneOut(OfGroups, Advantage):
     """``r`` less the mean of the others of its group.
 
     Reference: Ahmadian et al. 2024, RLOO (arXiv:2402.14740).
@@ -137,7 +123,7 @@ class LeaveOneOut(OfGroups):
 
 
 @dataclass(frozen=True)
-class MeanScaled(OfGroups):
+class MeanScaled(OfGroups, Advantage):
     """``(r - mean) / (mean + eps)`` of the group, of rewards that are not negative.
 
     Reference: MaxRL (arXiv:2602.02710).
@@ -208,7 +194,7 @@ class Whitened(OfEachToken):
 
 
 @dataclass(frozen=True)
-class Anchored(OfEachToken, OfGroups):
+class Anchored(OfEachToken):
     """Credit for the trajectory, and ``turn_weight`` times credit for a turn among those from the same state (GiGPO).
 
     The number of a token is that of its turn. ``gamma`` discounts a turn; ``ddof`` and ``eps`` are of both deviations.

@@ -43,6 +43,11 @@ class SetScore(Advantage):
         """No: at those of candidates."""
         return False
 
+    @property
+    def of_groups(self) -> bool:
+        """As what it is scored by."""
+        return self.advantage.of_groups
+
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The advantage of its rollout, on each candidate."""
         vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from karl_fast import filter as kernels
-from karl_fast.objective.point import Point, check_number, check_point
+from karl_fast.objective.point import OfGroups, Point, check_number, check_point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class KeepAll(Filter):
 
 
 @dataclass(frozen=True)
-class DropConstantGroups(Filter):
+class DropConstantGroups(OfGroups, Filter):
     """Drop groups whose outcomes are all equal; outcomes, not shaped rewards, whose differences are phantoms.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 11.
@@ -53,7 +53,7 @@ class DropConstantGroups(Filter):
 
 
 @dataclass(frozen=True)
-class MixedGroups(Filter):
+class MixedGroups(OfGroups, Filter):
     """Keep groups of which some rollouts are right and some are not: ``0 < correct < G``.
 
     A rollout is right if its outcome is above ``threshold``.
@@ -106,6 +106,11 @@ class Both(Filter):
     def __post_init__(self) -> None:
         check_point("first", self.first, Filter)
         check_point("second", self.second, Filter)
+
+    @property
+    def of_groups(self) -> bool:
+        """Where one of them is."""
+        return self.first.of_groups or self.second.of_groups
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
         """What neither drops."""

@@ -18,7 +18,7 @@ import numpy as np
 from karl_fast import target as kernels
 from karl_fast.objective.groups import group_mean
 from karl_fast.objective.interop import mx
-from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.point import OfGroups, Point, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class NoLogZ(LogZ):
 
 
 @dataclass(frozen=True)
-class GroupOptimum(LogZ):
+class GroupOptimum(OfGroups, LogZ):
     """What makes the squared loss of its group least: minus the weighted mean of the residual, detached.
 
     The loss is then the variance of the residual within the group, whose gradient the detached optimum has.
@@ -71,7 +71,7 @@ class GroupOptimum(LogZ):
 
 
 @dataclass(frozen=True)
-class SoftValue(LogZ):
+class SoftValue(OfGroups, LogZ):
     """``t log mean exp(r / t)`` of the group's rewards: OAPL and A*PO; with t infinite their mean, PMD-mean.
 
     ``temperature`` is t, in units of the reward.

@@ -10,6 +10,20 @@ from karl_fast.errors import ArgumentError, UsageError
 class Point:
     """A choice on an axis: a frozen dataclass that is the function it names, so that it prints, compares and stores."""
 
+    @property
+    def of_groups(self) -> bool:
+        """Whether nothing is learned from a rollout that is alone in its group."""
+        return False
+
+
+class OfGroups(Point):
+    """A point that compares the rollouts of a group."""
+
+    @property
+    def of_groups(self) -> bool:
+        """Yes."""
+        return True
+
 
 def check_number(name: str, value: float, least: float = 0.0, most: float = math.inf, *, above: bool = False) -> None:
     """Raise where a number of a point lies outside its range; ``above`` leaves ``least`` itself out.

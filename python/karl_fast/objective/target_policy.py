@@ -21,7 +21,7 @@ from karl_fast.objective.filter import Filter
 from karl_fast.objective.groups import group_log_softmax, together
 from karl_fast.objective.interop import mx
 from karl_fast.objective.line import scored
-from karl_fast.objective.point import Point, check_number
+from karl_fast.objective.point import OfGroups, Point, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Target(Point, ABC):
 
 
 @dataclass(frozen=True)
-class Tilted(Target):
+class Tilted(OfGroups, Target):
     """``q = softmax(logp_old + u / temperature)``, u the z-score of the reward, ddof 0.
 
     ``anchored=False`` leaves out ``logp_old``.

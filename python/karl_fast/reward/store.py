@@ -45,7 +45,7 @@ def store_path() -> Path:
 
 
 def _at(path: str) -> Path:
-    """A path; where no such user has a home, as it stands."""
+    """A path; `~nobody` stays as it stands, so that the error is one of a file that is not there."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises where there is no such home)
 
 

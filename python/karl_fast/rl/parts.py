@@ -37,17 +37,12 @@ def recipe(settings: Online) -> Recipe:
         error = UsageError(f"{found.name} {why}", "recipe")
         error.hint = hint
         raise error
-    if settings.group_size == 1 and _of_groups(found.objective):
+    if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
         why = f"group_size is 1, and {found.name} compares the rollouts of a group"
         error = UsageError(why, "group_size", "recipe")
         error.hint = "with 2 or more a rollout has others to be better than; 8 is the default"
         raise error
     return found
-
-
-def _of_groups(objective: Objective) -> bool:
-    """Whether it gives credit among the rollouts of a group alone: one by itself would teach nothing."""
-    return any(getattr(point, "of_groups", False) for point in objective.axes().values())
 
 
 def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
         OutputExistsError: there is a run, and neither `resume` nor `force`.
         CheckpointError: there is a run to resume, and no checkpoint of it.
     """
-    whole.no_file(out)
+    whole.refuse_file(out)
     if force or not _begun(out):
         return
     if not resume:

@@ -154,7 +154,7 @@ def _placed(run: Run, resume: bool) -> None:
 def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
     """Raise where something is there already that nobody said to replace, and nothing to go on from."""
     path = checkpoints.path
-    whole.no_file(path)
+    whole.refuse_file(path)
     there = (path / ADAPTERS).exists()
     error: CheckpointError | OutputExistsError
     if resume and there and not checkpoints.found():

@@ -27,7 +27,7 @@ def refused(path: Path) -> Iterator[None]:
         raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
 
 
-def no_file(path: Path) -> None:
+def refuse_file(path: Path) -> None:
     """Refuse a place for a folder where something else is.
 
     Raises:

@@ -11,7 +11,7 @@
 //! machine and at every vector width: no multiplication is fused with an addition, and no table is read. NaN gives NaN;
 //! the ends of the range give what the limits are.
 //!
-//! Draws stay with `libm`, whose bits are pinned.
+//! The keys of draws stay with `libm`: with other last bits a seed would draw other rows.
 
 use crate::simd::{Kernel, wide};
 

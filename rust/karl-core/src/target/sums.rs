@@ -209,6 +209,7 @@ impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
             for (weight, &exponent) in weights.iter_mut().zip(&exponents) {
                 *weight = exp(exponent);
             }
+            // Sums of integers of 128 bits are no vectors: one row after the other.
             for (&weight, &exponent) in weights.iter().zip(&exponents).take(rows.len()) {
                 if !exponent.is_nan() {
                     sums.add(Sums::of(weight, exponent, &self.second));
