@@ -52,7 +52,7 @@ def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
         assert karl("inspect", "tiny.jsonl", *how, folder=folder).returncode == 0
     assert Settings(format="Prime_RL").format == "Prime_RL"
     for no_text in (5, ["generic"], {}, b"generic"):
-        with pytest.raises(UsageError, match="format is .*, wanted a text"):
+        with pytest.raises(UsageError, match=r"format is .*, wanted a text"):
             Settings(format=no_text)  # type: ignore[arg-type]
 
 
