@@ -56,6 +56,14 @@ def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
             Settings(format=no_text)  # type: ignore[arg-type]
 
 
+def test_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
+    assert karl("sample", "tiny.jsonl", "-k", 3, "-o", "data", folder=folder).returncode == 0
+    for command in ("sample data -k 3 --dry-run", "inspect data"):
+        sentence = refused(karl(*command.split(), folder=folder), 2)
+        assert sentence.startswith("the folder data holds no file that ends in .jsonl")
+        assert sentence.endswith("but in 1 data set of karl-fast")
+
+
 IN_A_FILE = {
     'score = "zscor"': "did you mean zscore?",
     'per = { domian = "equal" }': "did you mean --per domain=equal?",

@@ -106,6 +106,33 @@ def test_a_run_may_be_made_longer(online: Callable[..., Online], tmp_path: Path)
     assert left(tmp_path / "long") == left(tmp_path / "short")
 
 
+def test_a_run_is_not_made_shorter_than_it_is(online: Callable[..., Online], tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    rl(online(rounds=4))
+    before = left(place)
+    with pytest.raises(UsageError, match="rounds is 3, and the run has made 4"):
+        rl(online(rounds=3), resume=True)
+    assert left(place) == before
+    assert rl(online(rounds=4), resume=True).rounds == 4
+    assert left(place) == before
+
+
+def test_another_recipe_is_told_by_its_name(online: Callable[..., Online]) -> None:
+    rl(online(rounds=2))
+    with pytest.raises(CheckpointError, match="its axes changed; its recipe was grpo, and is dapo") as error:
+        rl(online(rounds=2, recipe="dapo"), resume=True)
+    assert "\n" not in str(error.value)
+    assert error.value.hint == "without --resume, in another folder, a run begins anew"
+
+
+def test_a_run_without_a_checkpoint_does_not_offer_to_go_on(online: Callable[..., Online], tmp_path: Path) -> None:
+    rl(online(rounds=2))
+    (tmp_path / "out" / "checkpoints" / "0000002" / "state.json").unlink()
+    with pytest.raises(OutputExistsError) as error:
+        rl(online(rounds=2))
+    assert error.value.hint == "it has no checkpoint: --force begins anew in its place"
+
+
 def test_another_seed_is_another_run(online: Callable[..., Online], tmp_path: Path) -> None:
     rl(online(rounds=2, out=str(tmp_path / "a")))
     rl(online(rounds=2, out=str(tmp_path / "b"), training={"seed": 1}))

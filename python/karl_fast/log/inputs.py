@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.near import beside
+from karl_fast.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -72,14 +73,17 @@ def _exists(path: Path) -> bool:
 
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
-    logs = []
+    logs, passed = [], 0
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
-        if not is_output(here):
+        if is_output(here):
+            passed += 1
+        else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith(suffixes)]
             logs += [(str(path), True) for path in paths if not _is_special(path)]
     if not logs:
-        raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}")
+        but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
+        raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
     return logs
 
 

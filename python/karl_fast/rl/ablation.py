@@ -25,6 +25,7 @@ from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.aggregate import TokenMean
 from karl_fast.objective.clip import Clip
 from karl_fast.objective.kl import K3, NoKL
+from karl_fast.train import whole
 from karl_fast.train.interval import student
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def ablate(
     chosen = ["baseline", *(name for name in only or there if name != "baseline")]
     if unknown := [name for name in chosen if name not in there]:
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
+    whole.refuse_file(Path(out))
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")
     if twice := [seed for seed in seeds if list(seeds).count(seed) > 1]:
@@ -124,7 +126,6 @@ def ablate(
 
 def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tuple[float, str | None]:
     from karl_fast.rl import rl
-    from karl_fast.train import whole
 
     folder = out / name / str(seed)
     with whole.refused(folder):

@@ -34,7 +34,8 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
         return
     if not resume:
         error = OutputExistsError(f"{out} has a run already")
-        error.hint = "--resume goes on from its last checkpoint, --force begins anew in its place"
+        there = "--resume goes on from its last checkpoint, " if any(_checkpoints(out)) else "it has no checkpoint: "
+        error.hint = f"{there}--force begins anew in its place"
         raise error
     if not any(_checkpoints(out)):
         nothing = CheckpointError(f"there is no checkpoint in {out} to go on from")

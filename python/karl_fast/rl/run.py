@@ -156,6 +156,8 @@ def _go_on(run: OnlineRun) -> None:
     """Put a run behind its last checkpoint."""
     out, learner = Path(run.settings.out), run.learner
     state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
+    if run.settings.rounds < state.step:
+        raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
     now = run.progress = progress.load(out, state.step, learner.partition)
     run.sentry.flat, run.sentry.skipped = now.flat, now.skipped
     run.curriculum.restore(now.curriculum)

@@ -37,6 +37,9 @@ ROWS = "examples"
 SAID = 4
 """How many of the settings in which two runs differ an error names."""
 
+SHORT = 60
+"""Characters of a value that stands in such an error."""
+
 BEGAN = "resume_adapter_file"
 """What the weights are called that a run began with."""
 
@@ -157,12 +160,18 @@ def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
     if other:
         changed = [name for name in other if name != ROWS]
-        said = [f"its {name} was {before.get(name)}, and is {now.get(name)}" for name in changed[:SAID]]
+        said = [_change(name, before.get(name), now.get(name)) for name in changed[:SAID]]
         said += [f"and {len(changed) - SAID} more"] if len(changed) > SAID else []
         said += ["the rows differ"] if ROWS in other else []
         error = CheckpointError(f"{place} is of another run: {'; '.join(said)}")
-        error.hint = "without --resume, in another --adapter-path, a run begins anew"
+        error.hint = "without --resume, in another folder, a run begins anew"
         raise error
+
+
+def _change(name: str, before: object, now: object) -> str:
+    """What became of a setting; of a table or a recipe that it did."""
+    plain = max(len(str(before)), len(str(now))) <= SHORT
+    return f"its {name} was {before}, and is {now}" if plain else f"its {name} changed"
 
 
 def _filled(place: Path, model: Any, optimizer: Any) -> None:
