@@ -83,7 +83,9 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
         What the run left.
 
     Raises:
-        UsageError: settings that do not go together, or a recipe that this loop has no use for.
+        UsageError: settings that do not go together, a recipe that this loop has no use for, a group size of 1 where it
+            compares the rollouts of a group, or fewer rounds than the run to resume has made.
+        OutputForeignError: a file in the place of the folder.
         ModelError: no model there, or one whose cache cannot be repeated.
         OutputExistsError: a run is there already.
         CheckpointError: a run to resume without a checkpoint, or whose checkpoint is damaged or of another run: of
