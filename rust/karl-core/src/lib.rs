@@ -9,8 +9,8 @@
 //!
 //! Each stage is a module of pure functions over columns; [`selection`] runs them in a row. There is no
 //! Python here, no file, no clock and no generator: a draw is a function of (seed, records, settings), with
-//! the same bits on every machine. The keys of a draw take their `exp` and `log` from `libm`; the rest takes them
-//! from [`exp`](mod@exp), whose bits are the same everywhere too.
+//! the same bits on every machine. The keys of a draw take their `exp` and `log` from `libm`; loops over long
+//! columns take them from [`exp`](mod@exp), whose bits are the same everywhere too.
 //!
 //! A missing number is NaN and stays missing; an infinite one is an error that names its row; nothing panics
 //! on what a log holds.
