@@ -125,7 +125,7 @@ pub(crate) fn fetch_into(records: Vec<(&Log, u32, &mut [u8])>) -> Result<()> {
 
 /// Refuses a record that is not what was scanned.
 fn unchanged(log: &Log, row: u32, place: Place, record: &[u8]) -> Result<()> {
-    if upper(id128(record)) == log.digests[row as usize] {
+    if upper(id128(record)) == log.digest(row) {
         return Ok(());
     }
     Err(log.inputs[place.input].source.changed(place.offset))

@@ -14,7 +14,7 @@ use crate::category::Category;
 use crate::error::Result;
 use crate::format::Fields;
 use crate::layout::Input;
-use crate::rows::{Columns, Place, Spot};
+use crate::rows::{Columns, Laid, Place};
 use crate::stream::Streamed;
 use crate::tally::{Bad, PLACES_KEPT, Reason, Tally};
 
@@ -46,12 +46,9 @@ pub struct Log {
     pub accounts: Vec<Account>,
     /// Files that were passed over because they hold no records, and why.
     pub skipped: Vec<(PathBuf, String)>,
-    spots: Vec<Spot>,
-    lengths: Vec<u32>,
+    records: Laid,
     /// What each record's randomness is keyed by.
     pub keys: Keys,
-    /// The upper half of XXH3-128 of each record's bytes.
-    pub digests: Vec<u64>,
     /// One column a component of the reward; NaN where it is missing.
     pub components: Vec<Vec<f64>>,
     /// The reward, where it is not the weighted sum of the components; NaN where it is missing. `[B]`
@@ -90,10 +87,8 @@ impl Log {
             inputs,
             accounts,
             skipped: Vec::new(),
-            spots: columns.spots.into_iter().map(Spot).collect(),
-            lengths: columns.lengths,
+            records: columns.records,
             keys: Keys::sorted(columns.ids),
-            digests: columns.digests,
             components: columns.components,
             reward: None,
             group: columns.group,
@@ -109,37 +104,45 @@ impl Log {
     #[must_use]
     pub fn key_by_digest(&self, row: u32) -> Key {
         let row = row as usize;
-        Key { ordinal: self.digests[row], ..self.keys.get(row) }
+        Key { ordinal: self.records.digest(row), ..self.keys.get(row) }
+    }
+
+    /// The upper half of XXH3-128 of each record's bytes, row by row.
+    #[must_use]
+    pub fn digests(&self) -> Vec<u64> {
+        (0..self.len()).map(|row| self.records.digest(row)).collect()
+    }
+
+    /// The upper half of XXH3-128 of a record's bytes.
+    pub(crate) fn digest(&self, row: u32) -> u64 {
+        self.records.digest(row as usize)
     }
 
     /// Where a record lies; none for a row that the log does not have.
     #[must_use]
     pub fn place(&self, row: u32) -> Option<Place> {
-        let row = row as usize;
-        Some(self.spots.get(row)?.place(*self.lengths.get(row)?))
+        self.records.place(row as usize)
     }
 
     /// Where each record lies, row by row.
     pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.spots.iter().zip(&self.lengths).map(|(spot, &length)| spot.place(length))
+        (0..self.len()).filter_map(|row| self.records.place(row))
     }
 
     /// Rows from one on, in order, whose records have so many bytes together; one where the first has more.
     #[must_use]
     pub fn window(&self, first: u32, bytes: u64) -> Vec<u32> {
-        let later = self.lengths.get(first as usize..).unwrap_or_default();
         let mut sum = 0;
-        let fits = |&&length: &&u32| {
-            sum += u64::from(length);
-            sum <= bytes
+        let fits = |&row: &u32| {
+            sum += self.place(row).map_or(0, |place| u64::from(place.length));
+            row == first || sum <= bytes
         };
-        let count = later.iter().take_while(fits).count().max(1).min(later.len());
-        (first..).take(count).collect()
+        (first..u32::try_from(self.len()).unwrap_or(u32::MAX)).take_while(fits).collect()
     }
 
     /// Where a row's record keeps things; the row has to be one of the log.
     pub(crate) fn fields(&self, row: u32) -> &Fields {
-        &self.inputs[self.spots[row as usize].input()].fields
+        &self.inputs[self.place(row).map_or(0, |place| place.input)].fields
     }
 
     /// How many records there are.
@@ -164,7 +167,7 @@ impl Log {
     /// The lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest rank).
     #[must_use]
     pub fn lengths(&self) -> Option<[u64; 4]> {
-        spread(self.lengths.iter().copied().map(u64::from).collect())
+        spread(self.records.lengths().map(u64::from).collect())
     }
 
     /// The sizes of groups in rows, in the same four numbers.

@@ -138,9 +138,19 @@ pub(crate) fn scan(
     watch: &Watch,
 ) -> std::result::Result<(), Fail> {
     let mut clock = Clock { watch, bytes: 0 };
-    while let Some(piece) = pieces.next().map_err(Fail::Read)? {
+    loop {
+        // Most lines are whole in the window, and are taken together.
+        if let Pieces::Lines(lines) = &mut pieces {
+            let limit = lines.limit();
+            if let Some(whole) = lines.whole() {
+                scanner.lines(whole, limit, rows, tally);
+                clock.tick(whole.1.len())?;
+                continue;
+            }
+        }
+        let Some(piece) = pieces.next().map_err(Fail::Read)? else { break };
         scanner.piece(&piece, rows, tally);
-        clock.tick(&piece)?;
+        clock.tick(if let Piece::Text { bytes, .. } = piece { bytes.len() } else { 0 })?;
     }
     watch.advance(clock.bytes).map_err(Fail::Other)
 }
@@ -173,8 +183,8 @@ struct Clock<'a> {
 impl Clock<'_> {
     const EVERY: u64 = 1 << 18;
 
-    fn tick(&mut self, piece: &Piece<'_>) -> std::result::Result<(), Fail> {
-        self.bytes += 1 + if let Piece::Text { bytes, .. } = piece { bytes.len() as u64 } else { 0 };
+    fn tick(&mut self, bytes: usize) -> std::result::Result<(), Fail> {
+        self.bytes += 1 + bytes as u64;
         if self.bytes >= Self::EVERY {
             self.watch.advance(std::mem::take(&mut self.bytes)).map_err(Fail::Other)?;
         }

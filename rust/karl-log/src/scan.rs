@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use karl_core::rng::id128;
+use memchr::memchr;
 
 use crate::field::{Fault, Path, Scan, Wanted, skip_space};
 use crate::format::{Field, Fields};
 use crate::parts::{BETWEEN, part};
 use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
-use crate::split::Piece;
+use crate::split::{Piece, without_return};
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::value::{Name, Reward, reward};
@@ -66,14 +67,38 @@ impl Scanner {
         }
     }
 
+    /// Takes whole lines, the first of which is at `offset`; those of more than `limit` bytes are none.
+    pub(crate) fn lines(
+        &mut self,
+        (offset, text): (u64, &[u8]),
+        limit: usize,
+        rows: &mut impl Sink,
+        tally: &mut Tally,
+    ) {
+        let mut at = 0;
+        while let Some(length) = memchr(b'\n', &text[at..]) {
+            let (offset, line) = (offset + at as u64, &text[at..at + length]);
+            if length > limit {
+                self.piece(&Piece::TooLong { offset }, rows, tally);
+            } else {
+                tally.lines += 1;
+                self.text(offset, without_return(line), true, rows, tally);
+            }
+            at += length + 1;
+        }
+    }
+
     /// Takes one piece of a file: a record, several that were welded together, or none.
     pub(crate) fn piece(&mut self, piece: &Piece<'_>, rows: &mut impl Sink, tally: &mut Tally) {
         tally.lines += 1;
-        let (offset, bytes, ended) = match *piece {
-            Piece::TooLong { offset } => return tally.bad(offset, Reason::TooLong),
-            Piece::Cut { offset } => return tally.bad(offset, Reason::Torn),
-            Piece::Text { offset, bytes, ended } => (offset, bytes, ended),
-        };
+        match *piece {
+            Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),
+            Piece::Cut { offset } => tally.bad(offset, Reason::Torn),
+            Piece::Text { offset, bytes, ended } => self.text(offset, bytes, ended, rows, tally),
+        }
+    }
+
+    fn text(&mut self, offset: u64, bytes: &[u8], ended: bool, rows: &mut impl Sink, tally: &mut Tally) {
         let mut at = skip_space(bytes, 0);
         if at == bytes.len() {
             tally.blank += 1;
@@ -207,12 +232,21 @@ pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
 }
 
 /// The names of the seats, joined as [`parts`](crate::parts) are; none where there is no seat, or one of them is empty.
+#[inline]
 fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
-    if let [seat] = seats
-        && let Some(name) = seat.plain_name(found)
-    {
-        return Ok(Some(Cow::Borrowed(name)));
+    match seats {
+        [] => Ok(None),
+        [seat] => match seat.plain_name(found) {
+            Some(name) => Ok(Some(Cow::Borrowed(name))),
+            None => join(seats, found, bad),
+        },
+        _ => join(seats, found, bad),
     }
+}
+
+/// The same for names that need a second look.
+#[inline(never)]
+fn join<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     let mut whole: Option<Cow<'r, str>> = None;
     let part = |name| if seats.len() > 1 { part(name) } else { name };
     for seat in seats {

@@ -71,15 +71,21 @@ fn short(raw: &[u8]) -> Option<f64> {
     const TENS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
     let digits = raw.strip_prefix(b"-").unwrap_or(raw);
-    let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
-    let (whole, fraction) = digits.split_at_checked(point)?;
-    let fraction = fraction.strip_prefix(b".").unwrap_or(b"0");
-    let leading_zero = whole.len() > 1 && whole.starts_with(b"0");
-    if whole.is_empty() || fraction.is_empty() || leading_zero || whole.len() + fraction.len() > 15 {
+    let (mut number, mut point) = (0, None);
+    for (at, &byte) in digits.iter().take(17).enumerate() {
+        match byte {
+            b'0'..=b'9' => number = 10 * number + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let whole = point.unwrap_or(digits.len());
+    let fraction = point.map_or(0, |point| digits.len() - point - 1);
+    let leading_zero = whole > 1 && digits.starts_with(b"0");
+    if whole == 0 || (point.is_some() && fraction == 0) || leading_zero || whole + fraction > 15 {
         return None;
     }
-    let digit = |number: u64, &byte: &u8| byte.is_ascii_digit().then(|| 10 * number + u64::from(byte - b'0'));
-    let number = whole.iter().chain(fraction).try_fold(0, digit)? as f64 / TENS.get(fraction.len())?;
+    let number = number as f64 / TENS.get(fraction)?;
     Some(if raw.len() > digits.len() { -number } else { number })
 }
 

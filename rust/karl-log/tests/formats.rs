@@ -83,6 +83,6 @@ fn a_choice_that_is_null_or_empty_gives_way_to_the_next_and_the_last_stands() {
 fn an_id_of_no_parts_is_the_hash_of_the_record() {
     let record = r#"{"input": "q", "output": "a", "gts": null, "score": 1.0, "step": 1}"#;
     let log = log(record);
-    assert_eq!((log.keys.get(0).id >> 64) as u64, log.digests[0]);
+    assert_eq!((log.keys.get(0).id >> 64) as u64, log.digests()[0]);
     assert_eq!(log.accounts[0].without_id, 1);
 }

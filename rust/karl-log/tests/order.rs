@@ -106,7 +106,7 @@ fn records_of_one_id_are_numbered_by_their_bytes() {
     let twins = ["{\"id\":1,\"reward\":1}", "{\"id\":1,\"reward\":2}", "{\"id\":\"1\",\"reward\":3}"];
     let log = log(twins.join("\n"));
     assert_eq!(log.keys.iter().map(|key| key.ordinal).collect::<Vec<_>>(), [0, 1, 2]);
-    assert!(log.digests.is_sorted() && log.keys.iter().all(|key| key.id == log.keys.get(0).id));
+    assert!(log.digests().is_sorted() && log.keys.iter().all(|key| key.id == log.keys.get(0).id));
     assert_eq!(log.duplicates().0, 2);
 }
 

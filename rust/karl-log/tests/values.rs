@@ -118,7 +118,7 @@ fn a_record_without_id_has_the_hash_of_its_bytes() {
     for row in ["{\"reward\":1}", "{\"id\":null}"] {
         let log = log(format!("{row}\n"));
         assert_eq!(
-            (log.keys.get(0).id, log.digests[0], log.accounts[0].without_id),
+            (log.keys.get(0).id, log.digests()[0], log.accounts[0].without_id),
             (id128(row.as_bytes()), (id128(row.as_bytes()) >> 64) as u64, 1)
         );
     }

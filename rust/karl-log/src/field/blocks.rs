@@ -17,17 +17,23 @@ impl Work for Container<'_> {
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<usize> {
-        let mut blocks = Blocks::default();
-        let (whole, rest) = self.0.as_chunks::<BLOCK>();
-        for (number, block) in whole.iter().enumerate() {
-            if let Some(end) = blocks.feed(block, lanes) {
-                return Some(number * BLOCK + end);
-            }
-        }
-        let mut last = [b' '; BLOCK];
-        last[..rest.len()].copy_from_slice(rest);
-        blocks.feed(&last, lanes).map(|end| whole.len() * BLOCK + end)
+        end_by(self.0, lanes)
     }
+}
+
+/// The same with given vectors.
+#[inline(always)]
+pub(super) fn end_by(bytes: &[u8], lanes: impl Lanes) -> Option<usize> {
+    let mut blocks = Blocks::default();
+    let (whole, rest) = bytes.as_chunks::<BLOCK>();
+    for (number, block) in whole.iter().enumerate() {
+        if let Some(end) = blocks.feed(block, lanes) {
+            return Some(number * BLOCK + end);
+        }
+    }
+    let mut last = [b' '; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    blocks.feed(&last, lanes).map(|end| whole.len() * BLOCK + end)
 }
 
 /// What one block of a container leaves for the next.
@@ -59,6 +65,7 @@ impl Blocks {
     }
 
     /// Bracket after bracket: this block may hold the end.
+    #[inline(always)]
     fn walk(&mut self, open: u64, close: u64) -> Option<usize> {
         let mut brackets = open | close;
         while brackets != 0 {

@@ -38,7 +38,7 @@ impl Habits {
     }
 
     /// What comes next, if it comes as it did before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&Habit> {
         let habit = self.all.get(self.next).filter(|habit| habit.place == place && habit.fits(bytes))?;
         self.next += 1;
@@ -69,7 +69,7 @@ impl Habit {
     }
 
     /// Whether bytes begin with the text.
-    #[inline]
+    #[inline(always)]
     fn fits(&self, bytes: &[u8]) -> bool {
         let Some(bytes) = bytes.first_chunk() else { return self.fits_end(bytes) };
         let ([a, b, c, d], [text, mask]) = (words(bytes), [&self.text, &self.mask]);
@@ -78,6 +78,7 @@ impl Habit {
     }
 
     /// The same for fewer bytes than the longest text has.
+    #[inline(never)]
     fn fits_end(&self, bytes: &[u8]) -> bool {
         bytes.starts_with(&self.text.map(u64::to_le_bytes).as_flattened()[..self.length])
     }
@@ -87,7 +88,7 @@ impl Habit {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn words(bytes: &[u8; LONGEST]) -> [u64; 4] {
     let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
     [word(0), word(1), word(2), word(3)]

@@ -12,6 +12,7 @@
 //! Not taken: serde's `IgnoredAny`, which validates while it skips at about a fifth of the speed.
 
 mod blocks;
+mod cursor;
 mod habits;
 mod lanes;
 mod path;
@@ -21,12 +22,11 @@ mod wanted;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use cursor::Cursor;
 use habits::Habits;
 pub use path::Path;
-use skip::string;
 pub(crate) use skip::{skip_space, skip_string, skip_value};
 pub use wanted::Wanted;
-use wanted::{NONE, Node};
 
 /// Why a text is not one JSON object as far as the scan looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,114 +103,7 @@ fn walk(
     Ok(Scanned { end: cursor.at, duplicate: cursor.duplicate })
 }
 
-struct Cursor<'a, 'h> {
-    bytes: &'a [u8],
-    at: usize,
-    duplicate: bool,
-    habits: &'h mut Habits,
-}
-
 type Step<T> = std::result::Result<T, Fault>;
-
-impl Cursor<'_, '_> {
-    /// One object whose `{` is at the cursor. Recursion is as deep as the longest wanted path.
-    fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
-        self.at += 1;
-        let mut first = true;
-        while let Some(child) = self.next(node, first)? {
-            match node.children.get(child) {
-                Some((_, child)) => self.wanted(child, values)?,
-                None => self.at = skip_value(self.bytes, self.at)?,
-            }
-            first = false;
-        }
-        Ok(())
-    }
-
-    /// Moves over a key to its value: which child it is. None after the end of the object.
-    #[inline]
-    fn next(&mut self, node: &Node, first: bool) -> Step<Option<usize>> {
-        let place = 2 * node.number + usize::from(first);
-        if let Some(habit) = self.habits.follow(self.bytes.get(self.at..).unwrap_or_default(), place) {
-            let child = habit.child;
-            self.at += habit.length;
-            self.peek()?;
-            return Ok(Some(child));
-        }
-        self.read(node, place, first)
-    }
-
-    /// The same for a key that was not expected.
-    #[inline(never)]
-    fn read(&mut self, node: &Node, place: usize, first: bool) -> Step<Option<usize>> {
-        let start = self.at;
-        if self.ends(first)? {
-            return Ok(None);
-        }
-        let child = self.key(node)?;
-        self.habits.learn(&self.bytes[start..self.at], place, child);
-        Ok(Some(child))
-    }
-
-    /// Moves over what stands between members, or over the end of the object; whether it was the end.
-    fn ends(&mut self, first: bool) -> Step<bool> {
-        match self.peek()? {
-            byte if first && byte != b'}' => Ok(false),
-            byte @ (b'}' | b',') => {
-                self.at += 1;
-                Ok(byte == b'}')
-            }
-            _ => Err(Fault::Malformed(self.at)),
-        }
-    }
-
-    fn wanted(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
-        for &slot in &node.below {
-            self.duplicate |= values[slot].take().is_some();
-        }
-        let start = self.at;
-        if node.children.is_empty() || self.bytes[start] != b'{' {
-            self.at = skip_value(self.bytes, start)?;
-        } else {
-            self.object(node, values)?;
-        }
-        for &slot in &node.slots {
-            values[slot] = Some(start..self.at);
-        }
-        Ok(())
-    }
-
-    /// Moves over a key to its value; which child it is.
-    fn key(&mut self, node: &Node) -> Step<usize> {
-        if self.peek()? != b'"' {
-            return Err(Fault::Malformed(self.at));
-        }
-        let start = self.at;
-        let (end, escaped) = string(self.bytes, start)?;
-        self.at = end;
-        self.expect(b':')?;
-        self.peek()?;
-        Ok(if escaped {
-            unescape(&self.bytes[start..end]).map_or(NONE, |key| node.child(key.as_bytes()))
-        } else {
-            node.child(&self.bytes[start + 1..end - 1])
-        })
-    }
-
-    fn expect(&mut self, byte: u8) -> Step<()> {
-        if self.peek()? != byte {
-            return Err(Fault::Malformed(self.at));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
-    /// The next byte that is not white space.
-    fn peek(&mut self) -> Step<u8> {
-        self.at = skip_space(self.bytes, self.at);
-        self.bytes.get(self.at).copied().ok_or(Fault::Truncated)
-    }
-}
 
 /// A JSON string's text; `None` where it is not one (bad escape, lone surrogate, bad UTF-8, raw control character).
 pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {

@@ -3,8 +3,8 @@
 //! Nothing between the tokens is judged here; see [`super`] for who does.
 
 use memchr::memchr2;
-use wide::u8x16;
 
+use super::lanes::{Lanes, Portable};
 use super::{Fault, Step, blocks};
 
 /// The first position from `at` on that is not JSON white space.
@@ -16,26 +16,32 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The position after the value that begins at `at`.
-#[inline]
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Step<usize> {
     match bytes.get(at) {
-        None => Err(Fault::Truncated),
-        Some(b'"') => skip_string(bytes, at),
-        Some(b'{' | b'[') => skip_container(bytes, at),
-        Some(_) => skip_scalar(bytes, at),
+        Some(b'{' | b'[') => blocks::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated),
+        _ => value(bytes, at, Portable),
     }
 }
 
-#[inline(never)]
-fn skip_container(bytes: &[u8], at: usize) -> Step<usize> {
-    blocks::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated)
+/// The same with given vectors.
+#[inline(always)]
+pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
+    match bytes.get(at) {
+        None => Err(Fault::Truncated),
+        Some(b'"') => match lanes.string(&bytes[at + 1..]) {
+            Some(length) => Ok(at + 2 + length),
+            None => long_string(bytes, at).map(|(end, _)| end),
+        },
+        Some(b'{' | b'[') => blocks::end_by(&bytes[at..], lanes).map(|end| at + end).ok_or(Fault::Truncated),
+        Some(_) => scalar(bytes, at, lanes),
+    }
 }
 
 /// A number or a word: it ends where one of `,}]` or white space stands. Most are short, as strings are.
-#[inline]
-fn skip_scalar(bytes: &[u8], at: usize) -> Step<usize> {
-    match bytes[at..].first_chunk().map(|first| ends_scalar(u8x16::new(*first)).to_bitmask()) {
-        Some(found) if found > 1 && found & 1 == 0 => Ok(at + found.trailing_zeros() as usize),
+#[inline(always)]
+fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
+    match lanes.scalar(&bytes[at..]) {
+        Some(length) if length > 0 => Ok(at + length),
         _ => long_scalar(bytes, at),
     }
 }
@@ -49,45 +55,17 @@ fn long_scalar(bytes: &[u8], at: usize) -> Step<usize> {
     }
 }
 
-#[inline]
-fn ends_scalar(bytes: u8x16) -> u8x16 {
-    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
-    is(b',') | is(b'}') | is(b']') | is(b' ') | is(b'\t') | is(b'\n') | is(b'\r')
-}
-
 /// The position after the string whose opening quote is at `at`.
-#[inline]
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Step<usize> {
-    match short_string(bytes, at) {
-        Some(end) => Ok(end),
-        None => long_string(bytes, at).map(|(end, _)| end),
-    }
+    string(bytes, at).map(|(end, _)| end)
 }
 
 /// The same, and whether there is an escape in the string.
 pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
-    short_string(bytes, at).map_or_else(|| long_string(bytes, at), |end| Ok((end, false)))
-}
-
-/// Most strings are short and have no escape.
-#[inline]
-fn short_string(bytes: &[u8], at: usize) -> Option<usize> {
-    let (quotes, found) = quotes_and_backslashes(bytes.get(at + 1..)?.first_chunk()?);
-    let first = found & found.wrapping_neg();
-    (quotes & first != 0).then(|| at + 2 + quotes.trailing_zeros() as usize)
-}
-
-/// One bit a byte for the quotes, and for both.
-#[inline]
-fn quotes_and_backslashes(bytes: &[u8; 32]) -> (u32, u32) {
-    let ([low, high], _) = bytes.as_chunks() else { return (0, 0) };
-    let (low, high) = (u8x16::new(*low), u8x16::new(*high));
-    let bits = |byte| {
-        let [low, high] = [low, high].map(|part| part.simd_eq(u8x16::splat(byte)).to_bitmask());
-        low | high << 16
-    };
-    let quotes = bits(b'"');
-    (quotes, quotes | bits(b'\\'))
+    match Portable.string(bytes.get(at + 1..).unwrap_or_default()) {
+        Some(length) => Ok((at + 2 + length, false)),
+        None => long_string(bytes, at),
+    }
 }
 
 #[inline(never)]

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
 
-use twox_hash::XxHash3_128;
-
+use super::recent::Recent;
+use super::table::{Entry, Part};
 use super::{Batch, Names};
 use crate::category::NONE;
 use crate::parallel::map;
@@ -19,22 +19,7 @@ use crate::parallel::map;
 pub(crate) struct Known {
     parts: Vec<Part>,
     seed: u64,
-}
-
-#[derive(Debug, Default)]
-struct Part {
-    names: Names,
-    /// A power of two, at most three quarters taken. An entry lies where the low bits of its hash say, or as soon after that
-    /// as there is room: a general table looks into two places for one name, and memory is what a look-up waits for.
-    slots: Vec<Entry>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    low: u64,
-    high: u32,
-    /// [`NONE`] in a free slot.
-    code: u32,
+    recent: Recent,
 }
 
 const PARTS: u32 = 16;
@@ -42,7 +27,7 @@ const PARTS: u32 = 16;
 impl Known {
     /// None yet. Sets that are to be merged must have one seed.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), seed }
+        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), seed, recent: Recent::default() }
     }
 
     /// A seed that nobody can know before.
@@ -52,10 +37,15 @@ impl Known {
 
     /// The number of a name in UTF-8, a new one where it was not seen before; [`NONE`] for no name.
     pub(crate) fn code(&mut self, name: Option<&[u8]>) -> u32 {
-        name.map_or(NONE, |name| self.of(name, Entry::new(name, self.seed)))
+        let Some(name) = name else { return NONE };
+        self.recent.code(name).unwrap_or_else(|| {
+            let code = self.of(name, Entry::new(name, self.seed));
+            self.recent.learn(name, code);
+            code
+        })
     }
 
-    /// The numbers of many names. Every slot is looked at before the first is needed, so that all of them wait for memory
+    /// The numbers of many names. Every line is looked at before the first is needed, so that all of them wait for memory
     /// together.
     pub(crate) fn codes(&mut self, batch: &Batch) -> impl Iterator<Item = u32> {
         let entries: Vec<Entry> = batch.iter().map(|name| Entry::new(name, self.seed)).collect();
@@ -77,7 +67,7 @@ impl Known {
             parts.iter_mut().zip(set.parts).for_each(|(all, part)| all.push(part));
         }
         let mut all = Names::default();
-        for (names, steps) in map(parts, threads, Part::merge) {
+        for (names, steps) in map(parts, threads, merge) {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
             for (way, mut step) in ways.iter_mut().zip(steps) {
                 step.start = start;
@@ -89,89 +79,13 @@ impl Known {
     }
 }
 
-impl Entry {
-    fn new(name: &[u8], seed: u64) -> Self {
-        let hash = XxHash3_128::oneshot_with_seed(seed, name).to_le_bytes();
-        let low = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
-        let high = u32::from_le_bytes(std::array::from_fn(|at| hash[8 + at]));
-        Self { low, high, code: NONE }
-    }
-
-    /// Whether both are of one name.
-    fn is(&self, other: &Self) -> bool {
-        (self.low, self.high) == (other.low, other.high)
-    }
-}
-
-impl Part {
-    /// The number of an entry's name, which is asked for where it is new.
-    fn code<'n>(&mut self, entry: Entry, name: impl FnOnce() -> &'n [u8]) -> u32 {
-        if 4 * self.names.len() >= 3 * self.slots.len() {
-            self.grow();
-        }
-        let at = self.slot(&entry);
-        if self.slots[at].code == NONE {
-            self.slots[at] = Entry { code: self.names.push(&String::from_utf8_lossy(name())), ..entry };
-        }
-        self.slots[at].code
-    }
-
-    /// What lies where an entry should.
-    fn touch(&self, entry: &Entry) -> u32 {
-        self.slots.get(self.start(entry)).map_or(NONE, |slot| slot.code)
-    }
-
-    fn start(&self, entry: &Entry) -> usize {
-        let last = self.slots.len().saturating_sub(1);
-        usize::try_from(entry.low & last as u64).unwrap_or(last)
-    }
-
-    /// Where an entry lies, or the free slot where it is to lie.
-    fn slot(&self, entry: &Entry) -> usize {
-        let mut at = self.start(entry);
-        while self.slots[at].code != NONE && !self.slots[at].is(entry) {
-            at = (at + 1) & (self.slots.len() - 1);
-        }
-        at
-    }
-
-    fn grow(&mut self) {
-        let free = Entry { low: 0, high: 0, code: NONE };
-        let slots = vec![free; (2 * self.slots.len()).max(16)];
-        for entry in std::mem::replace(&mut self.slots, slots) {
-            if entry.code != NONE {
-                let at = self.slot(&entry);
-                self.slots[at] = entry;
-            }
-        }
-    }
-
-    /// Room for so many more, before the first of them: those that come in the order of their slots would else crowd the
-    /// slots from the first on to twice what is good for them.
-    fn reserve(&mut self, more: usize) {
-        while 4 * (self.names.len() + more) >= 3 * self.slots.len() {
-            self.grow();
-        }
-    }
-
-    fn merge(parts: Vec<Self>) -> (Names, Vec<Step>) {
-        let mut parts = parts.into_iter();
-        let mut all = parts.next().unwrap_or_default();
-        let mut steps = vec![Step { start: 0, codes: None }];
-        steps.extend(parts.map(|part| Step { start: 0, codes: Some(all.take_in(&part)) }));
-        (all.names, steps)
-    }
-
-    /// Takes in the names of another set; the new number of each. By slots, for they lie in the same order in both.
-    fn take_in(&mut self, part: &Self) -> Vec<u32> {
-        self.reserve(part.names.len());
-        let mut codes = vec![NONE; part.names.len()];
-        for slot in part.slots.iter().filter(|slot| slot.code != NONE) {
-            let name = || part.names.get(slot.code).unwrap_or_default().as_bytes();
-            codes[slot.code as usize] = self.code(Entry { code: NONE, ..*slot }, name);
-        }
-        codes
-    }
+/// The names of one part of several sets, and the step from the numbers of each.
+fn merge(parts: Vec<Part>) -> (Names, Vec<Step>) {
+    let mut parts = parts.into_iter();
+    let mut all = parts.next().unwrap_or_default();
+    let mut steps = vec![Step { start: 0, codes: None }];
+    steps.extend(parts.map(|part| Step { start: 0, codes: Some(all.take_in(&part)) }));
+    (all.names, steps)
 }
 
 /// From the numbers of one set of names to the numbers of several sets as one.
@@ -214,12 +128,16 @@ mod tests {
             let mut sets = sets.into_iter().map(|set| set.parts);
             sets.next().unwrap().into_iter().zip(sets.next().unwrap())
         } {
-            other.slots.truncate(other.slots.len() / 4); // as far as the first quarter, where they are crowded most
+            other.lines.truncate(other.lines.len() / 4); // as far as the first quarter, where they are crowded most
             part.take_in(&other);
-            let way =
-                |entry: &Entry| (part.slot(entry) + part.slots.len() - part.start(entry)) % part.slots.len();
-            let ways: usize = part.slots.iter().filter(|slot| slot.code != NONE).map(way).sum();
-            assert!(ways < 3 * part.names.len(), "{ways} of {}", part.names.len());
+            let count = part.lines.len();
+            let lines = part.lines.iter().enumerate();
+            let entries = lines.flat_map(|(at, line)| line.0.map(|entry| (at, entry)));
+            let ways: usize = entries
+                .filter(|(_, entry)| entry.code != NONE)
+                .map(|(at, entry)| (at + count - part.start(&entry)) % count)
+                .sum();
+            assert!(2 * ways < part.names.len(), "{ways} of {}", part.names.len());
         }
     }
 
@@ -238,16 +156,5 @@ mod tests {
         let back: Vec<_> = alone.iter().map(|&code| all.get(ways[0].code(code)).unwrap()).collect();
         assert_eq!(back, names);
         assert_eq!(all.len(), 3000);
-    }
-
-    #[test]
-    fn names_whose_hashes_share_a_place_are_told_apart() {
-        let mut part = Part::default();
-        let entry = |high| Entry { low: 3, high, code: NONE };
-        for (high, name) in (0..40).zip('0'..) {
-            let name = name.to_string();
-            assert_eq!(part.code(entry(high), || name.as_bytes()), high);
-        }
-        assert!((0..40).all(|high| part.code(entry(high), || b"") == high));
     }
 }

@@ -1,6 +1,8 @@
 //! Distinct names by number, and the way from a name to its number while a log is read.
 
 mod known;
+mod recent;
+mod table;
 
 pub(crate) use known::{Known, Way};
 

@@ -5,9 +5,15 @@
 //! ([`sorted`]), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
 //! in memory twice; few and large bins are given back to the system, where many small ones would not be.
 
+mod growing;
+mod order;
+mod records;
 mod sorted;
 
+pub(crate) use records::{Laid, Records};
 pub(crate) use sorted::{Columns, columns};
+
+use growing::Growing;
 
 use crate::category::NONE;
 use crate::names::{Batch, Known};
@@ -50,30 +56,29 @@ impl Spot {
     }
 }
 
-/// What nearly every record has; the rest is in [`Extras`].
+/// What nearly every record has beside its id; the rest is in [`Extras`] and in [`Records`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub(crate) id: u128,
-    pub(crate) digest: u64,
-    pub(crate) spot: Spot,
-    pub(crate) reward: f64,
-    pub(crate) length: u32,
-    pub(crate) group: u32,
+struct Held {
+    reward: f64,
+    group: u32,
+    /// Its number among the [`Records`] of the thread.
+    record: u32,
 }
 
 /// Columns that are empty in many logs.
 #[derive(Debug, Default)]
 struct Extras {
     /// The components of the reward after the first.
-    components: Vec<Vec<f64>>,
-    domain: Vec<u32>,
-    partition: Vec<u32>,
-    fingerprint: Vec<u128>,
+    components: Vec<Growing<f64>>,
+    domain: Growing<u32>,
+    partition: Growing<u32>,
+    fingerprint: Growing<u128>,
 }
 
 #[derive(Debug, Default)]
 struct Bin {
-    rows: Vec<Held>,
+    ids: Growing<u128>,
+    rows: Growing<Held>,
     extras: Extras,
 }
 
@@ -81,6 +86,7 @@ struct Bin {
 #[derive(Debug)]
 pub(crate) struct Rows {
     bins: Vec<Bin>,
+    records: Records,
     unnamed: Unnamed,
     groups: Known,
     domains: Known,
@@ -113,18 +119,27 @@ pub(crate) trait Sink {
 impl Rows {
     /// None yet, with so many components of the reward. Threads that read one log have to be given one seed.
     pub(crate) fn new(components: usize, seed: u64) -> Self {
-        let extras =
-            || Extras { components: vec![Vec::new(); components.saturating_sub(1)], ..Extras::default() };
-        let bins = (0..1 << BIN_BITS).map(|_| Bin { rows: Vec::new(), extras: extras() }).collect();
+        let extras = || Extras {
+            components: vec![Growing::default(); components.saturating_sub(1)],
+            ..Extras::default()
+        };
+        let bin = || Bin { extras: extras(), ..Bin::default() };
         let known = || Known::new(seed);
-        Self { bins, unnamed: Unnamed::default(), groups: known(), domains: known(), partitions: known() }
+        Self {
+            bins: (0..1 << BIN_BITS).map(|_| bin()).collect(),
+            records: Records::default(),
+            unnamed: Unnamed::default(),
+            groups: known(),
+            domains: known(),
+            partitions: known(),
+        }
     }
 
     /// Gives their groups to the rows that wait for them; to be called once more after the last row.
     pub(crate) fn name(&mut self) {
         let Self { bins, groups, unnamed, .. } = self;
         for (&(bin, row), code) in unnamed.rows.iter().zip(groups.codes(&unnamed.names)) {
-            bins[bin].rows[row].group = code;
+            bins[bin].rows.get_mut(row).into_iter().for_each(|row| row.group = code);
         }
         unnamed.names.clear();
         unnamed.rows.clear();
@@ -133,9 +148,9 @@ impl Rows {
 
 impl Sink for Rows {
     fn push(&mut self, found: &Row<'_>) {
-        let Row { id, digest, spot, length, .. } = *found;
-        let bin = bin(id);
-        let Bin { rows, extras } = &mut self.bins[bin];
+        let record = self.records.push(found.spot, found.digest, found.length);
+        let bin = bin(found.id);
+        let Bin { ids, rows, extras } = &mut self.bins[bin];
         if let Some(group) = found.group {
             self.unnamed.push(group, (bin, rows.len()));
         }
@@ -143,8 +158,9 @@ impl Sink for Rows {
         extras.components.iter_mut().zip(more).for_each(|(column, &reward)| column.push(reward));
         add(&mut extras.domain, rows.len(), self.domains.code(found.domain));
         add(&mut extras.partition, rows.len(), self.partitions.code(found.partition));
-        extras.fingerprint.extend(found.fingerprint);
-        rows.push(Held { id, digest, spot, reward: *reward, length, group: NONE });
+        found.fingerprint.into_iter().for_each(|fingerprint| extras.fingerprint.push(fingerprint));
+        ids.push(found.id);
+        rows.push(Held { reward: *reward, group: NONE, record });
         if self.unnamed.rows.len() == Unnamed::MOST {
             self.name();
         }
@@ -169,9 +185,10 @@ impl Unnamed {
 }
 
 /// Adds a row's code after those of so many rows; a column begins with its first name, so that one without any is empty.
-fn add(column: &mut Vec<u32>, before: usize, code: u32) {
+#[inline]
+fn add(column: &mut Growing<u32>, before: usize, code: u32) {
     if code != NONE || !column.is_empty() {
-        column.resize(before, NONE);
+        (column.len()..before).for_each(|_| column.push(NONE));
         column.push(code);
     }
 }

@@ -1,6 +1,8 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::{BIN_BITS, Bin, Rows};
+use super::growing::Growing;
+use super::order::ranks;
+use super::{Bin, Laid, Records, Rows};
 use crate::category::{Category, NONE};
 use crate::names::{Known, Way};
 use crate::parallel::map;
@@ -9,10 +11,7 @@ use crate::parallel::map;
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) ids: Vec<u128>,
-    pub(crate) digests: Vec<u64>,
-    /// As numbers, for the system gives zeros without writing them.
-    pub(crate) spots: Vec<u64>,
-    pub(crate) lengths: Vec<u32>,
+    pub(crate) records: Laid,
     pub(crate) components: Vec<Vec<f64>>,
     pub(crate) group: Category,
     pub(crate) domain: Category,
@@ -28,22 +27,28 @@ pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -
     let (groups, group_ways) = names(|rows| &mut rows.groups);
     let (domains, domain_ways) = names(|rows| &mut rows.domains);
     let (partitions, partition_ways) = names(|rows| &mut rows.partitions);
+    let records = Laid::new(parts.iter_mut().map(|rows| std::mem::take(&mut rows.records)).collect());
     let bins: Vec<Vec<Bin>> = across(parts);
-    let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.rows.len()).sum()).collect();
+    let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
     let mut codes = Codes::default();
     let mut all = Columns::default();
     let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
-    let ways: Vec<_> = group_ways.iter().zip(&domain_ways).zip(&partition_ways).collect();
+    let ways: Vec<_> =
+        group_ways.iter().zip(&domain_ways).zip(&partition_ways).zip(records.parts()).collect();
     let fill = |(slots, bins): (Slots, Vec<Bin>)| {
-        let parts = bins.into_iter().zip(&ways);
-        slots.fill(
-            &parts
-                .map(|(bin, &((groups, domains), partitions))| Part { bin, groups, domains, partitions })
-                .collect::<Vec<_>>(),
-        );
+        let part = |(bin, &(((groups, domains), partitions), (records, first)))| Part {
+            bin,
+            records,
+            first,
+            groups,
+            domains,
+            partitions,
+        };
+        slots.fill(&bins.into_iter().zip(&ways).map(part).collect::<Vec<_>>());
     };
     map(slots.into_iter().zip(bins).collect(), threads, fill);
+    all.records = records.ordered(codes.record);
     let count = all.ids.len();
     all.group = Category::new(codes.group, count, groups, threads);
     all.domain = Category::new(codes.domain, count, domains, threads);
@@ -62,89 +67,19 @@ fn across(parts: Vec<Rows>) -> Vec<Vec<Bin>> {
 }
 
 /// What one thread has left in a bin, and the way from its numbers for names to those of all.
-struct Part<'a> {
-    bin: Bin,
+pub(super) struct Part<'a> {
+    pub(super) bin: Bin,
+    pub(super) records: &'a Records,
+    /// The number of the first of them among those of all threads.
+    first: u32,
     groups: &'a Way,
     domains: &'a Way,
     partitions: &'a Way,
 }
 
-impl Part<'_> {
-    fn domain(&self, row: usize) -> u32 {
-        self.bin.extras.domain.get(row).map_or(NONE, |&code| self.domains.code(code))
-    }
-
-    fn partition(&self, row: usize) -> u32 {
-        self.bin.extras.partition.get(row).map_or(NONE, |&code| self.partitions.code(code))
-    }
-}
-
-/// Where a row of a bin is.
-#[derive(Clone, Copy)]
-struct At {
-    part: usize,
-    row: usize,
-}
-
-impl At {
-    /// The upper half of an id tells nearly all rows apart, without a look at them; below it stands where the row is.
-    const ID: u128 = !(u64::MAX as u128);
-
-    fn of(key: u128) -> Self {
-        let half = |shift: u32| usize::try_from(key >> shift & u128::from(u32::MAX)).unwrap_or(0);
-        Self { part: half(u32::BITS), row: half(0) }
-    }
-
-    fn key(id: u128, part: u32, row: u32) -> u128 {
-        id & Self::ID | u128::from(part) << u32::BITS | u128::from(row)
-    }
-}
-
-/// The order of the rows. Equal ids and equal digests are equal records, and as good as each other: their place
-/// keeps the order from depending on threads.
-fn order(parts: &[Part<'_>]) -> Vec<At> {
-    let keys = (0..)
-        .zip(parts)
-        .flat_map(|(part, one)| (0..).zip(&one.bin.rows).map(move |(row, held)| At::key(held.id, part, row)));
-    let mut order = sorted(&keys.collect::<Vec<_>>());
-    let held = |key: u128| {
-        let At { part, row } = At::of(key);
-        &parts[part].bin.rows[row]
-    };
-    for same in order.chunk_by_mut(|a, b| a & At::ID == b & At::ID).filter(|same| same.len() > 1) {
-        same.sort_unstable_by_key(|&key| (held(key).id, held(key).digest, held(key).spot));
-    }
-    order.into_iter().map(At::of).collect()
-}
-
-/// Sorts keys of one bin: dealt by the bits that follow those of the bin, so many that one or two keys share them.
-/// Ids are hashes; where somebody has made them alike, they are sorted as any numbers.
-fn sorted(keys: &[u128]) -> Vec<u128> {
-    let bits = keys.len().max(2).ilog2();
-    let share = |key: u128| usize::try_from((key << BIN_BITS) >> (u128::BITS - bits)).unwrap_or(0);
-    let mut next = vec![0_u32; (1 << bits) + 1];
-    for &key in keys {
-        next[share(key) + 1] += 1;
-    }
-    for at in 0..1 << bits {
-        next[at + 1] += next[at];
-    }
-    let mut dealt = vec![0; keys.len()];
-    for &key in keys {
-        let next = &mut next[share(key)];
-        dealt[*next as usize] = key;
-        *next += 1;
-    }
-    // Each share now ends where its next key would lie.
-    let mut begin = 0;
-    for &end in &next[..1 << bits] {
-        dealt[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
-    }
-    dealt
-}
-
 #[derive(Default)]
 struct Codes {
+    record: Vec<u32>,
     group: Vec<u32>,
     domain: Vec<u32>,
     partition: Vec<u32>,
@@ -153,9 +88,7 @@ struct Codes {
 /// A stretch of every column, to be filled.
 struct Slots<'a> {
     ids: &'a mut [u128],
-    digests: &'a mut [u64],
-    spots: &'a mut [u64],
-    lengths: &'a mut [u32],
+    record: &'a mut [u32],
     components: Vec<&'a mut [f64]>,
     group: &'a mut [u32],
     domain: &'a mut [u32],
@@ -174,19 +107,15 @@ impl<'a> Slots<'a> {
     ) -> Self {
         let has = |any: fn(&Bin) -> bool| if bins.iter().flatten().any(any) { count } else { 0 };
         all.ids = vec![0; count];
-        all.digests = vec![0; count];
-        all.spots = vec![0; count];
-        all.lengths = vec![0; count];
         all.components = vec![vec![0.0; count]; components];
         all.fingerprints = vec![0; has(|bin| !bin.extras.fingerprint.is_empty())];
+        codes.record = vec![0; count];
         codes.group = vec![0; has(|bin| bin.rows.iter().any(|row| row.group != NONE))];
         codes.domain = vec![0; has(|bin| !bin.extras.domain.is_empty())];
         codes.partition = vec![0; has(|bin| !bin.extras.partition.is_empty())];
         Self {
             ids: &mut all.ids,
-            digests: &mut all.digests,
-            spots: &mut all.spots,
-            lengths: &mut all.lengths,
+            record: &mut codes.record,
             components: all.components.iter_mut().map(Vec::as_mut_slice).collect(),
             group: &mut codes.group,
             domain: &mut codes.domain,
@@ -199,9 +128,7 @@ impl<'a> Slots<'a> {
     fn split_off(&mut self, rows: usize) -> Self {
         Self {
             ids: self.ids.split_off_mut(..rows).unwrap_or_default(),
-            digests: self.digests.split_off_mut(..rows).unwrap_or_default(),
-            spots: self.spots.split_off_mut(..rows).unwrap_or_default(),
-            lengths: self.lengths.split_off_mut(..rows).unwrap_or_default(),
+            record: self.record.split_off_mut(..rows).unwrap_or_default(),
             components: self
                 .components
                 .iter_mut()
@@ -214,55 +141,93 @@ impl<'a> Slots<'a> {
         }
     }
 
+    /// Lays down the rows of a bin. They are read as they lie, for to wait for what is read takes longer than to write.
     fn fill(mut self, parts: &[Part<'_>]) {
-        // So few rows stay in the nearest cache from the first column to the last.
-        for order in order(parts).chunks(1 << 8) {
-            self.split_off(order.len()).gather(parts, order);
+        let ranks = ranks(parts);
+        let mut ranks = ranks.as_slice();
+        for part in parts {
+            let (own, later) = ranks.split_at(part.bin.ids.len().min(ranks.len()));
+            self.lay(part, own);
+            ranks = later;
         }
     }
 
-    fn gather(self, parts: &[Part<'_>], order: &[At]) {
-        let held = |at: At| &parts[at.part].bin.rows[at.row];
-        let extras = |at: At| &parts[at.part].bin.extras;
-        gather(self.ids, order, |at| held(at).id);
-        gather(self.digests, order, |at| held(at).digest);
-        gather(self.spots, order, |at| held(at).spot.0);
-        gather(self.lengths, order, |at| held(at).length);
-        gather(self.group, order, |at| parts[at.part].groups.code(held(at).group));
-        let mut components = self.components.into_iter();
-        components.next().into_iter().for_each(|column| gather(column, order, |at| held(at).reward));
-        for (number, column) in components.enumerate() {
-            gather(column, order, |at| extras(at).components[number][at.row]);
+    fn lay(&mut self, part: &Part<'_>, ranks: &[u32]) {
+        let Bin { ids, rows, extras } = &part.bin;
+        lay(self.ids, ranks, ids.iter());
+        lay(self.record, ranks, rows.iter().map(|row| part.first + row.record));
+        lay(self.group, ranks, rows.iter().map(|row| part.groups.code(row.group)));
+        let mut components = self.components.iter_mut();
+        components
+            .next()
+            .into_iter()
+            .for_each(|column| lay(column, ranks, rows.iter().map(|row| row.reward)));
+        for (column, component) in components.zip(&extras.components) {
+            lay(column, ranks, component.iter());
         }
-        gather(self.domain, order, |at| parts[at.part].domain(at.row));
-        gather(self.partition, order, |at| parts[at.part].partition(at.row));
-        gather(self.fingerprints, order, |at| extras(at).fingerprint[at.row]);
+        lay(self.domain, ranks, named(&extras.domain, part.domains));
+        lay(self.partition, ranks, named(&extras.partition, part.partitions));
+        lay(self.fingerprints, ranks, extras.fingerprint.iter());
     }
 }
 
-fn gather<T>(column: &mut [T], order: &[At], value: impl Fn(At) -> T) {
-    for (slot, &at) in column.iter_mut().zip(order) {
-        *slot = value(at);
+/// The codes of a column's names; rows behind its end have none.
+fn named<'a>(column: &'a Growing<u32>, way: &'a Way) -> impl Iterator<Item = u32> {
+    column.iter().map(|code| way.code(code)).chain(std::iter::repeat(NONE))
+}
+
+/// Lays each value down at its rank; no value in a column that the log does not have.
+fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
+    if column.is_empty() {
+        return;
     }
+    ranks.iter().zip(values).for_each(|(&rank, value)| column[rank as usize] = value);
 }
 
 #[cfg(test)]
 mod tests {
     use karl_core::rng::id128;
 
+    use super::super::{Row, Sink, Spot};
     use super::*;
 
+    /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
+    fn alike(threads: usize) -> Columns {
+        let mut parts: Vec<Rows> = (0..threads).map(|_| Rows::new(1, 7)).collect();
+        for at in (0..500_u32).rev() {
+            let row = Row {
+                id: id128(b"id") >> 8 << 8 | u128::from(at % 200),
+                digest: u64::from(at / 400),
+                spot: Spot(u64::from(at)),
+                length: at,
+                rewards: &[f64::from(at)],
+                group: None,
+                domain: (at % 3 == 0).then_some(b"third"),
+                partition: None,
+                fingerprint: None,
+                record: b"",
+            };
+            parts[at as usize % threads].push(&row);
+        }
+        columns(parts, 1, threads)
+    }
+
     #[test]
-    fn keys_are_sorted_however_alike_they_are() {
-        for count in [0, 1, 2, 7, 8, 9, 1000] {
-            for alike in [0, 8, 40, 90, 128] {
-                let bin = id128(b"bin") >> (u128::BITS - BIN_BITS) << (u128::BITS - BIN_BITS);
-                let key = |at: u32| bin | id128(&at.to_le_bytes()).checked_shr(BIN_BITS + alike).unwrap_or(0);
-                let mut keys: Vec<u128> = (0..count).map(key).collect();
-                let found = sorted(&keys);
-                keys.sort_unstable();
-                assert_eq!(found, keys, "{count} {alike}");
+    fn rows_whose_ids_are_nearly_alike_stand_in_the_order_of_id_digest_and_place() {
+        let mut wanted: Vec<u32> = (0..500).collect();
+        wanted.sort_by_key(|at| (at % 200, at / 400, *at));
+        for threads in [1, 2, 3, 7] {
+            let all = alike(threads);
+            assert!(all.ids.is_sorted(), "{threads}");
+            let rewards: Vec<f64> = wanted.iter().map(|&at| f64::from(at)).collect();
+            assert_eq!(all.components, [rewards], "{threads}");
+            for (row, &at) in wanted.iter().enumerate() {
+                let place = all.records.place(row).unwrap();
+                assert_eq!((place.offset, place.length), (u64::from(at), at), "{threads}");
+                assert_eq!(all.records.digest(row), u64::from(at / 400), "{threads}");
+                assert_eq!(all.domain.name(row), (at % 3 == 0).then_some("third"), "{threads}");
             }
+            assert!(all.records.place(500).is_none() && all.records.digest(500) == 0);
         }
     }
 }

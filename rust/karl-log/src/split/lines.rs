@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use super::{Extent, Piece, Window};
 
@@ -47,6 +47,21 @@ impl<R: Read> Lines<R> {
         self.window.skip_mark()
     }
 
+    /// The lines that the window holds whole, each with its line end, and the place of the first; none where the next
+    /// one's end is not there yet, or no line is left.
+    pub(crate) fn whole(&mut self) -> Option<(u64, &[u8])> {
+        let (offset, bytes) = (self.window.offset(), self.window.bytes());
+        let left = usize::try_from(self.until.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let end = if left > bytes.len() {
+            memrchr(b'\n', bytes)?
+        } else {
+            // The last line begins before the end and is read beyond it.
+            let last = left.checked_sub(1)?;
+            last + memchr(b'\n', &bytes[last..])?
+        };
+        Some((offset, self.window.take(end + 1, end + 1)))
+    }
+
     /// The next line.
     ///
     /// # Errors
@@ -64,9 +79,14 @@ impl<R: Read> Lines<R> {
         }))
     }
 
+    /// The length of the longest line that is kept.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     fn piece(&mut self, offset: u64, length: usize, consumed: usize, ended: bool) -> Piece<'_> {
         let line = self.window.take(length, consumed);
-        Piece::Text { offset, bytes: line.strip_suffix(b"\r").unwrap_or(line), ended }
+        Piece::Text { offset, bytes: without_return(line), ended }
     }
 
     /// The length of the line at the window's start, or `Passed` (consumed) where it exceeds `limit`.
@@ -93,4 +113,9 @@ impl<R: Read> Lines<R> {
             }
         }
     }
+}
+
+/// A line without the carriage return that some systems end it with.
+pub(crate) fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -12,6 +12,7 @@ use std::io::{self, Read};
 pub use elements::Elements;
 pub(crate) use elements::Until;
 pub use lines::Lines;
+pub(crate) use lines::without_return;
 pub(crate) use window::{Extent, Window};
 
 /// The texts of a stream, however it holds them.

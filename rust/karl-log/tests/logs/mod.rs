@@ -66,7 +66,7 @@ pub(crate) fn columns(log: &Log) -> impl PartialEq + std::fmt::Debug + use<> {
     let category = |column: &karl_log::category::Category| (column.codes().to_vec(), column.names().clone());
     let bits = |column: &Vec<f64>| column.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     (
-        (log.keys.clone(), log.digests.clone()),
+        (log.keys.clone(), log.digests()),
         log.components.iter().map(bits).collect::<Vec<_>>(),
         (category(&log.group), category(&log.domain), category(&log.partition)),
         log.fingerprints.clone(),

@@ -1,7 +1,7 @@
 //! The columns of a log in the form that the core takes.
 
 use karl_core::reward::composite;
-use karl_core::{Groups, Population, Scopes};
+use karl_core::{Groups, Population, Sampler, Scopes};
 use karl_log::category::Category;
 use pyo3::prelude::*;
 
@@ -44,6 +44,7 @@ pub(super) fn rewards<'a>(log: &'a karl_log::Log, own: Option<&'a [f64]>) -> &'a
 pub(super) fn with<T, E: From<karl_core::Error>>(
     log: &karl_log::Log,
     partition: Partition,
+    sampler: Sampler,
     own: Option<&[f64]>,
     work: impl FnOnce(&Population<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -55,13 +56,15 @@ pub(super) fn with<T, E: From<karl_core::Error>>(
         _ => Scopes::Whole,
     };
     let fingerprints = log.fingerprints.as_deref();
+    // Other samplers do not look at them.
+    let digests = (sampler == Sampler::WeightedReservoir).then(|| log.digests());
     work(&Population {
         keys: &log.keys,
         rewards: rewards(log, own),
         groups: &groups,
         scopes,
         fingerprints,
-        digests: Some(&log.digests),
+        digests: digests.as_deref(),
     })
 }
 

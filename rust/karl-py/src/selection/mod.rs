@@ -77,14 +77,16 @@ impl Selection {
         let partition = Partition::by_name(partition_by)?;
         let (rewards, inner, verdicts, expected_reward) = enter(py, None, |_| {
             let rewards = own_rewards(table, &weights)?;
-            let (inner, expected) = with(table, partition, rewards.as_deref(), |population| {
-                let inner = match given.as_deref() {
-                    Some(given) => select_weighted(population, given, &settings)?,
-                    None => select(population, &settings)?,
-                };
-                let expected = inner.target.expected(&inner.rows(population), population.rewards, threads);
-                Ok((inner, expected))
-            })?;
+            let (inner, expected) =
+                with(table, partition, settings.sampler, rewards.as_deref(), |population| {
+                    let inner = match given.as_deref() {
+                        Some(given) => select_weighted(population, given, &settings)?,
+                        None => select(population, &settings)?,
+                    };
+                    let expected =
+                        inner.target.expected(&inner.rows(population), population.rewards, threads);
+                    Ok((inner, expected))
+                })?;
             let verdicts = tally(&inner.verdicts, threads);
             Ok::<_, karl_core::Error>((rewards, inner, verdicts, expected))
         })?;
@@ -218,7 +220,7 @@ impl Selection {
         &self,
         work: impl FnOnce(&Population<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        with(&self.log.get().inner, self.partition, self.rewards.as_deref(), work)
+        with(&self.log.get().inner, self.partition, self.settings.sampler, self.rewards.as_deref(), work)
     }
 
     fn log_z(&self) -> LogZ {
