@@ -43,3 +43,15 @@ def test_a_missed_target_says_who_else_worked(targets: Any, others: float, end: 
     assert met == "met     duckdb / karl-fast@2: 9 (wanted >= 4)"
     assert memory.startswith("MISSED  anonymous MiB of karl-fast@2: ")
     assert memory.endswith(")")  # it does not depend on who else works
+
+
+def test_threads_are_judged_with_what_a_process_costs_to_start_and_without(targets: Any) -> None:
+    times = {"karl-fast@2": 1.0, "karl-fast@1": 1.6}
+    log = {"kind": "small", "packing": "plain", "records": 100, "groups": 10, "record_bytes": 300.0, "k": 1}
+    result = targets.Result(
+        **log, ours="karl-fast@2", seconds=times, anonymous_mib=None, start_seconds=0.15, tenth_seconds=None
+    )
+    start, whole, apart = map(str, targets.verdicts(result))
+    assert start.startswith("met     seconds for a log of 100 records")
+    assert whole == "MISSED  karl-fast@1 / karl-fast@2, start and all: 1.6 (wanted >= 1.7)"
+    assert apart == "met     karl-fast@1 / karl-fast@2 without start: 1.71 (wanted >= 1.7)"

@@ -143,9 +143,13 @@ def start(result: Result) -> Iterator[Verdict]:
 
 
 def threads(result: Result) -> Iterator[Verdict]:
+    """Whole, and without what a process costs to start, which no thread makes shorter and has a bound of its own."""
     pair = [result.seconds.get(f"karl-fast@{count}") for count in (1, 2)]
     if all(pair) and result.packing == "plain":
-        yield Verdict("karl-fast@1 / karl-fast@2", pair[0] / pair[1], TWO_THREADS, True)
+        yield Verdict("karl-fast@1 / karl-fast@2, start and all", pair[0] / pair[1], TWO_THREADS, True)
+    if all(pair) and result.packing == "plain" and result.start_seconds:
+        one, two = (seconds - result.start_seconds for seconds in pair)
+        yield Verdict("karl-fast@1 / karl-fast@2 without start", one / two, TWO_THREADS, True)
 
 
 def scale(result: Result) -> Iterator[Verdict]:
