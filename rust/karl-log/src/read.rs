@@ -144,7 +144,7 @@ pub(crate) fn scan(
             let limit = lines.limit();
             if let Some(whole) = lines.whole() {
                 scanner.lines(whole, limit, rows, tally);
-                clock.tick(whole.1.len())?;
+                clock.tick(whole.1.len() - 1)?; // which counts a line end itself
                 continue;
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct Scanner {
     partition: Vec<Seat>,
     failed: Option<Seat>,
     trajectory: Vec<Seat>,
+    /// Whether trajectories are hashed.
+    hashed: bool,
     strict: bool,
     values: Vec<Option<Range<usize>>>,
     rewards: Vec<f64>,
@@ -61,6 +63,7 @@ impl Scanner {
             partition,
             failed,
             trajectory,
+            hashed: fingerprint,
             strict,
             values,
             rewards,
@@ -184,7 +187,7 @@ impl Scanner {
             group: group.as_deref(),
             domain: domain.as_deref(),
             partition: partition.as_deref(),
-            fingerprint: (!self.trajectory.is_empty()).then(|| self.fingerprint(found)),
+            fingerprint: self.hashed.then(|| self.fingerprint(found)),
             record,
         });
         let named = id.is_some();

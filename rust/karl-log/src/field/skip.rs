@@ -4,7 +4,7 @@
 
 use memchr::memchr2;
 
-use super::lanes::{Lanes, Portable};
+use super::lanes::{ENDS, Lanes, Portable};
 use super::{Fault, Step, blocks};
 
 /// The first position from `at` on that is not JSON white space.
@@ -48,7 +48,7 @@ fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
 
 #[inline(never)]
 fn long_scalar(bytes: &[u8], at: usize) -> Step<usize> {
-    match bytes[at..].iter().position(|byte| b",}] \t\n\r".contains(byte)) {
+    match bytes[at..].iter().position(|byte| ENDS.contains(byte)) {
         None => Err(Fault::Truncated),
         Some(0) => Err(Fault::Malformed(at)),
         Some(length) => Ok(at + length),

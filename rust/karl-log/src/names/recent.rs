@@ -79,4 +79,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn names_that_differ_in_one_byte_are_told_apart() {
+        for (length, at) in (1..=16).flat_map(|length| (0..length).map(move |at| (length, at))) {
+            let [one, mut other] = [vec![b'a'; length], vec![b'a'; length]];
+            other[at] = b'b';
+            assert_ne!(Short::new(&one), Short::new(&other), "{at} of {length}");
+        }
+    }
 }

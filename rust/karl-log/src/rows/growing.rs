@@ -3,8 +3,8 @@
 //! A common vector is copied whenever it is full, and every page of the copy is new to the process: over millions of rows
 //! that costs more than reading them.
 
-/// Values in pieces: a small one, then as many large ones as it takes. Large ones are given back to the system as soon as
-/// they are dropped, where small ones would stay with the process.
+/// Values in pieces: a small one, then as many large ones as it takes. Most allocators give large ones back to the system as
+/// soon as they are dropped, where small ones stay with the process.
 #[derive(Clone, Debug)]
 pub(crate) struct Growing<T> {
     pieces: Vec<Vec<T>>,
@@ -35,9 +35,9 @@ impl<T: Copy> Growing<T> {
 
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
-        match self.pieces.last_mut() {
-            Some(piece) if piece.len() < piece.capacity() => piece.push(value),
-            _ => self.begin(value),
+        match self.pieces.get_mut(Self::place(self.len).0) {
+            Some(piece) => piece.push(value),
+            None => self.begin(value),
         }
         self.len += 1;
     }
@@ -99,5 +99,9 @@ mod tests {
             assert_eq!(growing.get(at), Some(at + 7));
         }
         assert!(growing.get_mut(count).is_none());
+        // A copy has no room to spare, and begins no piece before its time.
+        let mut copy = growing.clone();
+        (0..count).for_each(|at| copy.push(at));
+        assert!(copy.iter().skip(count).eq(0..count) && copy.get(2 * count - 1) == Some(count - 1));
     }
 }

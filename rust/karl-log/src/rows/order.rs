@@ -18,7 +18,7 @@ pub(super) fn ranks(parts: &[Part<'_>]) -> Vec<u32> {
         (part.bin.ids.get(row), rank)
     };
     for same in keys.chunk_by_mut(alike).filter(|same| same.len() > 1) {
-        same.sort_unstable_by_key(|&key| tie(key));
+        same.sort_by_cached_key(|&key| tie(key));
     }
     inverse(&keys)
 }

@@ -193,23 +193,24 @@ mod tests {
 
     /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
     fn alike(threads: usize) -> Columns {
-        let mut parts: Vec<Rows> = (0..threads).map(|_| Rows::new(1, 7)).collect();
+        // Some threads have found nothing to read.
+        let mut parts: Vec<Rows> = (0..=2 * threads).map(|_| Rows::new(2, 7)).collect();
         for at in (0..500_u32).rev() {
             let row = Row {
                 id: id128(b"id") >> 8 << 8 | u128::from(at % 200),
                 digest: u64::from(at / 400),
                 spot: Spot(u64::from(at)),
                 length: at,
-                rewards: &[f64::from(at)],
+                rewards: &[f64::from(at), -f64::from(at)],
                 group: None,
                 domain: (at % 3 == 0).then_some(b"third"),
-                partition: None,
-                fingerprint: None,
+                partition: Some(if at % 2 == 0 { b"even" } else { b"odd" }),
+                fingerprint: Some(u128::from(at)),
                 record: b"",
             };
-            parts[at as usize % threads].push(&row);
+            parts[2 * (at as usize % threads) + 1].push(&row);
         }
-        columns(parts, 1, threads)
+        columns(parts, 2, threads)
     }
 
     #[test]
@@ -220,12 +221,19 @@ mod tests {
             let all = alike(threads);
             assert!(all.ids.is_sorted(), "{threads}");
             let rewards: Vec<f64> = wanted.iter().map(|&at| f64::from(at)).collect();
-            assert_eq!(all.components, [rewards], "{threads}");
+            let costs = rewards.iter().map(|reward| -reward).collect();
+            assert_eq!(all.components, [rewards, costs], "{threads}");
+            assert!(
+                all.fingerprints.iter().copied().eq(wanted.iter().map(|&at| u128::from(at))),
+                "{threads}"
+            );
             for (row, &at) in wanted.iter().enumerate() {
                 let place = all.records.place(row).unwrap();
                 assert_eq!((place.offset, place.length), (u64::from(at), at), "{threads}");
                 assert_eq!(all.records.digest(row), u64::from(at / 400), "{threads}");
                 assert_eq!(all.domain.name(row), (at % 3 == 0).then_some("third"), "{threads}");
+                let partition = if at % 2 == 0 { "even" } else { "odd" };
+                assert_eq!(all.partition.name(row), Some(partition), "{threads}");
             }
             assert!(all.records.place(500).is_none() && all.records.digest(500) == 0);
         }

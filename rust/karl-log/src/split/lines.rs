@@ -6,6 +6,9 @@ use memchr::{memchr, memrchr};
 
 use super::{Extent, Piece, Window};
 
+/// Where lines are taken together, how many bytes of them: between two such, somebody may want to stop.
+const AT_ONCE: usize = 1 << 18;
+
 /// The lines of a stream, blank ones included.
 #[derive(Debug)]
 pub struct Lines<R> {
@@ -47,17 +50,19 @@ impl<R: Read> Lines<R> {
         self.window.skip_mark()
     }
 
-    /// The lines that the window holds whole, each with its line end, and the place of the first; none where the next
-    /// one's end is not there yet, or no line is left.
+    /// Lines that the window holds whole, each with its line end, and the place of the first; none where the next one's end
+    /// is not there yet, or no line is left.
     pub(crate) fn whole(&mut self) -> Option<(u64, &[u8])> {
         let (offset, bytes) = (self.window.offset(), self.window.bytes());
+        let near = &bytes[..bytes.len().min(AT_ONCE)];
         let left = usize::try_from(self.until.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let end = if left > bytes.len() {
-            memrchr(b'\n', bytes)?
+        let end = if left > near.len() {
+            memrchr(b'\n', near)?
         } else {
-            // The last line begins before the end and is read beyond it.
+            // The last line begins before the end and is read beyond it; where that takes more bytes, the others come first.
             let last = left.checked_sub(1)?;
-            last + memchr(b'\n', &bytes[last..])?
+            let found = memchr(b'\n', &bytes[last..]).map(|found| last + found);
+            found.or_else(|| memrchr(b'\n', &bytes[..last]))?
         };
         Some((offset, self.window.take(end + 1, end + 1)))
     }
@@ -118,4 +123,67 @@ impl<R: Read> Lines<R> {
 /// A line without the carriage return that some systems end it with.
 pub(crate) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// So many bytes a call.
+    struct Trickle<'a>(&'a [u8], usize);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let most = out.len().min(self.1);
+            self.0.read(&mut out[..most])
+        }
+    }
+
+    /// Every line by itself, with its place.
+    fn alone(mut lines: Lines<impl Read>) -> Vec<String> {
+        std::iter::from_fn(|| lines.next().unwrap().map(|piece| format!("{piece:?}"))).collect()
+    }
+
+    /// Every line, those together that the window holds; and how often none was there that could be.
+    fn together(mut lines: Lines<impl Read>) -> (Vec<String>, usize) {
+        let (mut all, mut single) = (Vec::new(), 0);
+        loop {
+            while let Some((mut offset, text)) = lines.whole() {
+                for line in text.split_inclusive(|&byte| byte == b'\n') {
+                    let bytes = without_return(&line[..line.len() - 1]);
+                    all.push(format!("{:?}", Piece::Text { offset, bytes, ended: true }));
+                    offset += line.len() as u64;
+                }
+            }
+            let Some(piece) = lines.next().unwrap() else { return (all, single) };
+            all.push(format!("{piece:?}"));
+            single += 1;
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_taken_together_are_those_taken_alone(
+            text in prop::collection::vec(prop::sample::select(b"ab\r\n".to_vec()), 0..300),
+            until in 0_u64..320, step in 1_usize..90,
+        ) {
+            let lines = |step| Lines::new(Trickle(&text, step), 0, until, usize::MAX);
+            prop_assert_eq!(together(lines(step)).0, alone(lines(usize::MAX)));
+        }
+    }
+
+    #[test]
+    fn a_line_that_crosses_the_end_is_looked_for_once_and_not_once_a_line() {
+        let text =
+            [&b"\n".repeat(AT_ONCE)[..], &b"x".repeat(3 * AT_ONCE), b"\n", &b"\n".repeat(AT_ONCE), b"yyy"]
+                .concat();
+        for until in [AT_ONCE / 2, 4 * AT_ONCE + 5, 5 * AT_ONCE + 2, 5 * AT_ONCE + 9] {
+            let lines = || Lines::new(&text[..], 0, until as u64, usize::MAX);
+            let (all, single) = together(lines());
+            assert_eq!(all, alone(lines()), "{until}");
+            assert!(single < 10 + text.len() / (1 << 16), "{single} of {}", all.len());
+        }
+    }
 }

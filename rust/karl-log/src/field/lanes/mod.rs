@@ -48,7 +48,7 @@ fn first(bits: u64) -> Option<usize> {
 }
 
 /// What stands after a number or a word.
-const ENDS: [u8; 7] = *b",}] \t\n\r";
+pub(super) const ENDS: [u8; 7] = *b",}] \t\n\r";
 
 /// What can be done with any kind of vectors. All of it has to be inlined.
 pub(super) trait Work {
