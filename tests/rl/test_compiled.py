@@ -74,8 +74,10 @@ def assert_same_as_plain(policy: Policy) -> None:
     mx.disable_compile()
     plain = pass_of(policy, given, compile=False)
     assert np.abs(plain[0] - plain[1]).max() > 1e-3  # the reference is another policy
-    for one, other in zip(compiled, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+    for number, (one, other) in enumerate(zip(compiled, plain, strict=True)):
+        # Small numbers are differences of large ones, which a BLAS adds up as it likes; gradients magnify that.
+        share = 5e-6 if number < 4 else 1e-4
+        assert np.abs(one - other).max() <= share * np.abs(other).max()
 
 
 @pytest.mark.usefixtures("compiling")
