@@ -19,20 +19,19 @@ impl Builder {
     /// No row yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { known: Known::new(Known::seed()), codes: Vec::new() }
+        Self { known: Known::new(), codes: Vec::new() }
     }
 
     /// Adds a row.
     pub fn push(&mut self, name: Option<&str>) {
-        self.codes.push(self.known.code(name.map(str::as_bytes)));
+        self.codes.push(name.map_or(NONE, |name| self.known.code(name.as_bytes())));
     }
 
     /// The column.
     #[must_use]
     pub fn finish(self) -> Category {
-        let (names, ways) = Known::merge(vec![self.known], 1);
-        let code = |code| ways.first().map_or(NONE, |way| way.code(code));
-        let codes: Vec<u32> = self.codes.into_iter().map(code).collect();
+        let (names, way) = self.known.finish();
+        let codes: Vec<u32> = self.codes.into_iter().map(|code| way.code(code)).collect();
         let rows = codes.len();
         Category::new(codes, rows, names, 1)
     }

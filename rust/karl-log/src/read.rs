@@ -14,9 +14,8 @@ use std::thread;
 use crate::error::{DOCUMENT, Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
-use crate::names::Known;
 use crate::ranges::{RANGE, Task, lines, ranges};
-use crate::rows::{Rows, Sink, columns};
+use crate::rows::{Read, Rows, Sink, Vocabulary, columns};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, is_damage};
 use crate::split::{Piece, Pieces};
@@ -70,9 +69,11 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     let tasks: Vec<Task> =
         inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
     let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
-    let (rows, tallies) = run(&inputs, &tasks, settings, components, watch)?;
+    let vocabulary = Vocabulary::new();
+    let rows = || Rows::new(components, &vocabulary);
+    let (rows, tallies) = run(&inputs, &tasks, settings, rows, watch)?;
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
-    let columns = columns(rows, components, settings.threads);
+    let columns = columns(rows, vocabulary, components, settings.threads);
     let mut log = Log::new(inputs, tallies, columns, settings.fingerprint)?;
     log.skipped = skipped;
     Ok(log)
@@ -84,18 +85,17 @@ pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
 }
 
 /// The rows that each thread has read, and what was found beside them in each task.
-fn run(
+fn run<'v>(
     inputs: &[Input],
     tasks: &[Task],
     settings: &Settings,
-    components: usize,
+    rows: impl Fn() -> Rows<'v> + Sync,
     watch: &Watch,
-) -> Result<(Vec<Rows>, Vec<Tally>)> {
+) -> Result<(Vec<Read>, Vec<Tally>)> {
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
-    let seed = Known::seed();
     let work = || {
-        let mut rows = Rows::new(components, seed);
+        let mut rows = rows();
         while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < tasks.len()) {
             let tally = one(&inputs[tasks[at].input], tasks[at], settings, &mut rows, watch);
             if tally.is_err() {
@@ -103,8 +103,7 @@ fn run(
             }
             *done[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(tally);
         }
-        rows.name();
-        rows
+        rows.done()
     };
     let rows = thread::scope(|scope| {
         let workers: Vec<_> = (1..settings.threads.min(tasks.len())).map(|_| scope.spawn(work)).collect();
@@ -120,7 +119,7 @@ fn run(
     Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
 }
 
-fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows, watch: &Watch) -> Result<Tally> {
+fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows<'_>, watch: &Watch) -> Result<Tally> {
     let mut scanner = Scanner::new(task.input, &input.fields, settings.fingerprint, settings.strict);
     let mut tally = Tally::default();
     let read = pieces(input, task, settings.wishes.max_line_bytes, watch)

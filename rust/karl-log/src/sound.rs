@@ -2,26 +2,39 @@
 //!
 //! The yes is sure, and is given to standard JSON alone. Of all else nothing is said: the trusted path judges it.
 
-use wide::u8x16;
+use crate::field::lanes::{self, BLOCK, Lanes, Work};
 
 /// How deep `serde_json` reads; an open container is one bit of a word.
 const DEEPEST: u32 = 127;
 
 /// Whether a text is one value of standard JSON without a key that could be one of those that `serde_json` reserves.
 pub(crate) fn sound(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok() && Reader { rest: text, objects: 0, depth: 0 }.document().is_some()
+    std::str::from_utf8(text).is_ok() && lanes::run(Document(text)).is_some()
+}
+
+struct Document<'a>(&'a [u8]);
+
+impl Work for Document<'_> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<()> {
+        Reader { rest: self.0, objects: 0, depth: 0, lanes }.document()
+    }
 }
 
 /// What is left of a text, and what is open in front of it.
-struct Reader<'a> {
+struct Reader<'a, L> {
     rest: &'a [u8],
     /// One bit an open container, the innermost the lowest: 1 for an object.
     objects: u128,
     depth: u32,
+    lanes: L,
 }
 
-impl Reader<'_> {
+impl<L: Lanes> Reader<'_, L> {
     /// None where a text is no JSON, or may be none.
+    #[inline(always)]
     fn document(mut self) -> Option<()> {
         loop {
             self.value()?;
@@ -33,6 +46,7 @@ impl Reader<'_> {
     }
 
     /// Moves over a scalar, or to the first value of a container.
+    #[inline(always)]
     fn value(&mut self) -> Option<()> {
         loop {
             match self.token()? {
@@ -52,6 +66,7 @@ impl Reader<'_> {
     }
 
     /// Moves over what follows a value: true where that is the end of its container, which is a value itself.
+    #[inline(always)]
     fn closes(&mut self) -> Option<bool> {
         self.space();
         if self.depth == 0 {
@@ -81,6 +96,7 @@ impl Reader<'_> {
     }
 
     /// Moves to the value of a member: over its key, in an object.
+    #[inline(always)]
     fn member(&mut self) -> Option<()> {
         if self.objects & 1 == 0 {
             return Some(());
@@ -92,9 +108,10 @@ impl Reader<'_> {
     }
 
     /// The rest of a string, after its quote.
+    #[inline(always)]
     fn string(&mut self) -> Option<()> {
         loop {
-            self.rest = self.rest.get(plain(self.rest)..)?;
+            self.rest = self.rest.get(self.plain()..)?;
             match self.next()? {
                 b'"' => return Some(()),
                 b'\\' => self.escape()?,
@@ -103,10 +120,29 @@ impl Reader<'_> {
         }
     }
 
+    /// How many bytes come before a quote, a control character, or a backslash with which no common escape begins.
+    #[inline(always)]
+    fn plain(&self) -> usize {
+        let mut at = 0;
+        while let Some(block) = self.rest.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
+            let mut odd = self.lanes.odd(block);
+            while odd != 0 {
+                let place = odd.trailing_zeros() as usize;
+                match block.get(place..place + 2) {
+                    Some([b'\\', second]) if is_escape(*second) => odd &= !(0b11 << place),
+                    _ => return at + place,
+                }
+            }
+            at += BLOCK;
+        }
+        let odd = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+        self.rest[at..].iter().position(odd).map_or(self.rest.len(), |place| at + place)
+    }
+
     /// The rest of an escape; half a surrogate pair is none.
     fn escape(&mut self) -> Option<()> {
         match self.next()? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+            byte if is_escape(byte) => Some(()),
             b'u' => match self.unit()? {
                 0xd800..=0xdbff => {
                     self.word(b"\\u")?;
@@ -184,24 +220,10 @@ impl Reader<'_> {
     }
 }
 
-/// How many bytes come before a quote, a backslash or a control character.
-#[inline]
-fn plain(bytes: &[u8]) -> usize {
-    let (chunks, rest) = bytes.as_chunks::<16>();
-    for (number, chunk) in chunks.iter().enumerate() {
-        let found = telling(u8x16::new(*chunk)).to_bitmask();
-        if found != 0 {
-            return 16 * number + found.trailing_zeros() as usize;
-        }
-    }
-    let last = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
-    bytes.len() - rest.len() + last.unwrap_or(rest.len())
-}
-
-#[inline]
-fn telling(bytes: u8x16) -> u8x16 {
-    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
-    is(b'"') | is(b'\\') | bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
+/// Whether a byte makes an escape with the backslash before it.
+#[inline(always)]
+fn is_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ pub use weights::{awr_weights, rwr_weights};
 use crate::blocks;
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
+use crate::exp::{Each, exp};
 use crate::group::{Scope, Scopes};
+use crate::simd::wide;
 use sums::{Scale, Sums};
 
 /// How the inverse temperature is chosen.
@@ -187,10 +189,13 @@ impl Boltzmann {
     #[must_use]
     pub fn expected(&self, rows: &Rows<'_>, values: &[f64], threads: usize) -> f64 {
         let parts = blocks::map(rows.len(), threads, |block| {
-            let log = |row: usize| (row, self.log_weight(rows, row));
+            let logs: Vec<f64> = block.clone().map(|row| self.log_weight(rows, row)).collect();
+            let mut weights = logs.clone();
+            wide(Each(&mut weights, exp));
             // A dropped row may have no value, and 0 * NaN is NaN.
-            let kept = block.map(log).filter(|&(_, log)| log > f64::NEG_INFINITY);
-            crate::numeric::sum(kept.map(|(row, log)| libm::exp(log) * values[row]))
+            let terms = weights.iter().zip(&values[block]).zip(logs);
+            let kept = terms.filter(|&(_, log)| log > f64::NEG_INFINITY);
+            crate::numeric::sum(kept.map(|((weight, value), _)| weight * value))
         });
         crate::numeric::sum(parts.into_iter()) / self.filled as f64
     }

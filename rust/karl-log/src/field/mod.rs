@@ -14,7 +14,7 @@
 mod blocks;
 mod cursor;
 mod habits;
-mod lanes;
+pub(crate) mod lanes;
 mod path;
 mod skip;
 mod wanted;

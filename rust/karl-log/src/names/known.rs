@@ -2,32 +2,30 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::recent::Recent;
 use super::table::{Entry, Part};
 use super::{Batch, Names};
 use crate::category::NONE;
-use crate::parallel::map;
 
-/// Names with the way from a name to its number, which is needed only while they are read.
+/// Names with the way from a name to its number, which is needed only while they are read, by any number of threads.
 ///
 /// A name is known by 96 bits of its XXH3-128, so that a look-up in a table of millions waits for memory once and not
 /// for the text too; that two of ten million names share them has a chance of 10^-15. The seed differs from process
-/// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, so that
-/// sets can be merged part by part.
-#[derive(Debug, Default)]
+/// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, each of which
+/// one thread at a time looks into. Which number a name has depends on who came first: it is for telling names apart.
+#[derive(Debug)]
 pub(crate) struct Known {
-    parts: Vec<Part>,
+    parts: [Mutex<Part>; PARTS as usize],
     seed: u64,
-    recent: Recent,
 }
 
 const PARTS: u32 = 16;
 
 impl Known {
-    /// None yet. Sets that are to be merged must have one seed.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { parts: (0..PARTS).map(|_| Part::default()).collect(), seed, recent: Recent::default() }
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { parts: std::array::from_fn(|_| Mutex::default()), seed: Self::seed() }
     }
 
     /// A seed that nobody can know before.
@@ -35,126 +33,123 @@ impl Known {
         RandomState::new().build_hasher().finish()
     }
 
-    /// The number of a name in UTF-8, a new one where it was not seen before; [`NONE`] for no name.
-    pub(crate) fn code(&mut self, name: Option<&[u8]>) -> u32 {
-        let Some(name) = name else { return NONE };
-        self.recent.code(name).unwrap_or_else(|| {
-            let code = self.of(name, Entry::new(name, self.seed));
-            self.recent.learn(name, code);
-            code
-        })
+    /// The number of a name in UTF-8, a new one where it was not seen before.
+    pub(crate) fn code(&self, name: &[u8]) -> u32 {
+        let entry = Entry::new(name, self.seed);
+        let part = part(&entry);
+        number(part, self.part(part).code(entry, name))
     }
 
-    /// The numbers of many names. Every line is looked at before the first is needed, so that all of them wait for memory
-    /// together.
-    pub(crate) fn codes(&mut self, batch: &Batch) -> impl Iterator<Item = u32> {
-        let entries: Vec<Entry> = batch.iter().map(|name| Entry::new(name, self.seed)).collect();
-        let touched = entries.iter().map(|entry| self.parts[(entry.high % PARTS) as usize].touch(entry));
-        black_box(touched.fold(0, |all, code| all ^ code));
-        batch.iter().zip(entries).map(|(name, entry)| self.of(name, entry))
-    }
-
-    fn of(&mut self, name: &[u8], entry: Entry) -> u32 {
-        let part = entry.high % PARTS;
-        self.parts[part as usize].code(entry, || name) * PARTS + part
-    }
-
-    /// Several sets of names as one, and for each set the way from its numbers to the new ones.
-    pub(crate) fn merge(sets: Vec<Self>, threads: usize) -> (Names, Vec<Way>) {
-        let mut ways: Vec<Way> = sets.iter().map(|_| Way(Vec::new())).collect();
-        let mut parts: Vec<Vec<Part>> = (0..PARTS).map(|_| Vec::new()).collect();
-        for set in sets {
-            parts.iter_mut().zip(set.parts).for_each(|(all, part)| all.push(part));
-        }
-        let mut all = Names::default();
-        for (names, steps) in map(parts, threads, merge) {
-            let start = u32::try_from(all.len()).unwrap_or(NONE);
-            for (way, mut step) in ways.iter_mut().zip(steps) {
-                step.start = start;
-                way.0.push(step);
+    /// The numbers of many names, part by part. Every line is looked at before the first is needed, so that all of them
+    /// wait for memory together.
+    pub(crate) fn codes(&self, batch: &Batch) -> Vec<u32> {
+        let names: Vec<(Entry, &[u8])> =
+            batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
+        let (order, ends) = dealt(&names);
+        let mut codes = vec![NONE; names.len()];
+        let mut start = 0;
+        for (at, end) in (0..).zip(ends) {
+            let own = &order[std::mem::replace(&mut start, end)..end];
+            let mut part = self.part(at);
+            black_box(own.iter().fold(0, |all, &name| all ^ part.touch(&names[name].0)));
+            for &place in own {
+                let (entry, name) = names[place];
+                codes[place] = number(at, part.code(entry, name));
             }
-            all.append(&names);
         }
-        (all, ways)
+        codes
+    }
+
+    fn part(&self, part: u32) -> MutexGuard<'_, Part> {
+        self.parts[part as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All names, and the way to their numbers among all.
+    pub(crate) fn finish(self) -> (Names, Way) {
+        let mut all = Names::default();
+        let way = self.parts.map(|part| {
+            let start = u32::try_from(all.len()).unwrap_or(NONE);
+            all.append(&part.into_inner().unwrap_or_else(PoisonError::into_inner).names);
+            start
+        });
+        (all, Way(way))
     }
 }
 
-/// The names of one part of several sets, and the step from the numbers of each.
-fn merge(parts: Vec<Part>) -> (Names, Vec<Step>) {
-    let mut parts = parts.into_iter();
-    let mut all = parts.next().unwrap_or_default();
-    let mut steps = vec![Step { start: 0, codes: None }];
-    steps.extend(parts.map(|part| Step { start: 0, codes: Some(all.take_in(&part)) }));
-    (all.names, steps)
+/// What of a batch belongs to each part: places by part, and where those of each part end.
+fn dealt(names: &[(Entry, &[u8])]) -> (Vec<usize>, [usize; PARTS as usize]) {
+    let mut next = [0; PARTS as usize];
+    for (entry, _) in names {
+        next[part(entry) as usize] += 1;
+    }
+    let mut start = 0;
+    for next in &mut next {
+        start += std::mem::replace(next, start);
+    }
+    let mut order = vec![0; names.len()];
+    for (at, (entry, _)) in names.iter().enumerate() {
+        let next = &mut next[part(entry) as usize];
+        order[*next] = at;
+        *next += 1;
+    }
+    (order, next)
 }
 
-/// From the numbers of one set of names to the numbers of several sets as one.
-pub(crate) struct Way(Vec<Step>);
-
-/// The same within one part: where its numbers begin, and which of those each one is. The first set keeps its own, so that
-/// most of its rows need not wait for a table.
-struct Step {
-    start: u32,
-    codes: Option<Vec<u32>>,
+/// Which part an entry belongs to.
+fn part(entry: &Entry) -> u32 {
+    entry.high % PARTS
 }
+
+/// The number of the name that has a number in a part.
+fn number(part: u32, code: u32) -> u32 {
+    code * PARTS + part
+}
+
+/// From the numbers of names as they were given to those among all: where the numbers of each part begin.
+pub(crate) struct Way([u32; PARTS as usize]);
 
 impl Way {
-    /// The new number; [`NONE`] stays.
+    /// The number among all; [`NONE`] stays.
     #[inline]
     pub(crate) fn code(&self, code: u32) -> u32 {
-        let (part, at) = (code % PARTS, code / PARTS);
-        let Some(step) = self.0.get(part as usize).filter(|_| code != NONE) else { return NONE };
-        let at = step.codes.as_ref().map_or(Some(at), |codes| codes.get(at as usize).copied());
-        at.map_or(NONE, |at| step.start + at)
+        if code == NONE { NONE } else { self.0[(code % PARTS) as usize] + code / PARTS }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
-    #[test]
-    fn sets_of_names_that_are_all_different_become_one_without_crowding() {
-        let sets: Vec<Known> = (0..2)
-            .map(|set| {
-                let mut known = Known::new(7);
-                for at in 0..19_000_u32 {
-                    known.code(Some(format!("{set}-{at}").as_bytes()));
-                }
-                known
-            })
-            .collect();
-        for (mut part, mut other) in {
-            let mut sets = sets.into_iter().map(|set| set.parts);
-            sets.next().unwrap().into_iter().zip(sets.next().unwrap())
-        } {
-            other.lines.truncate(other.lines.len() / 4); // as far as the first quarter, where they are crowded most
-            part.take_in(&other);
-            let count = part.lines.len();
-            let lines = part.lines.iter().enumerate();
-            let entries = lines.flat_map(|(at, line)| line.0.map(|entry| (at, entry)));
-            let ways: usize = entries
-                .filter(|(_, entry)| entry.code != NONE)
-                .map(|(at, entry)| (at + count - part.start(&entry)) % count)
-                .sum();
-            assert!(2 * ways < part.names.len(), "{ways} of {}", part.names.len());
-        }
+    /// Names of which each comes several times.
+    fn names() -> Vec<String> {
+        (0..20_000).map(|at| format!("name-{}", at * at % 7919)).collect()
     }
 
     #[test]
-    fn a_name_has_one_number_however_many_there_are_and_however_they_come() {
-        let names: Vec<String> = (0..5000).map(|at| format!("name-{}", at % 3000)).collect();
-        let mut known = Known::new(7);
-        let alone: Vec<u32> = names.iter().map(|name| known.code(Some(name.as_bytes()))).collect();
-        let mut batch = Batch::default();
-        for name in &names {
-            batch.push(name.as_bytes());
-        }
-        assert_eq!(Known::new(7).codes(&batch).collect::<Vec<_>>(), alone);
-        assert_eq!(known.codes(&batch).collect::<Vec<_>>(), alone);
-        let (all, ways) = Known::merge(vec![known], 2);
-        let back: Vec<_> = alone.iter().map(|&code| all.get(ways[0].code(code)).unwrap()).collect();
-        assert_eq!(back, names);
-        assert_eq!(all.len(), 3000);
+    fn a_name_has_one_number_however_many_there_are_and_whoever_asks() {
+        let (known, names) = (Known::new(), names());
+        let one_by_one = || names.iter().map(|name| known.code(name.as_bytes())).collect::<Vec<_>>();
+        let together = || {
+            let batches = names.chunks(300).map(|names| {
+                let mut batch = Batch::default();
+                for name in names {
+                    batch.push(name.as_bytes());
+                }
+                known.codes(&batch)
+            });
+            batches.flatten().collect()
+        };
+        let codes = thread::scope(|scope| {
+            let others = [scope.spawn(one_by_one), scope.spawn(together), scope.spawn(together)];
+            others.map(|other| other.join().unwrap())
+        });
+        assert!(codes.iter().all(|other| *other == codes[0]));
+        let (all, way) = known.finish();
+        let back = |&code: &u32| all.get(way.code(code)).unwrap();
+        assert!(codes[0].iter().map(back).eq(&names));
+        let distinct: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!((all.len(), way.code(NONE)), (distinct.len(), NONE));
     }
 }

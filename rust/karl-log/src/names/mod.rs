@@ -5,6 +5,7 @@ mod recent;
 mod table;
 
 pub(crate) use known::{Known, Way};
+pub(crate) use recent::Recent;
 
 use crate::category::NONE;
 

@@ -1,10 +1,15 @@
 //! The numbers of names that came lately: most categories have few names, and each of them comes again soon.
 
+use super::Known;
 use crate::category::NONE;
 
-/// A few short names with their numbers, each in the one place that its bytes say; the last that came there stays.
+/// The names of a column as one thread meets them: a few short ones with their numbers, each in the one place that its
+/// bytes say, where the last that came there stays.
 #[derive(Debug)]
-pub(super) struct Recent(Box<[(Short, u32); PLACES]>);
+pub(crate) struct Recent<'k> {
+    known: &'k Known,
+    places: Box<[(Short, u32); PLACES]>,
+}
 
 const PLACES: usize = 64;
 
@@ -16,26 +21,22 @@ struct Short {
     length: usize,
 }
 
-impl Default for Recent {
-    fn default() -> Self {
-        Self(Box::new([(Short::default(), NONE); PLACES]))
+impl<'k> Recent<'k> {
+    /// None came yet.
+    pub(crate) fn new(known: &'k Known) -> Self {
+        Self { known, places: Box::new([(Short::default(), NONE); PLACES]) }
     }
-}
 
-impl Recent {
-    /// The number of a name, if it came lately.
+    /// The number of a name in UTF-8; [`NONE`] for no name.
     #[inline]
-    pub(super) fn code(&self, name: &[u8]) -> Option<u32> {
-        let short = Short::new(name)?;
-        let (known, code) = self.0[short.place()];
-        (known == short && code != NONE).then_some(code)
-    }
-
-    /// Keeps a name that came.
-    pub(super) fn learn(&mut self, name: &[u8], code: u32) {
-        if let Some(short) = Short::new(name) {
-            self.0[short.place()] = (short, code);
+    pub(crate) fn code(&mut self, name: Option<&[u8]>) -> u32 {
+        let Some(name) = name else { return NONE };
+        let Some(short) = Short::new(name) else { return self.known.code(name) };
+        let place = &mut self.places[short.place()];
+        if place.0 != short || place.1 == NONE {
+            *place = (short, self.known.code(name));
         }
+        place.1
     }
 }
 
@@ -62,22 +63,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_known_as_long_as_no_other_takes_its_place_and_never_by_another_number() {
-        let mut recent = Recent::default();
+    fn a_name_that_came_lately_has_the_number_that_it_has() {
+        let known = Known::new();
+        let mut recent = Recent::new(&known);
+        // Many more than there is room for, of every length, the empty one among them.
         let names: Vec<Vec<u8>> =
-            (0..20).flat_map(|length| (0..9).map(move |byte| vec![byte; length])).collect();
-        for (code, name) in (0..).zip(&names) {
-            assert_ne!(recent.code(name), Some(code));
-            recent.learn(name, code);
-            assert_eq!(recent.code(name), (name.len() <= 16).then_some(code), "{name:?}");
-            for (other, known) in (0..=code).zip(&names) {
-                // The empty name is nine times among them.
-                assert!(
-                    recent.code(known).is_none_or(|found| found == other || known.is_empty()),
-                    "{known:?}"
-                );
-            }
+            (0..20).flat_map(|length| (b'a'..b'm').map(move |byte| vec![byte; length])).collect();
+        for name in names.iter().chain(&names).flat_map(|name| [name, name]) {
+            assert_eq!(recent.code(Some(name)), known.code(name), "{name:?}");
         }
+        assert_eq!(recent.code(None), NONE);
+        let (all, _) = known.finish();
+        assert_eq!(all.len(), 19 * 12 + 1);
     }
 
     #[test]

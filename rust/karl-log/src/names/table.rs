@@ -11,13 +11,13 @@ pub(super) struct Part {
     /// A power of two, at most three quarters taken. An entry lies in the line that the low bits of its hash say, or in the
     /// first after it that has room: a general table looks into two places for one name, and memory is what a look-up
     /// waits for.
-    pub(super) lines: Vec<Line>,
+    lines: Vec<Line>,
 }
 
 /// What memory gives at once. Filled from the front.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Line(pub(super) [Entry; WIDTH]);
+struct Line([Entry; WIDTH]);
 
 const WIDTH: usize = 4;
 
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     low: u64,
     pub(super) high: u32,
     /// [`NONE`] in a free slot.
-    pub(super) code: u32,
+    code: u32,
 }
 
 impl Entry {
@@ -64,10 +64,10 @@ impl Line {
 }
 
 impl Part {
-    /// The number of an entry's name, which is asked for where it is new.
+    /// The number of an entry's name, a new one where it was not seen before.
     #[inline]
-    pub(super) fn code<'n>(&mut self, entry: Entry, name: impl FnOnce() -> &'n [u8]) -> u32 {
-        self.find(&entry).unwrap_or_else(|| self.learn(entry, name()))
+    pub(super) fn code(&mut self, entry: Entry, name: &[u8]) -> u32 {
+        self.find(&entry).unwrap_or_else(|| self.learn(entry, name))
     }
 
     #[inline]
@@ -85,7 +85,9 @@ impl Part {
 
     #[cold]
     fn learn(&mut self, entry: Entry, name: &[u8]) -> u32 {
-        self.reserve(1);
+        if 4 * self.names.len() >= 3 * WIDTH * self.lines.len() {
+            self.grow();
+        }
         let entry = Entry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
         self.put(entry);
         entry.code
@@ -96,7 +98,7 @@ impl Part {
         self.lines.get(self.start(entry)).map_or(NONE, |line| line.0[0].code)
     }
 
-    pub(super) fn start(&self, entry: &Entry) -> usize {
+    fn start(&self, entry: &Entry) -> usize {
         let last = self.lines.len().saturating_sub(1);
         usize::try_from(entry.low & last as u64).unwrap_or(last)
     }
@@ -122,25 +124,6 @@ impl Part {
             line.0.into_iter().filter(|entry| entry.code != NONE).for_each(|entry| self.put(entry));
         }
     }
-
-    /// Room for so many more, before the first of them: those that come in the order of their lines would else crowd the
-    /// lines from the first on to twice what is good for them.
-    fn reserve(&mut self, more: usize) {
-        while 4 * (self.names.len() + more) > 3 * WIDTH * self.lines.len() {
-            self.grow();
-        }
-    }
-
-    /// Takes in the names of another set; the new number of each. By lines, for they lie in the same order in both.
-    pub(super) fn take_in(&mut self, part: &Self) -> Vec<u32> {
-        self.reserve(part.names.len());
-        let mut codes = vec![NONE; part.names.len()];
-        for entry in part.lines.iter().flat_map(|line| line.0).filter(|entry| entry.code != NONE) {
-            let name = || part.names.get(entry.code).unwrap_or_default().as_bytes();
-            codes[entry.code as usize] = self.code(Entry { code: NONE, ..entry }, name);
-        }
-        codes
-    }
 }
 
 #[cfg(test)]
@@ -153,8 +136,8 @@ mod tests {
         let entry = |high| Entry { low: 0, high, code: NONE };
         for (high, name) in (0..40).zip('0'..) {
             let name = name.to_string();
-            assert_eq!(part.code(entry(high), || name.as_bytes()), high);
+            assert_eq!(part.code(entry(high), name.as_bytes()), high);
         }
-        assert!((0..40).all(|high| part.code(entry(high), || b"") == high));
+        assert!((0..40).all(|high| part.code(entry(high), b"") == high));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use sorted::{Columns, columns};
 use growing::Growing;
 
 use crate::category::NONE;
-use crate::names::{Batch, Known};
+use crate::names::{Batch, Known, Recent};
 
 /// How many bits of an id tell its bin.
 const BIN_BITS: u32 = 5;
@@ -82,15 +82,36 @@ struct Bin {
     extras: Extras,
 }
 
-/// The rows that one thread has read.
+/// The names of a log by column, which the threads that read it share.
 #[derive(Debug)]
-pub(crate) struct Rows {
-    bins: Vec<Bin>,
-    records: Records,
-    unnamed: Unnamed,
+pub(crate) struct Vocabulary {
     groups: Known,
     domains: Known,
     partitions: Known,
+}
+
+impl Vocabulary {
+    /// No name yet.
+    pub(crate) fn new() -> Self {
+        Self { groups: Known::new(), domains: Known::new(), partitions: Known::new() }
+    }
+}
+
+/// The rows that one thread reads.
+#[derive(Debug)]
+pub(crate) struct Rows<'v> {
+    read: Read,
+    unnamed: Unnamed,
+    groups: &'v Known,
+    domains: Recent<'v>,
+    partitions: Recent<'v>,
+}
+
+/// The rows that one thread has read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    bins: Vec<Bin>,
+    records: Records,
 }
 
 /// One record, as the scan found it.
@@ -116,41 +137,45 @@ pub(crate) trait Sink {
     fn push(&mut self, found: &Row<'_>);
 }
 
-impl Rows {
-    /// None yet, with so many components of the reward. Threads that read one log have to be given one seed.
-    pub(crate) fn new(components: usize, seed: u64) -> Self {
+impl<'v> Rows<'v> {
+    /// None yet, with so many components of the reward.
+    pub(crate) fn new(components: usize, vocabulary: &'v Vocabulary) -> Self {
         let extras = || Extras {
             components: vec![Growing::default(); components.saturating_sub(1)],
             ..Extras::default()
         };
         let bin = || Bin { extras: extras(), ..Bin::default() };
-        let known = || Known::new(seed);
         Self {
-            bins: (0..1 << BIN_BITS).map(|_| bin()).collect(),
-            records: Records::default(),
+            read: Read { bins: (0..1 << BIN_BITS).map(|_| bin()).collect(), records: Records::default() },
             unnamed: Unnamed::default(),
-            groups: known(),
-            domains: known(),
-            partitions: known(),
+            groups: &vocabulary.groups,
+            domains: Recent::new(&vocabulary.domains),
+            partitions: Recent::new(&vocabulary.partitions),
         }
     }
 
-    /// Gives their groups to the rows that wait for them; to be called once more after the last row.
-    pub(crate) fn name(&mut self) {
-        let Self { bins, groups, unnamed, .. } = self;
+    /// All of them, none of which waits for its group any more.
+    pub(crate) fn done(mut self) -> Read {
+        self.name();
+        self.read
+    }
+
+    /// Gives their groups to the rows that wait for them.
+    fn name(&mut self) {
+        let Self { read, groups, unnamed, .. } = self;
         for (&(bin, row), code) in unnamed.rows.iter().zip(groups.codes(&unnamed.names)) {
-            bins[bin].rows.get_mut(row).into_iter().for_each(|row| row.group = code);
+            read.bins[bin].rows.get_mut(row).into_iter().for_each(|row| row.group = code);
         }
         unnamed.names.clear();
         unnamed.rows.clear();
     }
 }
 
-impl Sink for Rows {
+impl Sink for Rows<'_> {
     fn push(&mut self, found: &Row<'_>) {
-        let record = self.records.push(found.spot, found.digest, found.length);
+        let record = self.read.records.push(found.spot, found.digest, found.length);
         let bin = bin(found.id);
-        let Bin { ids, rows, extras } = &mut self.bins[bin];
+        let Bin { ids, rows, extras } = &mut self.read.bins[bin];
         if let Some(group) = found.group {
             self.unnamed.push(group, (bin, rows.len()));
         }

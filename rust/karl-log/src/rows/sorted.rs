@@ -2,9 +2,9 @@
 
 use super::growing::Growing;
 use super::order::ranks;
-use super::{Bin, Laid, Records, Rows};
+use super::{Bin, Laid, Read, Records, Vocabulary};
 use crate::category::{Category, NONE};
-use crate::names::{Known, Way};
+use crate::names::Way;
 use crate::parallel::map;
 
 /// All rows as columns.
@@ -20,32 +20,26 @@ pub(crate) struct Columns {
 }
 
 /// Joins the rows of all threads.
-pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -> Columns {
-    let mut names = |of: fn(&mut Rows) -> &mut Known| {
-        Known::merge(parts.iter_mut().map(|rows| std::mem::take(of(rows))).collect(), threads)
-    };
-    let (groups, group_ways) = names(|rows| &mut rows.groups);
-    let (domains, domain_ways) = names(|rows| &mut rows.domains);
-    let (partitions, partition_ways) = names(|rows| &mut rows.partitions);
-    let records = Laid::new(parts.iter_mut().map(|rows| std::mem::take(&mut rows.records)).collect());
+pub(crate) fn columns(
+    mut parts: Vec<Read>,
+    vocabulary: Vocabulary,
+    components: usize,
+    threads: usize,
+) -> Columns {
+    let (groups, group) = vocabulary.groups.finish();
+    let (domains, domain) = vocabulary.domains.finish();
+    let (partitions, partition) = vocabulary.partitions.finish();
+    let ways = Ways { group, domain, partition };
+    let records = Laid::new(parts.iter_mut().map(|read| std::mem::take(&mut read.records)).collect());
     let bins: Vec<Vec<Bin>> = across(parts);
     let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
     let mut codes = Codes::default();
     let mut all = Columns::default();
     let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
-    let ways: Vec<_> =
-        group_ways.iter().zip(&domain_ways).zip(&partition_ways).zip(records.parts()).collect();
     let fill = |(slots, bins): (Slots, Vec<Bin>)| {
-        let part = |(bin, &(((groups, domains), partitions), (records, first)))| Part {
-            bin,
-            records,
-            first,
-            groups,
-            domains,
-            partitions,
-        };
-        slots.fill(&bins.into_iter().zip(&ways).map(part).collect::<Vec<_>>());
+        let part = |(bin, (records, first))| Part { bin, records, first };
+        slots.fill(&bins.into_iter().zip(records.parts()).map(part).collect::<Vec<_>>(), &ways);
     };
     map(slots.into_iter().zip(bins).collect(), threads, fill);
     all.records = records.ordered(codes.record);
@@ -57,24 +51,28 @@ pub(crate) fn columns(mut parts: Vec<Rows>, components: usize, threads: usize) -
 }
 
 /// The bins of all threads, bin by bin.
-fn across(parts: Vec<Rows>) -> Vec<Vec<Bin>> {
+fn across(parts: Vec<Read>) -> Vec<Vec<Bin>> {
     let mut bins: Vec<Vec<Bin>> = Vec::new();
-    for rows in parts {
-        bins.resize_with(rows.bins.len(), Vec::new);
-        bins.iter_mut().zip(rows.bins).for_each(|(parts, bin)| parts.push(bin));
+    for read in parts {
+        bins.resize_with(read.bins.len(), Vec::new);
+        bins.iter_mut().zip(read.bins).for_each(|(parts, bin)| parts.push(bin));
     }
     bins
 }
 
-/// What one thread has left in a bin, and the way from its numbers for names to those of all.
+/// The ways from numbers of names as they were read to those of the columns.
+struct Ways {
+    group: Way,
+    domain: Way,
+    partition: Way,
+}
+
+/// What one thread has left in a bin.
 pub(super) struct Part<'a> {
     pub(super) bin: Bin,
     pub(super) records: &'a Records,
     /// The number of the first of them among those of all threads.
     first: u32,
-    groups: &'a Way,
-    domains: &'a Way,
-    partitions: &'a Way,
 }
 
 #[derive(Default)]
@@ -142,21 +140,21 @@ impl<'a> Slots<'a> {
     }
 
     /// Lays down the rows of a bin. They are read as they lie, for to wait for what is read takes longer than to write.
-    fn fill(mut self, parts: &[Part<'_>]) {
+    fn fill(mut self, parts: &[Part<'_>], ways: &Ways) {
         let ranks = ranks(parts);
         let mut ranks = ranks.as_slice();
         for part in parts {
             let (own, later) = ranks.split_at(part.bin.ids.len().min(ranks.len()));
-            self.lay(part, own);
+            self.lay(part, own, ways);
             ranks = later;
         }
     }
 
-    fn lay(&mut self, part: &Part<'_>, ranks: &[u32]) {
+    fn lay(&mut self, part: &Part<'_>, ranks: &[u32], ways: &Ways) {
         let Bin { ids, rows, extras } = &part.bin;
         lay(self.ids, ranks, ids.iter());
         lay(self.record, ranks, rows.iter().map(|row| part.first + row.record));
-        lay(self.group, ranks, rows.iter().map(|row| part.groups.code(row.group)));
+        lay(self.group, ranks, rows.iter().map(|row| ways.group.code(row.group)));
         let mut components = self.components.iter_mut();
         components
             .next()
@@ -165,8 +163,8 @@ impl<'a> Slots<'a> {
         for (column, component) in components.zip(&extras.components) {
             lay(column, ranks, component.iter());
         }
-        lay(self.domain, ranks, named(&extras.domain, part.domains));
-        lay(self.partition, ranks, named(&extras.partition, part.partitions));
+        lay(self.domain, ranks, named(&extras.domain, &ways.domain));
+        lay(self.partition, ranks, named(&extras.partition, &ways.partition));
         lay(self.fingerprints, ranks, extras.fingerprint.iter());
     }
 }
@@ -188,13 +186,14 @@ fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
 mod tests {
     use karl_core::rng::id128;
 
-    use super::super::{Row, Sink, Spot};
+    use super::super::{Row, Rows, Sink, Spot};
     use super::*;
 
     /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
     fn alike(threads: usize) -> Columns {
         // Some threads have found nothing to read.
-        let mut parts: Vec<Rows> = (0..=2 * threads).map(|_| Rows::new(2, 7)).collect();
+        let vocabulary = Vocabulary::new();
+        let mut parts: Vec<Rows> = (0..=2 * threads).map(|_| Rows::new(2, &vocabulary)).collect();
         for at in (0..500_u32).rev() {
             let row = Row {
                 id: id128(b"id") >> 8 << 8 | u128::from(at % 200),
@@ -210,7 +209,8 @@ mod tests {
             };
             parts[2 * (at as usize % threads) + 1].push(&row);
         }
-        columns(parts, 2, threads)
+        let parts = parts.into_iter().map(Rows::done).collect();
+        columns(parts, vocabulary, 2, threads)
     }
 
     #[test]

@@ -11,9 +11,8 @@ use super::{Counts, Streamed};
 use crate::error::{Error, Result};
 use crate::layout::Input;
 use crate::log::Log;
-use crate::names::Known;
 use crate::pipe::Origin;
-use crate::rows::{Row, Rows, Sink, Spot, columns};
+use crate::rows::{Read, Row, Rows, Sink, Spot, Vocabulary, columns};
 use crate::tally::Tally;
 
 /// A record that a draw could need.
@@ -91,9 +90,10 @@ impl Holding {
         }
         let (facts, candidates) = self.stream.finish()?;
         let components = self.missing.len();
-        let rows = keep(candidates, &input.source.path, components)?;
+        let vocabulary = Vocabulary::new();
+        let rows = keep(candidates, &input.source.path, Rows::new(components, &vocabulary))?;
         input.source.size = fs::metadata(&input.source.path).map_or(0, |facts| facts.len());
-        let columns = columns(vec![rows], components, threads);
+        let columns = columns(vec![rows], vocabulary, components, threads);
         let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, false)?;
         let streamed = Streamed { origin, facts, domains: self.domains, ungrouped: self.ungrouped };
         log.streamed = Some(streamed.into());
@@ -102,10 +102,9 @@ impl Holding {
 }
 
 /// Writes records one after the other, and says where each lies.
-fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, components: usize) -> Result<Rows> {
+fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, mut rows: Rows<'_>) -> Result<Read> {
     let io = |error| Error::io("write", path, error);
     let mut file = BufWriter::new(File::create(path).map_err(io)?);
-    let mut rows = Rows::new(components, Known::seed());
     let mut offset = 0;
     for candidate in candidates {
         let record = &candidate.record;
@@ -118,6 +117,5 @@ fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, components: us
         offset += u64::from(length) + 1;
     }
     file.flush().map_err(io)?;
-    rows.name();
-    Ok(rows)
+    Ok(rows.done())
 }

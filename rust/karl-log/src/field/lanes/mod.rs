@@ -8,23 +8,26 @@ mod x86;
 use wide::u8x16;
 
 /// How many bytes are looked at at once.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
-pub(super) type Block = [u8; BLOCK];
+pub(crate) type Block = [u8; BLOCK];
 
 /// The bytes of a block that matter to its structure, one bit a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bits {
-    pub(super) quote: u64,
-    pub(super) backslash: u64,
+pub(crate) struct Bits {
+    pub(crate) quote: u64,
+    pub(crate) backslash: u64,
     /// Brackets of either kind, inside strings too.
-    pub(super) open: u64,
-    pub(super) close: u64,
+    pub(crate) open: u64,
+    pub(crate) close: u64,
 }
 
 /// A kind of vectors.
-pub(super) trait Lanes: Copy {
+pub(crate) trait Lanes: Copy {
     fn bits(self, block: &Block) -> Bits;
+
+    /// The bytes that cannot stand in a string as they are: quotes, backslashes and control characters.
+    fn odd(self, block: &Block) -> u64;
 
     /// The length of a string, from behind its opening quote: none where its end is out of reach, or an escape stands
     /// before it.
@@ -51,7 +54,7 @@ fn first(bits: u64) -> Option<usize> {
 pub(super) const ENDS: [u8; 7] = *b",}] \t\n\r";
 
 /// What can be done with any kind of vectors. All of it has to be inlined.
-pub(super) trait Work {
+pub(crate) trait Work {
     type Output;
 
     fn run(self, lanes: impl Lanes) -> Self::Output;
@@ -59,7 +62,7 @@ pub(super) trait Work {
 
 /// Runs with the widest vectors of this machine.
 #[inline]
-pub(super) fn run<W: Work>(work: W) -> W::Output {
+pub(crate) fn run<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(lanes) = pulp::x86::V4::try_new() {
@@ -74,6 +77,9 @@ pub(super) fn run<W: Work>(work: W) -> W::Output {
 
 /// Square brackets differ from curly ones in this bit alone, and no other byte becomes one by it.
 const CURLY: u8 = 0x20;
+
+/// The last control character.
+const CONTROL: u8 = 0x1f;
 
 /// Vectors of 16 bytes, which every machine has.
 #[derive(Clone, Copy)]
@@ -94,6 +100,18 @@ impl Lanes for Portable {
             bits.close |= shifted(is(curly, b'}'));
         }
         bits
+    }
+
+    #[inline(always)]
+    fn odd(self, block: &Block) -> u64 {
+        let odd = |part: u8x16| {
+            let is = |byte| part.simd_eq(u8x16::splat(byte));
+            is(b'"') | is(b'\\') | part.min(u8x16::splat(CONTROL)).simd_eq(part)
+        };
+        let parts = block.as_chunks::<16>().0.iter().enumerate();
+        parts.fold(0, |all, (number, part)| {
+            all | u64::from(odd(u8x16::new(*part)).to_bitmask()) << (16 * number)
+        })
     }
 
     #[inline(always)]
@@ -125,18 +143,21 @@ mod tests {
     struct Look<'a>(&'a Block);
 
     impl Work for Look<'_> {
-        type Output = Bits;
+        type Output = (Bits, u64);
 
         #[inline(always)]
-        fn run(self, lanes: impl Lanes) -> Bits {
-            lanes.bits(self.0)
+        fn run(self, lanes: impl Lanes) -> (Bits, u64) {
+            (lanes.bits(self.0), lanes.odd(self.0))
         }
     }
 
     /// One byte after the other.
-    fn naive(block: &Block) -> Bits {
-        let bits = |wanted: &[u8]| (0..BLOCK).map(|at| u64::from(wanted.contains(&block[at])) << at).sum();
-        Bits { quote: bits(b"\""), backslash: bits(b"\\"), open: bits(b"{["), close: bits(b"}]") }
+    fn naive(block: &Block) -> (Bits, u64) {
+        let each = |is: &dyn Fn(u8) -> bool| (0..BLOCK).map(|at| u64::from(is(block[at])) << at).sum();
+        let bits = |wanted: &[u8]| each(&|byte| wanted.contains(&byte));
+        let found =
+            Bits { quote: bits(b"\""), backslash: bits(b"\\"), open: bits(b"{["), close: bits(b"}]") };
+        (found, each(&|byte| byte < b' ' || byte == b'"' || byte == b'\\'))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::arch::x86_64::{__m128i, __m256i, __m512i};
 use pulp::x86::{V3, V4};
 use pulp::{NullaryFnOnce, cast};
 
-use super::{BLOCK, Bits, Block, CURLY, ENDS, Lanes, Work, closing, first};
+use super::{BLOCK, Bits, Block, CONTROL, CURLY, ENDS, Lanes, Work, closing, first};
 
 pub(super) struct Vectorized<W, L> {
     pub(super) work: W,
@@ -33,6 +33,13 @@ impl Lanes for V4 {
             open: is(curly, b'{'),
             close: is(curly, b'}'),
         }
+    }
+
+    #[inline(always)]
+    fn odd(self, block: &Block) -> u64 {
+        let block: __m512i = cast(*block);
+        let is = |byte| self.avx512bw._mm512_cmpeq_epi8_mask(block, all64(byte));
+        is(b'"') | is(b'\\') | self.avx512bw._mm512_cmple_epu8_mask(block, all64(CONTROL))
     }
 
     #[inline(always)]
@@ -66,6 +73,17 @@ impl Lanes for V3 {
             open: is(curly(low), curly(high), b'{'),
             close: is(curly(low), curly(high), b'}'),
         }
+    }
+
+    #[inline(always)]
+    fn odd(self, block: &Block) -> u64 {
+        let [low, high]: [__m256i; 2] = cast(*block);
+        let odd = |half| {
+            let is = |byte| equal(self, half, byte);
+            let control = self.avx2._mm256_cmpeq_epi8(self.avx2._mm256_min_epu8(half, all32(CONTROL)), half);
+            self.avx2._mm256_or_si256(control, self.avx2._mm256_or_si256(is(b'"'), is(b'\\')))
+        };
+        mask(self, odd(low), odd(high))
     }
 
     #[inline(always)]
