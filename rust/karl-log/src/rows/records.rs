@@ -6,27 +6,31 @@
 use super::growing::Growing;
 use super::{Place, Spot};
 
+/// Where one record lies, and what its bytes hash to. Side by side, for who asks for one of them asks for all, and waits
+/// for memory once; packed, for there are millions.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+struct Record {
+    spot: Spot,
+    digest: u64,
+    length: u32,
+}
+
 /// The records that one thread has read, in the order in which it did.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Records {
-    spots: Growing<Spot>,
-    digests: Growing<u64>,
-    lengths: Growing<u32>,
-}
+pub(crate) struct Records(Growing<Record>);
 
 impl Records {
     /// Adds a record; its number.
     pub(crate) fn push(&mut self, spot: Spot, digest: u64, length: u32) -> u32 {
-        let number = u32::try_from(self.spots.len()).unwrap_or(u32::MAX);
-        self.spots.push(spot);
-        self.digests.push(digest);
-        self.lengths.push(length);
+        let number = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.push(Record { spot, digest, length });
         number
     }
 
     /// What tells records of one id apart.
     pub(crate) fn rank(&self, number: u32) -> Option<(u64, Spot)> {
-        self.digests.get(number as usize).zip(self.spots.get(number as usize))
+        self.0.get(number as usize).map(|record| (record.digest, record.spot))
     }
 }
 
@@ -43,7 +47,7 @@ pub(crate) struct Laid {
 impl Laid {
     /// The records of several threads one after the other, in an order that is still to be told.
     pub(crate) fn new(parts: Vec<Records>) -> Self {
-        let starts = starts(parts.iter().map(|part| part.spots.len()));
+        let starts = starts(parts.iter().map(|part| part.0.len()));
         Self { parts, starts, order: Vec::new() }
     }
 
@@ -57,26 +61,26 @@ impl Laid {
         Self { order, ..self }
     }
 
-    fn find(&self, number: u32) -> Option<(&Records, usize)> {
+    /// A row's record; none for a row that there is not.
+    fn record(&self, row: usize) -> Option<Record> {
+        let number = *self.order.get(row)?;
         let part = self.starts.partition_point(|&start| start <= number).checked_sub(1)?;
-        Some((&self.parts[part], (number - self.starts[part]) as usize))
+        self.parts[part].0.get((number - self.starts[part]) as usize)
     }
 
     /// Where a row's record lies; none for a row that there is not.
     pub(crate) fn place(&self, row: usize) -> Option<Place> {
-        let (records, at) = self.find(*self.order.get(row)?)?;
-        Some(records.spots.get(at)?.place(records.lengths.get(at)?))
+        self.record(row).map(|record| record.spot.place(record.length))
     }
 
     /// The hash of a row's record; zero for a row that there is not.
     pub(crate) fn digest(&self, row: usize) -> u64 {
-        let found = self.order.get(row).and_then(|&number| self.find(number));
-        found.and_then(|(records, at)| records.digests.get(at)).unwrap_or_default()
+        self.record(row).map_or(0, |record| record.digest)
     }
 
     /// The length of every record, in no order.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = u32> {
-        self.parts.iter().flat_map(|part| part.lengths.iter())
+        self.parts.iter().flat_map(|part| part.0.iter().map(|record| record.length))
     }
 }
 
