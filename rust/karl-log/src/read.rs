@@ -18,7 +18,7 @@ use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::rows::{Read, Rows, Sink, Vocabulary, columns};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, is_damage};
-use crate::split::{Piece, Pieces};
+use crate::split::Pieces;
 use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
 
@@ -137,19 +137,9 @@ pub(crate) fn scan(
     watch: &Watch,
 ) -> std::result::Result<(), Fail> {
     let mut clock = Clock { watch, bytes: 0 };
-    loop {
-        // Most lines are whole in the window, and are taken together.
-        if let Pieces::Lines(lines) = &mut pieces {
-            let limit = lines.limit();
-            if let Some(whole) = lines.whole() {
-                scanner.lines(whole, limit, rows, tally);
-                clock.tick(whole.1.len() - 1)?; // which counts a line end itself
-                continue;
-            }
-        }
-        let Some(piece) = pieces.next().map_err(Fail::Read)? else { break };
-        scanner.piece(&piece, rows, tally);
-        clock.tick(if let Piece::Text { bytes, .. } = piece { bytes.len() } else { 0 })?;
+    while let Some(texts) = pieces.next().map_err(Fail::Read)? {
+        scanner.texts(&texts, rows, tally);
+        clock.tick(texts.len())?;
     }
     watch.advance(clock.bytes).map_err(Fail::Other)
 }
@@ -183,7 +173,7 @@ impl Clock<'_> {
     const EVERY: u64 = 1 << 18;
 
     fn tick(&mut self, bytes: usize) -> std::result::Result<(), Fail> {
-        self.bytes += 1 + bytes as u64;
+        self.bytes += bytes as u64;
         if self.bytes >= Self::EVERY {
             self.watch.advance(std::mem::take(&mut self.bytes)).map_err(Fail::Other)?;
         }

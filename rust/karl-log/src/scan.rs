@@ -11,7 +11,7 @@ use crate::format::{Field, Fields};
 use crate::parts::{BETWEEN, part};
 use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
-use crate::split::{Piece, without_return};
+use crate::split::{Piece, Texts, Whole, without_return};
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::value::{Name, Reward, reward};
@@ -70,14 +70,16 @@ impl Scanner {
         }
     }
 
-    /// Takes whole lines, the first of which is at `offset`; those of more than `limit` bytes are none.
-    pub(crate) fn lines(
-        &mut self,
-        (offset, text): (u64, &[u8]),
-        limit: usize,
-        rows: &mut impl Sink,
-        tally: &mut Tally,
-    ) {
+    /// Takes what comes next of a file.
+    pub(crate) fn texts(&mut self, texts: &Texts<'_>, rows: &mut impl Sink, tally: &mut Tally) {
+        match texts {
+            Texts::One(piece) => self.piece(piece, rows, tally),
+            Texts::Lines(lines) => self.lines(lines, rows, tally),
+        }
+    }
+
+    fn lines(&mut self, lines: &Whole<'_>, rows: &mut impl Sink, tally: &mut Tally) {
+        let Whole { offset, text, limit } = *lines;
         let mut at = 0;
         while let Some(length) = memchr(b'\n', &text[at..]) {
             let (offset, line) = (offset + at as u64, &text[at..at + length]);
@@ -92,7 +94,7 @@ impl Scanner {
     }
 
     /// Takes one piece of a file: a record, several that were welded together, or none.
-    pub(crate) fn piece(&mut self, piece: &Piece<'_>, rows: &mut impl Sink, tally: &mut Tally) {
+    fn piece(&mut self, piece: &Piece<'_>, rows: &mut impl Sink, tally: &mut Tally) {
         tally.lines += 1;
         match *piece {
             Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use memchr::{memchr, memrchr};
 
-use super::{Extent, Piece, Window};
+use super::{Extent, Piece, Whole, Window};
 
 /// Where lines are taken together, how many bytes of them: between two such, somebody may want to stop.
 const AT_ONCE: usize = 1 << 18;
@@ -50,12 +50,12 @@ impl<R: Read> Lines<R> {
         self.window.skip_mark()
     }
 
-    /// Lines that the window holds whole, each with its line end, and the place of the first; none where the next one's end
-    /// is not there yet, or no line is left.
-    pub(crate) fn whole(&mut self) -> Option<(u64, &[u8])> {
-        let (offset, bytes) = (self.window.offset(), self.window.bytes());
+    /// How many bytes the lines have that the window holds whole, with their ends; none where the next one's end is not
+    /// there yet, or no line is left.
+    pub(crate) fn whole(&self) -> Option<usize> {
+        let bytes = self.window.bytes();
         let near = &bytes[..bytes.len().min(AT_ONCE)];
-        let left = usize::try_from(self.until.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let left = usize::try_from(self.until.saturating_sub(self.window.offset())).unwrap_or(usize::MAX);
         let end = if left > near.len() {
             memrchr(b'\n', near)?
         } else {
@@ -64,7 +64,13 @@ impl<R: Read> Lines<R> {
             let found = memchr(b'\n', &bytes[last..]).map(|found| last + found);
             found.or_else(|| memrchr(b'\n', &bytes[..last]))?
         };
-        Some((offset, self.window.take(end + 1, end + 1)))
+        Some(end + 1)
+    }
+
+    /// Takes lines of so many bytes together, which have to be [whole](Self::whole).
+    pub(crate) fn take(&mut self, length: usize) -> Whole<'_> {
+        let (offset, limit) = (self.window.offset(), self.limit);
+        Whole { offset, text: self.window.take(length, length), limit }
     }
 
     /// The next line.
@@ -82,11 +88,6 @@ impl<R: Read> Lines<R> {
             Extent::Kept(length) => self.piece(offset, length, length + 1, true),
             Extent::Torn(length) => self.piece(offset, length, length, false),
         }))
-    }
-
-    /// The length of the longest line that is kept.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
     }
 
     fn piece(&mut self, offset: u64, length: usize, consumed: usize, ended: bool) -> Piece<'_> {
@@ -150,7 +151,8 @@ mod tests {
     fn together(mut lines: Lines<impl Read>) -> (Vec<String>, usize) {
         let (mut all, mut single) = (Vec::new(), 0);
         loop {
-            while let Some((mut offset, text)) = lines.whole() {
+            while let Some(length) = lines.whole() {
+                let Whole { mut offset, text, .. } = lines.take(length);
                 for line in text.split_inclusive(|&byte| byte == b'\n') {
                     let bytes = without_return(&line[..line.len() - 1]);
                     all.push(format!("{:?}", Piece::Text { offset, bytes, ended: true }));

@@ -22,11 +22,42 @@ pub(crate) enum Pieces<R> {
 }
 
 impl<R: Read> Pieces<R> {
-    /// The next text.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
-        match self {
-            Self::Lines(lines) => lines.next(),
+    /// The next text, or several where they are at hand: most lines are.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Texts<'_>>> {
+        let piece = match self {
             Self::Elements(elements) => elements.next(),
+            Self::Lines(lines) => match lines.whole() {
+                Some(length) => return Ok(Some(Texts::Lines(lines.take(length)))),
+                None => lines.next(),
+            },
+        };
+        piece.map(|piece| piece.map(Texts::One))
+    }
+}
+
+/// What comes next of a stream.
+pub(crate) enum Texts<'a> {
+    One(Piece<'a>),
+    Lines(Whole<'a>),
+}
+
+/// Lines whose ends were seen.
+pub(crate) struct Whole<'a> {
+    /// First byte, counted in the unpacked stream.
+    pub(crate) offset: u64,
+    /// All of them, each with its line end.
+    pub(crate) text: &'a [u8],
+    /// One of more bytes than this is too long.
+    pub(crate) limit: usize,
+}
+
+impl Texts<'_> {
+    /// How many bytes they take of the stream, with one after each text.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(Piece::Text { bytes, .. }) => bytes.len() + 1,
+            Self::One(_) => 1,
+            Self::Lines(lines) => lines.text.len(),
         }
     }
 }
