@@ -11,17 +11,16 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests import rows
 from tests.cli.run import start
 from tests.hostile.peak import MIB, Run, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SLOW = bool(os.environ.get("KARL_FAST_SLOW"))
 
@@ -147,3 +146,22 @@ def test_ten_thousand_files_want_few_descriptors(tmp_path: Path) -> None:
     done = run("sample", ".", "-k", 9, "--dry-run", "--json", folder=tmp_path, preexec_fn=few)
     assert bounded(done, 300, 60) == {}
     assert json.loads(done.out)["accounting"]["rows_kept"] == 10_000
+
+
+AGAIN = """
+import pathlib, re, karl_fast
+most = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+before = most()
+for _ in range(4):
+    karl_fast.read("log.jsonl", threads=2)
+    print(most() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
+def test_a_log_read_again_and_again_needs_the_memory_of_once(tmp_path: Path) -> None:
+    rows = (f'{{"id":{at},"group":"g{at // 8}","reward":0.5}}\n' for at in range(600_000))
+    (tmp_path / "log.jsonl").write_text("".join(rows))
+    done = subprocess.run([sys.executable, "-c", AGAIN], cwd=tmp_path, capture_output=True, text=True, check=True)
+    first, *later = map(int, done.stdout.split())
+    assert later[-1] < 1.2 * first

@@ -13,6 +13,7 @@ mod sorted;
 pub(crate) use records::{Laid, Records};
 pub(crate) use sorted::{Columns, columns};
 
+use bytemuck::{Pod, Zeroable};
 use growing::Growing;
 
 use crate::category::NONE;
@@ -36,7 +37,8 @@ pub struct Place {
 }
 
 /// File and offset in one word, which sorts as they do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
 pub(crate) struct Spot(pub(crate) u64);
 
 impl Spot {
@@ -57,7 +59,8 @@ impl Spot {
 }
 
 /// What nearly every record has beside its id; the rest is in [`Extras`] and in [`Records`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
 struct Held {
     reward: f64,
     group: u32,

@@ -3,12 +3,14 @@
 //! It stays where it was put down when the record was read, whatever order rows come in later: to move it would cost more
 //! than all that is ever asked of it, for every move of millions of rows waits for memory.
 
+use bytemuck::{Pod, Zeroable};
+
 use super::growing::Growing;
 use super::{Place, Spot};
 
 /// Where one record lies, and what its bytes hash to. Side by side, for who asks for one of them asks for all, and waits
 /// for memory once; packed, for there are millions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, packed(4))]
 struct Record {
     spot: Spot,
