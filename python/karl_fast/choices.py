@@ -187,9 +187,9 @@ def _strata(settings: Settings) -> None:
 
 def _words(settings: Settings) -> None:
     for name, choices in CHOICES.items():
-        _among(name, getattr(settings, name), choices)
+        among(name, getattr(settings, name), choices)
     if settings.format is not None:
-        _among("format", spelled(settings.format), [name for name, _ in formats()])
+        among("format", spelled(settings.format), [name for name, _ in formats()])
 
 
 def spelled(format: str) -> str:
@@ -197,7 +197,8 @@ def spelled(format: str) -> str:
     return format.lower().replace("_", "-")
 
 
-def _among(name: str, value: object, choices: Sequence[str]) -> None:
+def among(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise UsageError for a value of a setting that is none of its words, with the nearest of them."""
     if value not in choices:
         error = UsageError(f"{name} is {value!r}, wanted {', '.join(choices)}", name)
         error.hint = question(nearest(value, choices))

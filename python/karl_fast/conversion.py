@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast.choices import among, spelled
 from karl_fast.errors import AlreadyConvertedError, LogChangedError, LogError
 from karl_fast.log.inputs import files
 from karl_fast.settings import Settings
@@ -121,6 +122,8 @@ def convert(
     """
     from karl_fast.reward.engine import weights  # NumPy comes with it
 
+    if format is not None:
+        among("format", spelled(format), [name for name, _ in _core.transcripts()])
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast import Settings
+from karl_fast import Settings, near
 from karl_fast.errors import UsageError
 from tests import rows
 from tests.cli.run import karl
@@ -207,3 +207,14 @@ def test_what_is_no_name_is_near_to_none(per: Any) -> None:
     with pytest.raises(UsageError, match=r"^per ") as caught:
         Settings(k=3, per=per)
     assert "did you mean" not in (caught.value.hint or "")
+
+
+def test_a_format_of_transcripts(folder: Path) -> None:
+    done = karl("convert", "tiny.jsonl", "-o", "out.jsonl", "--format", "claud-code", folder=folder)
+    assert hinted(done, 2) == "did you mean claude-code?"
+
+
+def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
+    names = ["gspo", "grpo", "dapo"]
+    assert near.nearest("gpro", names) == ["grpo"]
+    assert near.nearest("gsp", names) == ["gspo"]

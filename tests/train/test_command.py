@@ -151,6 +151,7 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
         (["{data}", "--model", "{tmp}/nothing"], 1, "cannot load a model from"),
         (["{data}", "--model", "./nodir"], 1, "cannot load a model from ./nodir: no such folder"),
         (["{data}", "--model", "~/nodir"], 1, "cannot load a model from ~/nodir: no such folder"),
+        (["{data}", "--model", "{data}/train.jsonl"], 1, "train.jsonl: it is a file, wanted the folder of a model"),
         (["{data}", "--model", "{tmp}"], 1, "it has no config.json"),
         (
             ["{data}", "--model", "no modle"],

@@ -63,6 +63,8 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
 
     if adapter_path is not None:
         require_adapter(adapter_path)
+    if Path(path).is_file():
+        raise _nowhere(path, "it is a file, wanted the folder of a model")
     if path.startswith((".", "/", "~")) and not Path(path).is_dir():
         raise _nowhere(path, "no such folder")
     try:
