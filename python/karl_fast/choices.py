@@ -11,7 +11,7 @@ from karl_fast.near import nearest, question
 from karl_fast.shaping import AsymmetricScale
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from karl_fast.settings import Settings
 
@@ -47,6 +47,22 @@ RANGES = (
     ("seed", 0, 1 << 64),
 )
 
+TYPES: tuple[tuple[Sequence[str], Callable[[object], bool], str], ...] = (
+    ([name for name, _, _ in RANGES], lambda value: type(value) is int, "an int"),
+    (
+        ("ddof", "eps", "ess", "inverse_temperature", "fraction", "min_reward"),
+        lambda value: hasattr(value, "__float__") and not isinstance(value, bool),
+        "a number",
+    ),
+    (
+        ("drop_constant_groups", "dedup", "allow_secrets", "hash_inputs", "strict"),
+        lambda value: isinstance(value, bool),
+        "True or False",
+    ),
+    (("split",), lambda value: isinstance(value, tuple | list), "three shares, like (0.8, 0.1, 0.1)"),
+)
+"""What a caller in Python may give for a setting that is no text."""
+
 REPLACING = ("systematic", "multinomial")
 """Samplers that can draw a row more than once."""
 
@@ -75,8 +91,16 @@ def check(settings: Settings) -> None:
     Raises:
         UsageError: the first that does.
     """
-    for part in (_temperature, _budget, _sampler, _strata, _score, _texts, _words, _ranges, _tokens, _split):
+    for part in (_types, _temperature, _budget, _sampler, _strata, _score, _texts, _words, _ranges, _tokens, _split):
         part(settings)
+
+
+def _types(settings: Settings) -> None:
+    for names, fits, wanted in TYPES:
+        for name in names:
+            value = getattr(settings, name)
+            if value is not None and not fits(value):
+                raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
 
 
 def _texts(settings: Settings) -> None:

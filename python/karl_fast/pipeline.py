@@ -209,6 +209,8 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
         return NothingToSampleError(sentence + held(first(log.inputs)) + "".join(skipped[:1]))
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
     lost = [path for path in paths if path.split(".")[0] not in keys] or [path for path in paths if holder(one, path)]
+    if lost and len(paths) > 1:
+        sentence += f"; no record has {', '.join(lost)}"
     more, hint = lacking(log, "reward", next(iter(lost or paths), None))
     error = NothingToSampleError(sentence + more)
     error.hint = hint

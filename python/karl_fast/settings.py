@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.choices import Sampler, Score, Shape, Signal, check, weight_of
 from karl_fast.errors import UsageError
+from karl_fast.near import nearest, question
 from karl_fast.shaping import AsymmetricScale  # noqa: TC001  (kinds are read while it runs)
 
 if TYPE_CHECKING:
@@ -126,7 +127,16 @@ class Settings:
         raise UsageError("say how many rows to draw: k or fraction, or take all with the sampler all", "k", "fraction")
 
     def replace(self, **changes: Any) -> Settings:
-        """The same settings with some changed."""
+        """The same settings with some changed.
+
+        Raises:
+            UsageError: for one that there is not, or as when they are made.
+        """
+        known = [one.name for one in fields(self)]
+        for name in sorted(changes.keys() - {*known}):
+            error = UsageError(f"there is no setting {name}")
+            error.hint = question(nearest(name, known))
+            raise error
         kept = {name: origin for name, origin in self.origins.items() if name not in changes}
         return replace(self, **({"origins": kept} | changes))
 

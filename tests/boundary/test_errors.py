@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -84,3 +84,29 @@ def test_an_exception_of_the_core_survives_pickling(tmp_path: Path) -> None:
 def test_a_message_says_what_and_where_without_a_full_stop() -> None:
     with pytest.raises(errors.UsageError, match=r"^k is 0, wanted 1 or more$"):
         karl_fast.Settings(k=0)
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"k": "3"}, "k is '3', wanted an int"),
+        ({"k": True}, "k is True, wanted an int"),
+        ({"k": 3.0}, "k is 3.0, wanted an int"),
+        ({"ess": "0.5"}, "ess is '0.5', wanted a number"),
+        ({"min_reward": "0.5"}, "min_reward is '0.5', wanted a number"),
+        ({"dedup": "no"}, "dedup is 'no', wanted True or False"),
+        ({"split": "0.8,0.1,0.1"}, "split is '0.8,0.1,0.1', wanted three shares, like (0.8, 0.1, 0.1)"),
+        ({"scor": "zscore"}, "there is no setting scor"),
+    ],
+)
+def test_a_setting_of_a_wrong_type_is_told(choice: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.UsageError) as raised:
+        karl_fast.sample("log.jsonl", None, **choice)
+    assert str(raised.value) == said
+    assert raised.value.hint == ("did you mean score?" if "scor" in choice else None)
+
+
+@pytest.mark.parametrize("log", [None, 3, [{"id": 1}], ""])
+def test_what_is_no_path_is_no_log(log: Any) -> None:
+    with pytest.raises(errors.UsageError, match="wanted a path, a folder, a glob or -"):
+        karl_fast.sample(log, None, k=1)

@@ -32,7 +32,38 @@ def test_a_domain_that_no_record_has_is_told(tmp_path: Path) -> None:
         for domain, told in (("feild", True), ("field", False)):
             done = karl(*how, "log.jsonl", "--domain", domain, folder=tmp_path)
             assert done.returncode == 0
-            assert ("warning: no record has the domain feild" in said(done.stdout + done.stderr)) == told
+            told_so = "warning: no record has the domain feild; the records hold" in said(done.stdout + done.stderr)
+            assert told_so == told
+            assert ("did you mean --domain field?" in said(done.stdout + done.stderr)) == told
+
+
+def test_a_reward_that_no_record_has_is_told_with_the_field_that_may_be_one(tmp_path: Path) -> None:
+    records = rows.records(12)
+    for change, told in (
+        (lambda one: {"score": one.pop("reward")} | one, "no record has a reward; the records hold"),
+        (lambda one: one | {"reward": None}, "every record has null or NaN for reward, or lacks it"),
+    ):
+        rows.write(tmp_path / "log.jsonl", [change(dict(record)) for record in records])
+        report = said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
+        assert told in report
+        assert ("did you mean --reward score?" in report) == ("score" in report)
+
+
+def test_an_ess_below_one_row_is_told_as_that(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(12))])
+    done = karl("sample", "log.jsonl", "-k", 3, "--ess", 0.01, "--dry-run", folder=tmp_path)
+    assert "the wanted ESS is 0.12 rows, and no target has less than 1: the nearest is taken" in said(done.stderr)
+    assert "share the top score" not in said(done.stderr)
+
+
+def test_a_share_of_nothing_stays_nothing(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(12))
+    done = karl("sample", "log.jsonl", "-o", "out", "-k", 3, "--split", "0,0,1", folder=tmp_path)
+    assert done.returncode == 0
+    assert "warning: t" not in done.stderr, "neither train nor test is warned of"
+    assert [
+        len((tmp_path / "out" / f"{name}.jsonl").read_text("utf-8").splitlines()) for name in ("train", "test")
+    ] == [0, 3]
 
 
 def test_a_file_that_holds_little_else_than_damage_is_told(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_trajectories_without_rewards_are_told_and_what_gives_them(tmp_path: Pat
     codex = next(one for one in ALL if one.name == "codex")
     codex.write(tmp_path / "it.jsonl")
     done = karl("convert", "it.jsonl", "-o", "log.jsonl", folder=tmp_path)
-    assert "rewards   none: --rate result, karl-v1 or karl-v2 gives some\n" in done.stderr
+    assert "rewards   none: --rate karl-v1 or karl-v2 gives some, result that of the run\n" in done.stderr
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
     assert refused(done, 4).endswith("missing reward 1; log.jsonl was converted without rewards")
     assert done.stderr.splitlines()[1] == f"hint: {RATE}"

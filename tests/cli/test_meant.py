@@ -160,8 +160,14 @@ def test_a_function_of_a_file(folder: Path, fn: str) -> None:
 PARTS = [{"outcome": n / 8, "efficiency": 0.5, "cost": {"usd": 1.0}} for n in range(8)]
 
 COMPONENTS = {
-    "parts.outcom=0.8,parts.efficiency=0.2": ("; parts holds outcome, efficiency, cost", "--reward parts.outcome?"),
-    "parts.outcome=0.8,parts.efficency": ("; parts holds outcome, efficiency, cost", "--reward parts.efficiency?"),
+    "parts.outcom=0.8,parts.efficiency=0.2": (
+        "; no record has parts.outcom; parts holds outcome, efficiency, cost",
+        "--reward parts.outcome?",
+    ),
+    "parts.outcome=0.8,parts.efficency": (
+        "; no record has parts.efficency; parts holds outcome, efficiency, cost",
+        "--reward parts.efficiency?",
+    ),
     "parts.cost.usdd": ("; parts.cost holds usd", "--reward parts.cost.usd?"),
     "part.outcome": ("; the records hold id, group, reward, messages, parts", "--reward parts.outcome?"),
 }
@@ -218,3 +224,23 @@ def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
     names = ["gspo", "grpo", "dapo"]
     assert near.nearest("gpro", names) == ["grpo"]
     assert near.nearest("gsp", names) == ["gspo"]
+
+
+def test_the_component_that_is_missing_is_named(folder: Path) -> None:
+    done = karl("sample", "tiny.jsonl", "-k", 3, "--reward", "reward=0.5,cst=0.5", "--dry-run", folder=folder)
+    assert "; no record has cst; the records hold" in refused(done, 4)
+    assert "did you mean --reward reward?" not in done.stderr
+
+
+def test_parquet_in_a_folder_is_told_how_to_name(folder: Path) -> None:
+    (folder / "pq").mkdir()
+    (folder / "pq" / "a.parquet").write_bytes(b"PAR1")
+    done = karl("sample", "pq", "-k", 3, "--dry-run", folder=folder)
+    assert hinted(done, 2) == "Parquet files are taken by name or glob: pq/*.parquet"
+
+
+def test_a_folder_as_the_output_of_convert(folder: Path) -> None:
+    assert (
+        refused(karl("convert", "tiny.jsonl", "-o", "out/", folder=folder), 2)
+        == "-o is out/, wanted the name of a file"
+    )

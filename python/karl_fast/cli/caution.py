@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import why_no_groups
-from karl_fast.log.keys import CONVERT, RATE, transcripts, unrated
+from karl_fast.log.keys import CONVERT, RATE, first, held, named, transcripts, unrated
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def _unread(report: Manifest) -> Iterator[str]:
     if why := why_no_groups(files):
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
-        yield f"no record has the group {clean(settings['group'])}"
+        yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
     if settings.get("domain") is not None and not report["domains"]:
-        yield f"no record has the domain {clean(settings['domain'])}"
+        yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
     account = report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
@@ -59,11 +59,28 @@ def _unread(report: Manifest) -> Iterator[str]:
         if told := unrated(files, "reward", None):
             yield clean(f"{told if nowhere else rows}: {RATE}")
             return
+        if nowhere:
+            yield clean(_nowhere(files))
+            return
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         yield (
             f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
             " --format, or give each format a file of its own"
         )
+
+
+def _nowhere(files: list[dict[str, Any]]) -> str:
+    """That no record has a reward, and which field may be one; or that all have null or NaN for it."""
+    keys, path = first(files), str(dict(files[0]["fields"]).get("reward", ""))
+    if path in keys:
+        return f"every record has null or NaN for {path}, or lacks it: name another with --reward"
+    return f"no record has a reward{held(keys)}: {named('reward', keys)}"
+
+
+def _meant(field: str, report: Manifest) -> str:
+    """`; the records hold id, task: did you mean --group task?`."""
+    keys = first(report["inputs"])
+    return clean(f"{held(keys)}: {named(field, keys, report['settings'][field])}") if keys else ""
 
 
 def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
@@ -76,6 +93,15 @@ def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
         yield f"no record in {bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])}{others}"
 
 
+def _note(manifest: Manifest) -> str | None:
+    """Why the wanted ESS and the one that was reached differ."""
+    note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
+    rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
+    if note == "ties_at_top" and rows < 1:
+        return f"the wanted ESS is {rows:.2g} rows, and no target has less than 1: the nearest is taken"
+    return NOTES.get(note or "")
+
+
 def _unrewarded(reward: dict[str, Any]) -> str:
     """That no record has the components of a reward, all of which are functions, or some of which are read."""
     which = f"{'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
@@ -86,8 +112,7 @@ def _unrewarded(reward: dict[str, Any]) -> str:
 def sampled(manifest: Manifest) -> Iterator[str]:
     """What `sample` warns of."""
     yield from _unread(manifest)
-    note = NOTES.get(manifest["target"]["note"] or "")
-    if note:
+    if note := _note(manifest):
         yield note
     draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
@@ -105,5 +130,5 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
     train = manifest["export"]["splits"]["train"]
-    if train < FEWEST:
+    if 0 < train < FEWEST:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"

@@ -17,7 +17,7 @@ TYPES_SHOWN = 8
 PLACES_SHOWN = 10
 
 RATES = {
-    "log": ": --rate result, karl-v1 or karl-v2 gives some",
+    "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
     "result": ": --rate karl-v1 or karl-v2 gives some",
 }
 """What gives rewards where one way of rating gave none."""

@@ -50,7 +50,7 @@ def read(
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
-        paths = [logs] if isinstance(logs, str | Path) else list(logs)
+        paths: list[object] = [logs] if isinstance(logs, str | Path) or not hasattr(logs, "__iter__") else list(logs)
         core = _core.read(
             spool.enter_context(files(paths)),
             format=settings.format,

@@ -27,7 +27,7 @@ PARQUET = ".parquet"
 
 
 @contextlib.contextmanager
-def files(logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[list[tuple[str, str, bool]]]:
+def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[list[tuple[str, str, bool]]]:
     """For files, folders, globs and ``-``: each path, what to call it, and whether it may hold no records.
 
     A folder is searched for names that end in one of ``suffixes``; a file in it that holds no records is passed over,
@@ -40,7 +40,7 @@ def files(logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> I
         UsageError: for a folder or a glob without any log in it.
     """
     with contextlib.ExitStack() as stack:
-        found = [file for log in logs for file in _expand(str(log), suffixes)]
+        found = [file for log in logs for file in _expand(_path(log), suffixes)]
         if not found:
             raise UsageError("no log given")
         yield [(_kept(path, stack), shown(path), inside) for path, inside in found]
@@ -49,6 +49,14 @@ def files(logs: Iterable[str | Path], suffixes: tuple[str, ...] = SUFFIXES) -> I
 def shown(path: str) -> str:
     """A path as text: the bytes of a name that is not UTF-8 are spelled out."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _path(log: object) -> str:
+    if not isinstance(log, str | os.PathLike):
+        raise UsageError(f"a log is of type {type(log).__name__}, wanted a path, a folder, a glob or -")
+    if not str(log):
+        raise UsageError("a log has an empty name, wanted a path, a folder, a glob or -")
+    return str(log)
 
 
 def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
@@ -83,7 +91,10 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
             logs += [(str(path), True) for path in paths if not _is_special(path)]
     if not logs:
         but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
-        raise UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+        error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+        if any(Path(folder).rglob(f"*{PARQUET}")):
+            error.hint = f"Parquet files are taken by name or glob: {Path(folder, f'*{PARQUET}')}"
+        raise error
     return logs
 
 

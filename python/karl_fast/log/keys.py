@@ -39,7 +39,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
     fits = _may_be_a_reward if field == "reward" else _is_anything
-    return told, named(field, paths(one, fits) if one else keys, asked)
+    others = {*(log.settings.paths or ())} if field == "reward" else set()
+    return told, named(field, (key for key in (paths(one, fits) if one else keys) if key not in others), asked)
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:

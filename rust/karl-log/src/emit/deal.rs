@@ -23,8 +23,8 @@ impl Draft {
     /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id); a
     /// line stands as often as its row was drawn.
     ///
-    /// A split other than train with fewer than `fewest` rows goes to train: trainers refuse one smaller than
-    /// their batch. The second result is how many rows went.
+    /// A split other than train with fewer than `fewest` rows goes to train, unless that is to have none: trainers refuse
+    /// one smaller than their batch. The second result is how many rows went.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for fractions that are none.
@@ -43,8 +43,8 @@ impl Draft {
         let of = |&row: &u32| split_of(seed, group_key(log, row, ordinals), fractions);
         let splits: Vec<usize> = order.iter().map(of).collect();
         let sizes = [0, 1, 2].map(|split| splits.iter().filter(|&&one| one == split).count());
-        let merged =
-            std::array::from_fn(|split| if split > 0 && sizes[split] < fewest { sizes[split] } else { 0 });
+        let goes = |split: usize| split > 0 && fractions[0] > 0.0 && sizes[split] < fewest;
+        let merged = std::array::from_fn(|split| if goes(split) { sizes[split] } else { 0 });
         let mut lines: [Vec<usize>; 3] = Default::default();
         for (row, split) in order.into_iter().zip(splits) {
             lines[if merged[split] > 0 { 0 } else { split }].push(line_of[&row]);
