@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, get_args
 
 from karl_fast._core import formats
 from karl_fast.errors import UsageError
@@ -47,21 +47,6 @@ RANGES = (
     ("seed", 0, 1 << 64),
 )
 
-TYPES: tuple[tuple[Sequence[str], Callable[[object], bool], str], ...] = (
-    ([name for name, _, _ in RANGES], lambda value: type(value) is int, "an int"),
-    (
-        ("ddof", "eps", "ess", "inverse_temperature", "fraction", "min_reward"),
-        lambda value: hasattr(value, "__float__") and not isinstance(value, bool),
-        "a number",
-    ),
-    (
-        ("drop_constant_groups", "dedup", "allow_secrets", "hash_inputs", "strict"),
-        lambda value: isinstance(value, bool),
-        "True or False",
-    ),
-    (("split",), lambda value: isinstance(value, tuple | list), "three shares, like (0.8, 0.1, 0.1)"),
-)
-"""What a caller in Python may give for a setting that is no text."""
 
 REPLACING = ("systematic", "multinomial")
 """Samplers that can draw a row more than once."""
@@ -93,6 +78,31 @@ def check(settings: Settings) -> None:
     """
     for part in (_types, _temperature, _budget, _sampler, _strata, _score, _texts, _words, _ranges, _tokens, _split):
         part(settings)
+
+
+def _is_number(value: object) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, bool)
+
+
+def _are_numbers(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str) and all(map(_is_number, value))
+
+
+TYPES: tuple[tuple[Sequence[str], Callable[[object], bool], str], ...] = (
+    ([name for name, _, _ in RANGES], lambda value: type(value) is int, "an int"),
+    (
+        ("ddof", "eps", "ess", "inverse_temperature", "fraction", "min_reward"),
+        _is_number,
+        "a number",
+    ),
+    (
+        ("drop_constant_groups", "dedup", "allow_secrets", "hash_inputs", "strict"),
+        lambda value: type(value).__name__ in ("bool", "bool_"),  # NumPy's too
+        "True or False",
+    ),
+    (("split",), _are_numbers, "three shares, like (0.8, 0.1, 0.1)"),
+)
+"""What a caller in Python may give for a setting that is no text."""
 
 
 def _types(settings: Settings) -> None:

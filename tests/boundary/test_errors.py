@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import karl_fast
@@ -104,6 +106,18 @@ def test_a_setting_of_a_wrong_type_is_told(choice: dict[str, Any], said: str) ->
         karl_fast.sample("log.jsonl", None, **choice)
     assert str(raised.value) == said
     assert raised.value.hint == ("did you mean score?" if "scor" in choice else None)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"min_reward": np.float32(0.5), "ddof": np.int64(1), "eps": Fraction(1, 8)},
+        {"dedup": np.bool_(True), "split": [0.8, 0.1, 0.1]},
+        {"split": np.array([0.5, 0.5, 0.0]), "ess": 1},
+    ],
+)
+def test_numbers_of_other_types_are_numbers(choice: dict[str, Any]) -> None:
+    assert karl_fast.Settings().replace(**choice).k is None
 
 
 @pytest.mark.parametrize("log", [None, 3, [{"id": 1}], ""])
