@@ -81,35 +81,34 @@ def check(settings: Settings) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return hasattr(value, "__float__") and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _are_numbers(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str) and all(map(_is_number, value))
-
-
-TYPES: tuple[tuple[Sequence[str], Callable[[object], bool], str], ...] = (
-    ([name for name, _, _ in RANGES], lambda value: type(value) is int, "an int"),
-    (
-        ("ddof", "eps", "ess", "inverse_temperature", "fraction", "min_reward"),
-        _is_number,
-        "a number",
-    ),
+TYPES: tuple[tuple[Sequence[str], Callable[[Any], bool], str], ...] = (
+    (("ddof", *(name for name, _, _ in RANGES)), lambda value: type(value) is int, "an int"),
+    (("eps", "ess", "inverse_temperature", "fraction", "min_reward"), _is_number, "a float"),
     (
         ("drop_constant_groups", "dedup", "allow_secrets", "hash_inputs", "strict"),
-        lambda value: type(value).__name__ in ("bool", "bool_"),  # NumPy's too
+        lambda value: isinstance(value, bool),
         "True or False",
     ),
-    (("split",), _are_numbers, "three shares, like (0.8, 0.1, 0.1)"),
+    (
+        ("split",),
+        lambda value: isinstance(value, tuple | list) and all(map(_is_number, value)),
+        "three shares, like (0.8, 0.1, 0.1)",
+    ),
 )
-"""What a caller in Python may give for a setting that is no text."""
+"""What a caller in Python may give for a setting that is no text: what a manifest can hold."""
+
+OPTIONAL = ("k", "max_per_group", "max_tokens", "ess", "inverse_temperature", "fraction", "min_reward")
+"""Those of them that may be None."""
 
 
 def _types(settings: Settings) -> None:
     for names, fits, wanted in TYPES:
         for name in names:
             value = getattr(settings, name)
-            if value is not None and not fits(value):
+            if not (fits(value) or (value is None and name in OPTIONAL)):
                 raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast.choices import among, spelled
 from karl_fast.errors import AlreadyConvertedError, LogChangedError, LogError
-from karl_fast.log.inputs import files
+from karl_fast.log.inputs import files, listed, path_of
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -123,12 +123,13 @@ def convert(
     from karl_fast.reward.engine import weights  # NumPy comes with it
 
     if format is not None:
-        among("format", spelled(format), [name for name, _ in _core.transcripts()])
+        among(
+            "format", spelled(format) if isinstance(format, str) else format, [name for name, _ in _core.transcripts()]
+        )
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
-    paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     # pathlib's raises for a home that nobody has.
-    expanded = [str(Path(os.path.expanduser(path))) for path in paths]  # noqa: PTH111
+    expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
     with files(expanded, SUFFIXES) as found:
         try:
             facts = _core.convert(

@@ -16,14 +16,15 @@ MOST = 10_000
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
     """The names that are most like one, the likeliest first; none where no name is near, or it is none.
 
-    First of all that which has the same letters: most slips are two of them in the wrong order.
+    First of all that in which two neighbours have changed places.
     """
     from difflib import get_close_matches  # most runs lack nothing
 
     if not isinstance(name, str):
         return []
     near = get_close_matches(name, list(known), n=most + 2)
-    return sorted(near, key=lambda one: sorted(one) != sorted(name))[:most]
+    swapped = {name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)}
+    return sorted(near, key=lambda one: one not in swapped)[:most]
 
 
 def question(meant: Iterable[str]) -> str | None:

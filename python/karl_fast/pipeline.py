@@ -14,7 +14,7 @@ from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of
 from karl_fast.export.origin import inputs, run
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
-from karl_fast.log.keys import first, held, holder, lacking, record
+from karl_fast.log.keys import first, held, holder, lacking, record, top
 from karl_fast.selection import select
 from karl_fast.settings import Settings
 
@@ -208,9 +208,9 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
         skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
         return NothingToSampleError(sentence + held(first(log.inputs)) + "".join(skipped[:1]))
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
-    lost = [path for path in paths if path.split(".")[0] not in keys] or [path for path in paths if holder(one, path)]
+    lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:
-        sentence += f"; no record has {', '.join(lost)}"
+        sentence += f"; the first record lacks {', '.join(lost)}"
     more, hint = lacking(log, "reward", next(iter(lost or paths), None))
     error = NothingToSampleError(sentence + more)
     error.hint = hint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 import karl_fast
 from karl_fast import errors
+from tests import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +94,12 @@ def test_a_message_says_what_and_where_without_a_full_stop() -> None:
         ({"k": "3"}, "k is '3', wanted an int"),
         ({"k": True}, "k is True, wanted an int"),
         ({"k": 3.0}, "k is 3.0, wanted an int"),
-        ({"ess": "0.5"}, "ess is '0.5', wanted a number"),
-        ({"min_reward": "0.5"}, "min_reward is '0.5', wanted a number"),
+        ({"ess": "0.5"}, "ess is '0.5', wanted a float"),
+        ({"eps": None}, "eps is None, wanted a float"),
+        ({"seed": None}, "seed is None, wanted an int"),
+        ({"ess": np.float32(0.5)}, "ess is np.float32(0.5), wanted a float"),
+        ({"dedup": np.bool_(True)}, "dedup is np.True_, wanted True or False"),
+        ({"ddof": 1.0}, "ddof is 1.0, wanted an int"),
         ({"dedup": "no"}, "dedup is 'no', wanted True or False"),
         ({"split": "0.8,0.1,0.1"}, "split is '0.8,0.1,0.1', wanted three shares, like (0.8, 0.1, 0.1)"),
         ({"scor": "zscore"}, "there is no setting scor"),
@@ -108,19 +112,17 @@ def test_a_setting_of_a_wrong_type_is_told(choice: dict[str, Any], said: str) ->
     assert raised.value.hint == ("did you mean score?" if "scor" in choice else None)
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"min_reward": np.float32(0.5), "ddof": np.int64(1), "eps": Fraction(1, 8)},
-        {"dedup": np.bool_(True), "split": [0.8, 0.1, 0.1]},
-        {"split": np.array([0.5, 0.5, 0.0]), "ess": 1},
-    ],
-)
-def test_numbers_of_other_types_are_numbers(choice: dict[str, Any]) -> None:
-    assert karl_fast.Settings().replace(**choice).k is None
+def test_what_a_manifest_can_hold_is_taken(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(12))
+    done = karl_fast.sample(
+        tmp_path / "log.jsonl", tmp_path / "out", k=3, ess=np.float64(0.5), min_reward=-1, split=[1, 0, 0], ddof=1
+    )
+    assert done.manifest["draw"]["rows"] == 3
 
 
-@pytest.mark.parametrize("log", [None, 3, [{"id": 1}], ""])
-def test_what_is_no_path_is_no_log(log: Any) -> None:
+@pytest.mark.parametrize("log", [None, 3, [{"id": 1}], "", b"x"])
+def test_what_is_no_path_is_no_log(log: Any, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="wanted a path, a folder, a glob or -"):
         karl_fast.sample(log, None, k=1)
+    with pytest.raises(errors.UsageError, match="wanted a path, a folder, a glob or -"):
+        karl_fast.convert(log, tmp_path / "out.jsonl")

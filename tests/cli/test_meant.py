@@ -161,11 +161,11 @@ PARTS = [{"outcome": n / 8, "efficiency": 0.5, "cost": {"usd": 1.0}} for n in ra
 
 COMPONENTS = {
     "parts.outcom=0.8,parts.efficiency=0.2": (
-        "; no record has parts.outcom; parts holds outcome, efficiency, cost",
+        "; the first record lacks parts.outcom; parts holds outcome, efficiency, cost",
         "--reward parts.outcome?",
     ),
     "parts.outcome=0.8,parts.efficency": (
-        "; no record has parts.efficency; parts holds outcome, efficiency, cost",
+        "; the first record lacks parts.efficency; parts holds outcome, efficiency, cost",
         "--reward parts.efficiency?",
     ),
     "parts.cost.usdd": ("; parts.cost holds usd", "--reward parts.cost.usd?"),
@@ -224,11 +224,12 @@ def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
     names = ["gspo", "grpo", "dapo"]
     assert near.nearest("gpro", names) == ["grpo"]
     assert near.nearest("gsp", names) == ["gspo"]
+    assert near.nearest("score", ["cores", "scores"]) == ["scores"]
 
 
 def test_the_component_that_is_missing_is_named(folder: Path) -> None:
     done = karl("sample", "tiny.jsonl", "-k", 3, "--reward", "reward=0.5,cst=0.5", "--dry-run", folder=folder)
-    assert "; no record has cst; the records hold" in refused(done, 4)
+    assert "; the first record lacks cst; the records hold" in refused(done, 4)
     assert "did you mean --reward reward?" not in done.stderr
 
 

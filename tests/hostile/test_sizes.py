@@ -148,6 +148,14 @@ def test_ten_thousand_files_want_few_descriptors(tmp_path: Path) -> None:
     assert json.loads(done.out)["accounting"]["rows_kept"] == 10_000
 
 
+def test_a_reward_of_many_components_needs_little_memory_for_few_records(tmp_path: Path) -> None:
+    names = [f"c{at}" for at in range(200)]
+    records = [{"id": at, **dict.fromkeys(names, at / 400)} for at in range(400)]
+    (tmp_path / "log.jsonl").write_text(rows.dumps(records))
+    reward = ",".join(f"{name}=1" for name in names)
+    assert bounded(run("inspect", "log.jsonl", "--reward", reward, "--json", folder=tmp_path), 150, 30) == {}
+
+
 AGAIN = """
 import pathlib, re, karl_fast
 most = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])

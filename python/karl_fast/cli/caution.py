@@ -71,10 +71,12 @@ def _unread(report: Manifest) -> Iterator[str]:
 
 def _nowhere(files: list[dict[str, Any]]) -> str:
     """That no record has a reward, and which field may be one; or that all have null or NaN for it."""
-    keys, path = first(files), str(dict(files[0]["fields"]).get("reward", ""))
-    if path in keys:
-        return f"every record has null or NaN for {path}, or lacks it: name another with --reward"
-    return f"no record has a reward{held(keys)}: {named('reward', keys)}"
+    keys = list(dict.fromkeys(key for file in files for key in file["keys"]))
+    paths = {str(dict(file["fields"]).get("reward", "")) for file in files}
+    if paths & {*keys}:
+        meant = "name another with --reward, or the format with --format"
+        return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
+    return f"no record has a reward{held(keys)}: {named('reward', keys)}, or name the format with --format"
 
 
 def _meant(field: str, report: Manifest) -> str:
@@ -97,7 +99,7 @@ def _note(manifest: Manifest) -> str | None:
     """Why the wanted ESS and the one that was reached differ."""
     note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
     rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
-    if note == "ties_at_top" and rows < 1:
+    if note == "ties_at_top" and rows < 1 and manifest["target"]["ess_rows"] < 1.5:
         return f"the wanted ESS is {rows:.2g} rows, and no target has less than 1: the nearest is taken"
     return NOTES.get(note or "")
 
@@ -130,5 +132,5 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
     train = manifest["export"]["splits"]["train"]
-    if 0 < train < FEWEST:
+    if manifest["settings"]["split"][0] > 0 and train < FEWEST:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"

@@ -73,7 +73,7 @@ def command(
         raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
     if out is None:
         raise UsageError("say where to write: -o FILE")
-    if out.endswith("/"):
+    if out.endswith(("/", "/.")):
         raise UsageError(f"-o is {out}, wanted the name of a file")
     if out == "-":
         raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
 from karl_fast.log.columns import Log
-from karl_fast.log.inputs import files
+from karl_fast.log.inputs import files, listed
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from karl_fast.log.scored import Scorers
 
@@ -50,9 +50,8 @@ def read(
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
-        paths: list[object] = [logs] if isinstance(logs, str | Path) or not hasattr(logs, "__iter__") else list(logs)
         core = _core.read(
-            spool.enter_context(files(paths)),
+            spool.enter_context(files(listed(logs))),
             format=settings.format,
             id=settings.id,
             group=settings.group,

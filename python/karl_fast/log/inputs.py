@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.near import beside
@@ -40,7 +40,7 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         UsageError: for a folder or a glob without any log in it.
     """
     with contextlib.ExitStack() as stack:
-        found = [file for log in logs for file in _expand(_path(log), suffixes)]
+        found = [file for log in logs for file in _expand(path_of(log), suffixes)]
         if not found:
             raise UsageError("no log given")
         yield [(_kept(path, stack), shown(path), inside) for path, inside in found]
@@ -51,12 +51,24 @@ def shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _path(log: object) -> str:
-    if not isinstance(log, str | os.PathLike):
+def listed(logs: object) -> list[Any]:
+    """One log or several as a list."""
+    alone = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
+    return [logs] if alone else list(cast("Iterable[Any]", logs))
+
+
+def path_of(log: object) -> str:
+    """What a caller names a log by.
+
+    Raises:
+        UsageError: it is no path, or an empty one.
+    """
+    name = os.fspath(log) if isinstance(log, os.PathLike) else log
+    if not isinstance(name, str):
         raise UsageError(f"a log is of type {type(log).__name__}, wanted a path, a folder, a glob or -")
-    if not str(log):
+    if not name:
         raise UsageError("a log has an empty name, wanted a path, a folder, a glob or -")
-    return str(log)
+    return name
 
 
 def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
@@ -81,7 +93,7 @@ def _exists(path: Path) -> bool:
 
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
-    logs, passed = [], 0
+    logs, passed, parquet = [], 0, None
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if is_output(here):
@@ -89,11 +101,12 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
         else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith(suffixes)]
             logs += [(str(path), True) for path in paths if not _is_special(path)]
+            parquet = parquet or (here if any(name.endswith(PARQUET) for name in names) else None)
     if not logs:
         but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
         error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
-        if any(Path(folder).rglob(f"*{PARQUET}")):
-            error.hint = f"Parquet files are taken by name or glob: {Path(folder, f'*{PARQUET}')}"
+        if parquet is not None:
+            error.hint = f"Parquet files are taken by name or glob: {glob.escape(parquet)}/*{PARQUET}"
         raise error
     return logs
 

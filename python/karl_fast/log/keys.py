@@ -84,10 +84,20 @@ def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anythin
             yield from paths(inside, fits, f"{path}.")
 
 
+def _parts(path: str) -> list[str]:
+    """The keys of a path; a dot inside of one is behind a backslash."""
+    return re.split(r"(?<!\\)\.", path)
+
+
+def top(path: str) -> str:
+    """The key of a record that a path begins with."""
+    return _parts(path)[0].replace(r"\.", ".")
+
+
 def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
     """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
     walked: list[str] = []
-    for part in re.split(r"(?<!\\)\.", path):
+    for part in _parts(path):
         key = part.replace(r"\.", ".")
         if key not in value:
             return (".".join(walked), list(value)) if walked else None

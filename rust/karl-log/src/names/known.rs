@@ -40,16 +40,17 @@ impl Known {
         number(part, self.part(part).code(entry, name))
     }
 
-    /// The numbers of many names, part by part. Every line is looked at before the first is needed, so that all of them
-    /// wait for memory together.
+    /// The numbers of many names, part by part. Every line of a part is looked at before the first is needed, so that those
+    /// of one part wait for memory together. Threads begin at different parts, so as not to queue for each.
     pub(crate) fn codes(&self, batch: &Batch) -> Vec<u32> {
         let names: Vec<(Entry, &[u8])> =
             batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
         let (order, ends) = dealt(&names);
         let mut codes = vec![NONE; names.len()];
-        let mut start = 0;
-        for (at, end) in (0..).zip(ends) {
-            let own = &order[std::mem::replace(&mut start, end)..end];
+        let begin = names.first().map_or(0, |(entry, _)| part(entry));
+        for at in (begin..PARTS).chain(0..begin) {
+            let start = at.checked_sub(1).map_or(0, |before| ends[before as usize]);
+            let own = &order[start..ends[at as usize]];
             let mut part = self.part(at);
             black_box(own.iter().fold(0, |all, &name| all ^ part.touch(&names[name].0)));
             for &place in own {

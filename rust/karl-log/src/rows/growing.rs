@@ -51,20 +51,27 @@ impl<T: Pod> Growing<T> {
     pub(crate) fn push(&mut self, value: T) {
         let at = self.len;
         self.len += 1;
-        match self.get_mut(at) {
-            Some(place) => *place = value,
-            None => self.begin(value),
+        if at < Self::SMALL {
+            self.first(value);
+        } else if let Some(place) = self.get_mut(at) {
+            *place = value;
+        } else {
+            self.begin(value);
         }
     }
 
-    /// The first value of a piece.
+    /// A value of the small piece, of which nothing is written before it is needed: there may be very many.
+    #[inline]
+    fn first(&mut self, value: T) {
+        if self.small.is_empty() {
+            self.small.reserve_exact(Self::SMALL);
+        }
+        self.small.push(value);
+    }
+
+    /// The first value of a large piece.
     #[cold]
     fn begin(&mut self, value: T) {
-        if self.small.is_empty() {
-            self.small = vec![T::zeroed(); Self::SMALL];
-            self.small[0] = value;
-            return;
-        }
         let layout = Layout::new::<[u8; LARGE_BYTES]>();
         let mut piece = MmapMut::map_anon(LARGE_BYTES).unwrap_or_else(|_| handle_alloc_error(layout));
         Self::values_mut(&mut piece)[0] = value;

@@ -3,7 +3,7 @@
 //! Each reading thread deals its rows into bins by the first bits of their id. Ids are hashes, so the bins are even,
 //! and the order of all rows is the order of the bins and within each that of (id, digest): every bin is sorted alone
 //! ([`sorted`]), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
-//! in memory twice; few and large bins are given back to the system, where many small ones would not be.
+//! in memory twice ([`growing`]).
 
 mod growing;
 mod order;
