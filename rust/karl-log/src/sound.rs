@@ -277,23 +277,9 @@ mod tests {
 
     #[test]
     fn a_string_is_judged_alike_wherever_its_escapes_stand_in_a_block() {
-        let pieces = [
-            "\\n",
-            "\\\"",
-            "\\\\",
-            "\\\\\\",
-            "\\u0041",
-            "\\ud83d\\ude00",
-            "\\ud83d",
-            "\\u12",
-            "\\x",
-            "\n",
-            "\u{1f}",
-            "\"",
-            "é",
-            "",
-        ];
-        for (piece, before) in pieces.iter().flat_map(|piece| (0..140).map(move |before| (piece, before))) {
+        let pieces =
+            r#"\n \" \\ \\\ \u0041 \ud83d\ude00 \ud83d \u12 \x " é"#.split(' ').chain(["\n", "\u{1f}", ""]);
+        for (piece, before) in pieces.flat_map(|piece| (0..140).map(move |before| (piece, before))) {
             for after in [0, 1, 62, 63, 64, 130] {
                 let text = format!("\"{}{piece}{piece}{}\"", "a".repeat(before), "b".repeat(after));
                 assert_eq!(sound(text.as_bytes()), parse(text.as_bytes()).is_ok(), "{text}");
