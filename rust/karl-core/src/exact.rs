@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::exp::{LN2_HIGH, LN2_LOW};
+use crate::simd::SIDE;
 
 /// The grid of a [`Share`] is `2^-BITS`. A total of 2^32 terms then fits 128 bits.
 const BITS: i32 = 96;
@@ -54,6 +55,44 @@ impl Share {
         self.0 as f64 * 2f64.powi(-BITS)
     }
 }
+
+/// A [`Share`] in the making, of many terms side by side.
+///
+/// A term is cut into three digits of 32 bits. As floats they add up without rounding, which vectors do as they do not
+/// add integers of 128 bits.
+pub(crate) struct Shares([[f64; SIDE]; 3]);
+
+impl Shares {
+    /// Terms that a lane can take before its sum of a digit could be rounded.
+    pub(crate) const MOST: usize = 1 << 20;
+
+    pub(crate) const ZERO: Self = Self([[0.0; SIDE]; 3]);
+
+    /// Adds a term from 0 to 1 to each lane.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, terms: &[f64; SIDE]) {
+        let [first, second, third] = &mut self.0;
+        for lane in 0..SIDE {
+            // Products with powers of two, and what is left behind an integer, are exact.
+            let high = terms[lane] * BASE;
+            let middle = (high - high.floor()) * BASE;
+            let low = (middle - middle.floor()) * BASE;
+            first[lane] += high.floor();
+            second[lane] += middle.floor();
+            third[lane] += low.floor();
+        }
+    }
+
+    /// The sum of all lanes.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer below 2^53")]
+    pub(crate) fn total(&self) -> Share {
+        let digit = |lanes: &[f64; SIDE]| lanes.iter().map(|&sum| u128::from(sum as u64)).sum::<u128>();
+        Share(self.0.iter().fold(0, |total, lanes| (total << 32) + digit(lanes)))
+    }
+}
+
+/// 2^32.
+const BASE: f64 = (1_u64 << 32) as f64;
 
 /// `term = significand * 2^exponent` for a positive or zero f64.
 fn parts(term: f64) -> (u64, i32) {
@@ -230,5 +269,28 @@ impl LogSum {
         let total: f64 = self.bins.iter().map(bin).sum();
         let power = (highest * WIDTH) as f64;
         power * LN2_HIGH + (power * LN2_LOW + libm::log(total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_many_terms_side_by_side_is_that_of_one_after_the_other() {
+        let ends = [0.0, 1.0, f64::MIN_POSITIVE, 5e-324, 1.0 - f64::EPSILON / 2.0];
+        let powers = (1..=128_i32).flat_map(|at| [2f64.powi(-at), 2f64.powi(-at) * 1.999_999_999, 0.7f64.powi(at)]);
+        let mut terms: Vec<f64> = ends.into_iter().chain(powers).cycle().take(20 * SIDE).collect();
+        for _ in 0..7 {
+            terms.rotate_left(5);
+            let (mut shares, mut wanted) = (Shares::ZERO, Share::default());
+            for terms in terms.as_chunks().0 {
+                shares.add(terms);
+            }
+            for &term in &terms {
+                wanted.add(Share::of(term));
+            }
+            assert_eq!(shares.total(), wanted);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Which rows a target is over.
 
+use std::ops::Range;
+
 use crate::check::{check_length, check_not_infinite};
 use crate::error::Result;
 use crate::filter::Verdict;
@@ -39,6 +41,22 @@ impl<'a> Rows<'a> {
     pub fn score(&self, row: usize) -> f64 {
         let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);
         if kept && self.scopes.of(row).is_some() { self.scores[row] } else { f64::NAN }
+    }
+
+    /// The scores of some rows, as many as there are places or fewer, and NaN behind them.
+    #[inline(always)]
+    pub(super) fn side<const N: usize>(&self, rows: Range<usize>, out: &mut [f64; N]) {
+        let count = rows.len().min(N);
+        out[count..].fill(f64::NAN);
+        let out = &mut out[..count];
+        if let Scopes::Whole = self.scopes {
+            out.copy_from_slice(&self.scores[rows.clone()]);
+            for (score, &verdict) in out.iter_mut().zip(self.verdicts.get(rows).unwrap_or_default()) {
+                *score = if verdict == Verdict::Kept { *score } else { f64::NAN };
+            }
+        } else {
+            out.iter_mut().zip(rows).for_each(|(score, row)| *score = self.score(row));
+        }
     }
 
     pub(super) fn check(&self) -> Result<()> {

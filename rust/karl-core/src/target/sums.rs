@@ -6,7 +6,7 @@ use super::Rows;
 use super::levels::levels;
 use crate::blocks;
 use crate::error::{Error, Result};
-use crate::exact::Share;
+use crate::exact::{Share, Shares};
 use crate::exp::exp;
 use crate::group::{Groups, Scope, Scopes};
 use crate::simd::{Kernel, SIDE, wide};
@@ -199,24 +199,23 @@ impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
 
     #[inline(always)]
     fn run(self) -> Sums {
-        let mut sums = Sums::default();
-        let (mut exponents, mut weights) = ([0.0; SIDE], [0.0; SIDE]);
-        for first in self.block.clone().step_by(SIDE) {
-            let rows = first..self.block.end.min(first + SIDE);
-            for (exponent, row) in exponents.iter_mut().zip(rows.clone()) {
-                *exponent = self.b * (self.rows.score(row) - self.top);
+        const { assert!(blocks::BLOCK <= SIDE * Shares::MOST) };
+        let (mut first, mut second) = (Shares::ZERO, Shares::ZERO);
+        let (mut scores, mut weights, mut others) = ([0.0; SIDE], [0.0; SIDE], [0.0; SIDE]);
+        for start in self.block.clone().step_by(SIDE) {
+            self.rows.side(start..self.block.end.min(start + SIDE), &mut scores);
+            for lane in 0..SIDE {
+                let exponent = self.b * (scores[lane] - self.top);
+                let weight = exp(exponent);
+                // A row that takes no part adds nothing.
+                let none = exponent.is_nan();
+                weights[lane] = if none { 0.0 } else { weight };
+                others[lane] = if none { 0.0 } else { (self.second)(weight, exponent) };
             }
-            for (weight, &exponent) in weights.iter_mut().zip(&exponents) {
-                *weight = exp(exponent);
-            }
-            // Sums of integers of 128 bits are no vectors: one row after the other.
-            for (&weight, &exponent) in weights.iter().zip(&exponents).take(rows.len()) {
-                if !exponent.is_nan() {
-                    sums.add(Sums::of(weight, exponent, &self.second));
-                }
-            }
+            first.add(&weights);
+            second.add(&others);
         }
-        sums
+        Sums { first: first.total(), second: second.total() }
     }
 }
 
@@ -243,16 +242,18 @@ struct Seen {
 impl Seen {
     const NOTHING: Self = Self { kept: 0, alone: 0, low: f64::INFINITY, high: f64::NEG_INFINITY };
 
-    fn of(rows: Rows<'_>, block: std::ops::Range<usize>) -> Self {
-        let mut seen = Self::NOTHING;
-        for row in block {
-            let score = rows.score(row);
-            if !score.is_nan() {
-                seen.kept += 1;
-                seen.alone += usize::from(rows.scopes.of(row) == Some(Scope::Alone));
-                seen.low = seen.low.min(score);
-                seen.high = seen.high.max(score);
-            }
+    fn of(rows: Rows<'_>, block: Range<usize>) -> Self {
+        let (mut seen, mut scores) = (Self::NOTHING, [0.0; SIDE]);
+        for start in block.clone().step_by(SIDE) {
+            rows.side(start..block.end.min(start + SIDE), &mut scores);
+            // `min` and `max` give the other operand for a NaN.
+            seen.kept += scores.iter().filter(|score| !score.is_nan()).count();
+            seen.low = scores.iter().copied().fold(seen.low, f64::min);
+            seen.high = scores.iter().copied().fold(seen.high, f64::max);
+        }
+        if let Scopes::OfOrAlone(_) = rows.scopes {
+            let alone = |&row: &usize| rows.scopes.of(row) == Some(Scope::Alone) && !rows.score(row).is_nan();
+            seen.alone = block.filter(alone).count();
         }
         seen
     }

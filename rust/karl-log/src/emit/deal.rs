@@ -40,7 +40,10 @@ impl Draft {
         let line_of: HashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
         let order = self.order(log, ordinals, seed)?;
-        let of = |&row: &u32| split_of(seed, group_key(log, row, ordinals), fractions);
+        // Every number is below 1: where train has it all, no group need be looked up.
+        let whole = fractions[0] >= 1.0;
+        let of =
+            |&row: &u32| if whole { 0 } else { split_of(seed, group_key(log, row, ordinals), fractions) };
         let splits: Vec<usize> = order.iter().map(of).collect();
         let sizes = [0, 1, 2].map(|split| splits.iter().filter(|&&one| one == split).count());
         let goes = |split: usize| split > 0 && fractions[0] > 0.0 && sizes[split] < fewest;

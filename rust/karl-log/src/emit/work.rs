@@ -146,6 +146,7 @@ impl<'a> Work<'a> {
 
     /// Keeps rows that were made, as they are judged.
     fn keep(&mut self, lines: Vec<(u32, Made)>, watch: &Watch) -> Result<()> {
+        self.made.reserve(lines.len());
         for (row, line) in lines {
             watch.advance(0)?;
             match self.judged(line)? {
