@@ -116,7 +116,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     yield from _unread(manifest)
     if note := _note(manifest):
         yield note
-    draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
+    draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:

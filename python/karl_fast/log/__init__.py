@@ -95,8 +95,8 @@ def refuse_bad_rows(core: _core.Log) -> None:
             # Of many bad rows the first places are kept: it may not be among them.
             bad = next((bad for bad in file["bad_rows"] if bad["reason"] in damage), None)
             place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
-            reason = bad["reason"] if bad else damage[0]
-            raise BadRowError(f"{file['path']}{place}: the row is {reason.replace('_', ' ')}")
+            reason = (bad["reason"] if bad else damage[0]).replace("_", " ")
+            raise BadRowError(f"{file['path']}{place}: the row is no sound record: {reason}")
 
 
 SOUND = ("failed_rollout",)

@@ -44,8 +44,15 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys of a record of the first file."""
-    return list(files[0]["keys"]) if files else []
+    """The keys of a record of the first file that has one."""
+    return next((list(file["keys"]) for file in files if file["keys"]), [])
+
+
+def recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
+    """`a.jsonl and 1 other file`, where files were read and none of them holds a record; None else."""
+    if not files or first(files):
+        return None
+    return str(files[0]["path"]) + (f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else "")
 
 
 def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
