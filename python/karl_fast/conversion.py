@@ -133,7 +133,7 @@ def convert(
     with files(expanded, SUFFIXES) as found:
         try:
             facts = _core.convert(
-                found,
+                found.files,
                 str(out),
                 format=format,
                 rate=rate,

@@ -151,6 +151,13 @@ def test_4_where_what_is_inspected_has_no_record(folder: Path, name: str) -> Non
     assert karl("inspect", "tiny.jsonl", folder=folder).returncode == 0
 
 
+@pytest.mark.parametrize("logs", ["- -", "- tiny.jsonl -"])
+def test_2_where_standard_input_is_given_twice(folder: Path, logs: str) -> None:
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        done = karl(*how, *logs.split(), folder=folder, input="")
+        assert refused(done, 2) == "- is given twice, and standard input can be read once"
+
+
 def test_2_where_nothing_says_where_to_write(folder: Path) -> None:
     assert "-o DIR" in refused(karl("sample", "tiny.jsonl", "-k", 3, folder=folder), 2)
 

@@ -93,6 +93,18 @@ def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: An
     assert karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
 
 
+def test_a_transcript_beside_a_log_is_told(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(400))
+    next(one for one in ALL if one.name == "claude-code").write(tmp_path / "it.jsonl")
+    told = f"warning: it.jsonl is a transcript of claude-code: {CONVERT}"
+    for more in ([], ["--reward", "reward"]):
+        for command in (["sample", "-k", "3", "--dry-run"], ["inspect"]):
+            done = karl(*command, "log.jsonl", "it.jsonl", *more, folder=tmp_path)
+            assert done.returncode == 0
+            assert told in said(done.stdout + done.stderr)
+    assert told not in said(karl("inspect", "log.jsonl", "it.jsonl", "--format", "generic", folder=tmp_path).stdout)
+
+
 RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
 
 

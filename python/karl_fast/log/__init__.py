@@ -50,8 +50,9 @@ def read(
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
+        found = spool.enter_context(files(listed(logs)))
         core = _core.read(
-            spool.enter_context(files(listed(logs))),
+            found.files,
             format=settings.format,
             id=settings.id,
             group=settings.group,
@@ -70,7 +71,7 @@ def read(
         if scorers is not None:
             core = _score(core, settings, scorers)
         undo.pop_all()
-    return Log(core, settings, spool, functions=scorers.facts if scorers else None)
+    return Log(core, settings, spool, functions=scorers.facts if scorers else None, passed=found.parquet)
 
 
 def _scorers(settings: Settings) -> Scorers | None:

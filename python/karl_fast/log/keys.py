@@ -33,6 +33,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     keys = first(log.inputs)
     if told := transcripts(log.inputs):
         return f"; {told}", CONVERT
+    if asked is None and (told := drawn(log.inputs)):
+        return f"; {told}", REDRAW
     if told := unrated(log.inputs, field, asked):
         return f"; {told}", RATE
     one = record(log)
@@ -147,6 +149,18 @@ def _kind(file: Mapping[str, Any]) -> str | None:
         return None
     return _core.transcript_by_keys(file["keys"])
 
+
+def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """`data/train.jsonl is of a data set of karl-fast`, where rows of a file are stamped; None where none is."""
+    path = next((file["path"] for file in files if STAMP in file["keys"]), None)
+    return path and f"{path} is of a data set of karl-fast"
+
+
+STAMP = "karl_fast"
+"""The key of what a row of a data set says of its record."""
+
+REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
+"""What is to be done with rows of a data set."""
 
 CONVERT = str(TranscriptError.hint)
 """What is to be done with them."""
