@@ -12,6 +12,7 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.origin import inputs, run
+from karl_fast.export.place import check_place
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
 from karl_fast.log.keys import first, held, holder, lacking, record, recordless, top
@@ -95,7 +96,7 @@ def sample(
     settings = _settings(logs, settings, choices)
     settings.count(0)
     if out is not None:
-        _core.check_target(str(out), force=force)
+        check_place(out, force=force)
     how = plan(settings, hold=out is None)
     with _opened(logs, settings, progress) as log:
         selection = select(log)

@@ -9,6 +9,7 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
+from karl_fast.export.place import check_place
 from karl_fast.log.keys import lacking
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def export(
 
     from karl_fast.export.manifest import given
 
-    _core.check_target(str(out), force=force)
+    check_place(out, force=force)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(
