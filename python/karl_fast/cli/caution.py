@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.export.flaws import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
 from karl_fast.log.inputs import around, why_no_groups
 from karl_fast.log.keys import CONVERT, RATE, REDRAW, drawn, first, held, named, transcripts, unrated
@@ -152,6 +153,10 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         else:
             why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
             yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
+    if bad := draw["failed"].get("bad_message"):
+        path = messages_from(manifest["inputs"])
+        where = f" in {clean(path)}" if path else ""
+        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}: {MESSAGE}"
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"

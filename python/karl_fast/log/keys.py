@@ -103,6 +103,13 @@ def top(path: str) -> str:
     return _parts(path)[0].replace(r"\.", ".")
 
 
+def at(value: Any, path: str) -> Any:
+    """What stands at a path in a record; None where there is nothing."""
+    for part in _parts(path):
+        value = value.get(part.replace(r"\.", ".")) if isinstance(value, dict) else None
+    return value
+
+
 def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
     """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
     walked: list[str] = []
