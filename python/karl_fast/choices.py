@@ -33,8 +33,11 @@ def weight_of(component: float | Signal) -> float:
     return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
-TEXTS = ("format", "id", "group", "messages", "domain", "partition_by")
-"""Settings that name something in a record, which is UTF-8."""
+TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokenizer")
+"""Settings that are a text, which is UTF-8 and not empty."""
+
+NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder"}
+"""What those of them are that are no path of a field."""
 
 CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
 
@@ -119,6 +122,8 @@ def _texts(settings: Settings) -> None:
             raise UsageError(f"{name} is {text!r}, wanted a text", name)
         if text is not None and text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
+        if text == "" and name != "format":  # of formats there is a list
+            raise UsageError(f"{name} is empty, wanted {NO_PATHS.get(name, 'the path of a field')}", name)
 
 
 def _score(settings: Settings) -> None:

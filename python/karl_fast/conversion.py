@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import AlreadyConvertedError, LogChangedError, LogError
+from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError
 from karl_fast.log.inputs import files, listed, path_of
 from karl_fast.settings import Settings
 
@@ -133,7 +133,7 @@ def convert(
     with files(expanded, SUFFIXES) as found:
         try:
             facts = _core.convert(
-                found,
+                found.files,
                 str(out),
                 format=format,
                 rate=rate,
@@ -144,6 +144,10 @@ def convert(
                 progress=progress,
             )
         except (AlreadyConvertedError, LogChangedError):
+            raise
+        except FileError as error:
+            if not Path(out).parent.is_dir():
+                error.hint = "give the output a name in a folder that is there"
             raise
         except LogError as error:
             error.hint = HINT

@@ -72,8 +72,8 @@ class FileError(KarlError, OSError):
     """The operating system refused a file; ``errno`` and ``filename`` are set."""
 
     def __init__(self, message: str, errno: int | None = None, filename: str | None = None) -> None:
-        super().__init__(errno, message, filename)
-        self.message = message
+        self.message = message.removesuffix(f" (os error {errno})")  # what Rust adds: the number is an attribute here
+        super().__init__(errno, self.message, filename)
 
     def __str__(self) -> str:
         return self.message

@@ -12,9 +12,10 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.origin import inputs, run
+from karl_fast.export.place import check_place
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
-from karl_fast.log.keys import first, held, holder, lacking, record, top
+from karl_fast.log.keys import first, held, holder, lacking, record, recordless, top
 from karl_fast.selection import select
 from karl_fast.settings import Settings
 
@@ -95,7 +96,7 @@ def sample(
     settings = _settings(logs, settings, choices)
     settings.count(0)
     if out is not None:
-        _core.check_target(str(out), force=force)
+        check_place(out, force=force)
     how = plan(settings, hold=out is None)
     with _opened(logs, settings, progress) as log:
         selection = select(log)
@@ -205,8 +206,7 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
-        skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
-        return NothingToSampleError(sentence + held(first(log.inputs)) + "".join(skipped[:1]))
+        return NothingToSampleError(sentence + _there(log))
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
     lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:
@@ -215,3 +215,11 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     return error
+
+
+def _there(log: Log) -> str:
+    """What records hold; or which files hold none, or why the first of a folder was passed over."""
+    if where := recordless(log.inputs):
+        return f"; no record in {where}"
+    skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
+    return held(first(log.inputs)) + "".join(skipped[:1])

@@ -56,6 +56,23 @@ def test_an_ess_below_one_row_is_told_as_that(tmp_path: Path) -> None:
     assert "share the top score" not in said(done.stderr)
 
 
+def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
+    """The ESS that was solved for is a hair below the one that was wanted."""
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(60))])
+    for k, told in ((30, False), (31, True)):
+        done = karl("sample", "log.jsonl", "-k", k, "--dry-run", folder=tmp_path)
+        assert ("more rows were drawn than the ESS of 30.0" in said(done.stderr)) == told
+
+
+def test_bad_messages_of_some_rows_are_told_with_their_field(tmp_path: Path) -> None:
+    bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
+    rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
+    done = karl("sample", "log.jsonl", "-k", 15, "--dry-run", folder=tmp_path)
+    assert "warning: 3 rows have a bad message in messages: a message is an object with a role" in said(done.stderr)
+    rows.write(tmp_path / "log.jsonl", rows.records(12))
+    assert "bad message" not in karl("sample", "log.jsonl", "-k", 12, "--dry-run", folder=tmp_path).stderr
+
+
 def test_a_share_of_nothing_stays_nothing(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(12))
     done = karl("sample", "log.jsonl", "-o", "out", "-k", 3, "--split", "0,0,1", folder=tmp_path)

@@ -78,12 +78,16 @@ USAGE = {
     "-k 3 --as raw --max-tokens 9 --tokenizer x": "raw rows",
     "-k 3 --per x=equal": "--per names 'x', wanted domain or group",
     "-k 3 --json -o -": "-o - and --json",
+    **{f"-k 3 --{name}=": f"--{name} is empty, wanted the path" for name in ("id", "group", "messages", "domain")},
+    "-k 3 --partition-by=": "--partition-by is empty, wanted global, group, or the path of a field",
+    "-k 3 --max-tokens 9 --tokenizer=": "--tokenizer is empty, wanted a folder",
+    "-k 3 --out=": "-o is empty, wanted the name of a folder",
 }
 
 
 @pytest.mark.parametrize("options", USAGE)
 def test_2_where_the_question_makes_no_sense(folder: Path, options: str) -> None:
-    out = [] if "-o" in options.split() else ["-o", "data"]
+    out = [] if {"-o", "--out="} & {*options.split()} else ["-o", "data"]
     done = karl("sample", "tiny.jsonl", *options.split(), *out, folder=folder)
     assert USAGE[options] in refused(done, 2)
     untouched(folder)
@@ -93,7 +97,10 @@ UNREADABLE = {
     "sample tiny.jsonl --dry-run --bogus": ("no such option: --bogus", "did you mean"),
     "sample tiny.jsonl --dry-run --scor raw": ("no such option: --scor", "did you mean --score?"),
     "sample tiny.jsonl --dry-run -k x": ("-k is 'x', wanted a whole number", "karl-fast sample --help"),
-    "sample tiny.jsonl --dry-run -k": ("option '-k' requires an argument", "--help"),
+    "sample tiny.jsonl --dry-run -k": ("-k has no value", "karl-fast sample --help"),
+    "sample tiny.jsonl --dry-run --score": ("--score has no value", "karl-fast sample --help"),
+    "inspect --config": ("--config has no value", "karl-fast inspect --help"),
+    "sample tiny.jsonl --dry-run --reward=": ("--reward is '', wanted a path, or a list", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run --eps x": ("--eps is 'x', wanted a number", "karl-fast sample --help"),
     "sample tiny.jsonl --dry-run --split 1,0": ("--split is '1,0', wanted three numbers like 0.9,0.1,0", "--help"),
     "sample tiny.jsonl --dry-run --reward a=x": (
@@ -133,10 +140,22 @@ def test_4_where_what_is_inspected_has_no_record(folder: Path, name: str) -> Non
     done = karl("inspect", "tiny.jsonl", folder=folder)
     assert done.returncode == 4
     assert done.stdout.startswith("read ")
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith("error: tiny.jsonl: ")
     assert done.stderr.endswith("read, and not one is a record\n")
+    done = karl("sample", "tiny.jsonl", "-k", 3, "--dry-run", folder=folder)
+    assert refused(done, 4).endswith("; no record in tiny.jsonl")
+    (folder / "a.jsonl").write_text("hello\n")
+    done = karl("inspect", "a.jsonl", "tiny.jsonl", folder=folder)
+    assert done.stderr.startswith("error: a.jsonl and 1 other file: ")
     (folder / "tiny.jsonl").write_text('{"a": 1}\n')
     assert karl("inspect", "tiny.jsonl", folder=folder).returncode == 0
+
+
+@pytest.mark.parametrize("logs", ["- -", "- tiny.jsonl -"])
+def test_2_where_standard_input_is_given_twice(folder: Path, logs: str) -> None:
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        done = karl(*how, *logs.split(), folder=folder, input="")
+        assert refused(done, 2) == "- is given twice, and standard input can be read once"
 
 
 def test_2_where_nothing_says_where_to_write(folder: Path) -> None:
@@ -154,6 +173,7 @@ def test_3_where_every_row_has_to_be_a_record_and_one_is_not(folder: Path) -> No
     log.write_text(rows.dumps(rows.records(3)) + '{"id": \n' + rows.dumps(rows.records(2)), encoding="utf-8")
     done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--strict", folder=folder)
     assert refused(done, 3).startswith("tiny.jsonl, line 4, byte ")
+    assert refused(done, 3).endswith(": the row is no sound record: malformed")
     assert "hint: without --strict" in done.stderr
     untouched(folder)
 

@@ -67,6 +67,27 @@ def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: P
     assert done.stderr.splitlines()[1] == "hint: did you mean --reward reward?"
 
 
+BAD = {
+    "message 1 of m.x has no role; it holds from, value": [{"from": "human", "value": "q"}],
+    "message 3 of m.x is no object": [*TALK, "text"],
+    "m.x is no list of messages": {"role": "assistant", "content": "a"},
+    "message 2 of m.x has a role that is no text": [TALK[0], {"role": 5, "content": "a"}],
+    "message 1 of m.x has a content that is neither a text nor parts of text": [{"role": "user", "content": 5}, *TALK],
+    "message 2 of m.x has a content that": [TALK[0], {"role": "assistant", "content": [{"type": "image"}]}],
+    "": [*TALK, TALK[1] | {"tool_calls": 5}],
+}
+
+
+@pytest.mark.parametrize("told", BAD)
+def test_4_where_every_conversation_is_of_another_form_and_one_is_told(tmp_path: Path, told: str) -> None:
+    rows.write(tmp_path / "log.jsonl", [{"id": n, "reward": n / 5, "m": {"x": BAD[told]}} for n in range(5)])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--messages", "m.x", folder=tmp_path)
+    more = f"; in one record {told}" if told else ""
+    assert refused(done, 4).startswith(f"none of the chosen rows can be written: bad message 5{more}")
+    meant = "a message is an object with a role, and its content a text or parts of text; --messages names another path"
+    assert done.stderr.splitlines()[1] == f"hint: {meant}"
+
+
 def test_a_field_that_is_there_and_empty_is_not_meant(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, None) for n in range(5)])
     done = karl("inspect", "log.jsonl", "--score", "zscore", folder=tmp_path)
@@ -91,6 +112,18 @@ def test_a_transcript_is_told_and_what_makes_a_log_of_it(tmp_path: Path, one: An
     assert f"warning: {told}: {CONVERT}" in said(looked.stdout)
     assert karl("convert", path.name, "-o", "log.jsonl", "--rate", "karl-v2", folder=tmp_path).returncode == 0
     assert karl("sample", "log.jsonl", "-k", 1, "--dry-run", folder=tmp_path).returncode == 0
+
+
+def test_a_transcript_beside_a_log_is_told(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(400))
+    next(one for one in ALL if one.name == "claude-code").write(tmp_path / "it.jsonl")
+    told = f"warning: it.jsonl is a transcript of claude-code: {CONVERT}"
+    for more in ([], ["--reward", "reward"]):
+        for command in (["sample", "-k", "3", "--dry-run"], ["inspect"]):
+            done = karl(*command, "log.jsonl", "it.jsonl", *more, folder=tmp_path)
+            assert done.returncode == 0
+            assert told in said(done.stdout + done.stderr)
+    assert told not in said(karl("inspect", "log.jsonl", "it.jsonl", "--format", "generic", folder=tmp_path).stdout)
 
 
 RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
@@ -204,3 +237,6 @@ def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Pa
     assert refused(done, 4).startswith(
         "no row is left to draw: 0 read; logs/a.json: it is one JSON object that neither"
     )
+    done = karl("inspect", "logs", folder=tmp_path)
+    assert done.stdout.startswith("read      0 files: 0 bytes; 1 file holds no records: logs/a.json\n")
+    assert (done.returncode, done.stderr) == (4, "error: 0 rows read, and not one is a record\n")

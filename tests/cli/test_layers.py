@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from karl_fast.config import load
+from karl_fast.errors import UsageError
 from karl_fast.settings import Settings
 from tests.cli.run import karl
 from tests.cli.test_config import manifest, run
@@ -79,6 +81,20 @@ def test_paths_in_a_written_file_lead_where_they_led(folder: Path, monkeypatch: 
             "-",
             str(folder / "runs/data"),
         ]
+
+
+@pytest.mark.parametrize("command", ["sample", "inspect", "train"])
+def test_a_help_names_variables_of_its_own_options(command: str) -> None:
+    text = karl(command, "--help").stdout
+    [name] = re.findall("KARL_FAST_([A-Z_]+)", text)
+    assert re.search(rf"^  --{name.lower().replace('_', '-')} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["id", "group", "messages", "domain", "partition_by", "tokenizer", "reward"])
+def test_a_text_that_is_empty_is_a_usage_error(name: str) -> None:
+    value = {"": 1.0} if name == "reward" else ""
+    with pytest.raises(UsageError, match=f"{name} is empty, wanted"):
+        Settings(**{name: value}, max_tokens=9 if name == "tokenizer" else None)  # type: ignore[arg-type]
 
 
 def test_the_folder_of_a_file_is_no_pattern(folder: Path) -> None:

@@ -59,9 +59,38 @@ def test_a_format_has_many_spellings(folder: Path, name: str) -> None:
 def test_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
     assert karl("sample", "tiny.jsonl", "-k", 3, "-o", "data", folder=folder).returncode == 0
     for command in ("sample data -k 3 --dry-run", "inspect data"):
-        sentence = refused(karl(*command.split(), folder=folder), 2)
-        assert sentence.startswith("the folder data holds no file that ends in .jsonl")
-        assert sentence.endswith("but in 1 data set of karl-fast")
+        done = karl(*command.split(), folder=folder)
+        assert refused(done, 2) == "the folder data is a data set of karl-fast, no log"
+        assert hinted(done, 2) == "give what it was drawn from: tiny.jsonl"
+    (folder / "all").mkdir()
+    (folder / "data").rename(folder / "all" / "data")
+    sentence = refused(karl("inspect", "all", folder=folder), 2)
+    assert sentence.startswith("the folder all holds no file that ends in .jsonl")
+    assert sentence.endswith("but in 1 data set of karl-fast")
+
+
+@pytest.mark.parametrize("inputs", ["", ', "inputs": 5', ', "inputs": [5, {"path": 5}]'])
+def test_a_data_set_that_does_not_say_what_it_was_drawn_from(folder: Path, inputs: str) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "manifest.json").write_text(f'{{"schema": 1, "karl_fast": "0"{inputs}}}')
+    assert hinted(karl("inspect", "data", folder=folder), 2) == "give what it was drawn from"
+
+
+def test_the_rows_of_a_data_set_in_the_place_of_a_log(folder: Path) -> None:
+    assert karl("sample", "tiny.jsonl", "-k", 9, "-o", "data", folder=folder).returncode == 0
+    told, meant = "data/train.jsonl is of a data set of karl-fast", "--reward karl_fast.reward --group karl_fast.group"
+    done = karl("sample", "data/train.jsonl", "-k", 3, "--dry-run", folder=folder)
+    assert refused(done, 4).endswith(f"; {told}")
+    assert hinted(done, 4) == f"give the log that it was drawn from, or {meant}"
+    assert f"warning: {told}: give the log" in said(karl("inspect", "data/train.jsonl", folder=folder).stdout)
+    done = karl("inspect", "data/train.jsonl", *meant.split(), "--score", "zscore", folder=folder)
+    assert (done.returncode, "data set" in done.stdout) == (0, False)
+
+
+def test_a_data_set_of_raw_rows_is_a_log(folder: Path) -> None:
+    assert karl("sample", "tiny.jsonl", "-k", 9, "-o", "data", "--as", "raw", folder=folder).returncode == 0
+    done = karl("inspect", "data/train.jsonl", folder=folder)
+    assert (done.returncode, "data set" in done.stdout) == (0, False)
 
 
 IN_A_FILE = {

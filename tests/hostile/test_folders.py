@@ -10,6 +10,7 @@ import pytest
 import karl_fast
 from karl_fast import errors
 from tests import rows
+from tests.cli.run import karl
 
 
 def test_a_file_without_records_is_passed_over_in_a_folder_and_named(tmp_path: Path) -> None:
@@ -31,6 +32,32 @@ def test_a_data_set_of_ours_is_no_log(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", rows.records(40))
     karl_fast.sample(tmp_path, tmp_path / "data", k=20, shape="raw")
     assert karl_fast.inspect(tmp_path).report["accounting"]["rows_read"] == 40
+
+
+def test_parquet_files_are_passed_over_in_a_folder_and_told(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(20))
+    (tmp_path / "a").mkdir()
+    for name in ("a/x.parquet", "y.parquet"):
+        (tmp_path / name).touch()
+    parquet = karl_fast.read(tmp_path).passed
+    assert sorted(parquet) == [str(tmp_path / "a/x.parquet"), str(tmp_path / "y.parquet")]
+    for how in (("sample", "-k", 3, "--dry-run"), ("inspect",)):
+        done = karl(*how, ".", folder=tmp_path)
+        assert done.returncode == 0
+        told = (
+            "warning: 2 Parquet files of folders were passed over: Parquet is read where it is named, as by ./*.parquet"
+        )
+        assert told in " ".join((done.stdout + done.stderr).split())
+    (tmp_path / "y.parquet").unlink()
+    told = "warning: 1 Parquet file of a folder was passed over: Parquet is read where it is named, as by a/*.parquet"
+    assert told in " ".join(karl("inspect", ".", folder=tmp_path).stdout.split())
+
+
+def test_parquet_files_that_are_named_too_are_not_passed_over(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(20))
+    pytest.importorskip("pyarrow")
+    karl_fast.read(tmp_path).to_parquet(tmp_path / "x.parquet")
+    assert karl_fast.read([tmp_path, tmp_path / "*.parquet"]).passed == []
 
 
 def test_a_file_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import karl_fast
+from karl_fast.errors import FileError
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl, start
 from tests.cli.test_exits import refused
+from tests.convert.test_damage import powerless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,10 +184,36 @@ def test_a_parent_that_is_a_link_is_followed(folder: Path) -> None:
     refused(karl("sample", "log.jsonl", "-o", "astray/out", *HOW, folder=folder), 1)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_that_may_not_be_written_is_an_error(folder: Path) -> None:
+FOLDER = "hint: give the output a name in a folder that can be written to"
+
+
+@pytest.mark.parametrize("out", ["home/out", "home/a/b/out"])
+def test_a_folder_that_may_not_be_written_is_an_error_before_anything_is_read(folder: Path, out: str) -> None:
     (folder / "home").mkdir(mode=0o500)
-    refused(karl("sample", "log.jsonl", "-o", "home/out", *HOW, folder=folder), 1)
+    (folder / "log.jsonl").write_text("")
+    done = karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder, preexec_fn=powerless)
+    assert refused(done, 1) == f"cannot write {out}: the folder home may not be written to"
+    assert done.stderr.splitlines()[1] == FOLDER
+
+
+@pytest.mark.parametrize("out", ["log.jsonl/out", "log.jsonl/a/b/out", "astray/out"])
+def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path, out: str) -> None:
+    (folder / "astray").symlink_to("nowhere")
+    (folder / "log.jsonl").write_text("")
+    done = karl("sample", "log.jsonl", "-o", out, *HOW, folder=folder)
+    around = out.partition("/")[0]
+    why = ": No such file or directory" if around == "astray" else " is no folder"
+    assert refused(done, 1) == f"cannot write {out}: {around}{why}"
+    assert done.stderr.splitlines()[1] == FOLDER
+
+
+def test_what_the_system_says_is_said_without_its_number(folder: Path) -> None:
+    done = karl("convert", "log.jsonl", "-o", "none/out.jsonl", folder=folder)
+    assert refused(done, 1) == "cannot write into the folder none: No such file or directory"
+    assert done.stderr.splitlines()[1] == "hint: give the output a name in a folder that is there"
+    with pytest.raises(FileError) as caught:
+        karl_fast.convert(folder / "log.jsonl", folder / "none" / "out.jsonl")
+    assert caught.value.errno == errno.ENOENT
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")

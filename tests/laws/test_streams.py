@@ -244,7 +244,7 @@ def test_a_closed_standard_input_is_an_error_of_one_sentence(tmp_path: Path) -> 
 
 def test_an_empty_pipe_has_nothing_to_draw(tmp_path: Path) -> None:
     done = karl("sample", "-", "-o", "data", *HOW, folder=tmp_path, input="")
-    assert (done.returncode, done.stderr) == (4, "error: no row is left to draw: 0 read\n")
+    assert (done.returncode, done.stderr) == (4, "error: no row is left to draw: 0 read; no record in -\n")
 
 
 def test_strict_refuses_a_bad_row_of_a_pipe_and_writes_nothing(tmp_path: Path) -> None:

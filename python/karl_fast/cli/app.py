@@ -47,15 +47,16 @@ def _root(
 
 def parsed() -> int | None:
     """Run the command that the arguments name; the exit code, if it is not 0."""
-    _load(sys.argv[1:2])
+    first = [word for word in sys.argv[1:2] if word in COMMANDS]
+    _load(first)
     try:
         code: int | None = app(prog_name=NAME, standalone_mode=False)
     except TyperUsageError as error:
-        return said(error)
+        return said(error, " ".join([NAME, *first]))
     return code
 
 
 def _load(first: list[str]) -> None:
     """Import the command that is named first, or all of them: they add themselves to the app."""
-    for command in first if set(first) <= set(COMMANDS) and first else COMMANDS:
+    for command in first or COMMANDS:
         import_module(f"karl_fast.cli.{command}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.export.flaws import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
-from karl_fast.log.inputs import why_no_groups
-from karl_fast.log.keys import CONVERT, RATE, first, held, named, transcripts, unrated
+from karl_fast.log.inputs import around, why_no_groups
+from karl_fast.log.keys import CONVERT, RATE, REDRAW, drawn, first, held, named, transcripts, unrated
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -39,34 +40,51 @@ def _unread(report: Manifest) -> Iterator[str]:
     """What was looked for in records and is in none, or not in many; files that hold little else than damage."""
     settings, files = report["settings"], report["inputs"]
     yield from _no_logs(files)
+    yield from _passed(report["run"]["parquet_passed"])
     if why := why_no_groups(files):
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
         yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
     if settings.get("domain") is not None and not report["domains"]:
         yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
-    account = report["accounting"]
+    yield from _missing(report)
+
+
+def _missing(report: Manifest) -> Iterator[str]:
+    """That rows have no reward, or none of a component that was named, and why that may be."""
+    settings, files, account = report["settings"], report["inputs"], report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
     nowhere = 0 < missing == account["rows_read"] - damaged
     if reward and nowhere:
         yield _unrewarded(reward)
-    if settings.get("format") is None and settings.get("reward") is None and missing > MANY * account["rows_read"]:
-        if told := transcripts(files):
-            yield clean(f"{told}: {CONVERT}")
-            return
-        rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
-        if told := unrated(files, "reward", None):
-            yield clean(f"{told if nowhere else rows}: {RATE}")
-            return
-        if nowhere:
-            yield clean(_nowhere(files))
-            return
+    if not missing or settings.get("format") is not None:
+        return
+    rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
+    if told := _other_kind(files, reward):
+        yield clean(told)
+    elif reward or missing <= MANY * account["rows_read"]:
+        return
+    elif told := unrated(files, "reward", None):
+        yield clean(f"{told if nowhere else rows}: {RATE}")
+    elif nowhere:
+        yield clean(_nowhere(files))
+    else:
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         yield (
             f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
             " --format, or give each format a file of its own"
         )
+
+
+def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | None:
+    """That a file is a transcript, or of a data set, and what to do with it; where functions score, any file may be."""
+    if reward and all(isinstance(value, dict) for value in reward.values()):
+        return None
+    if told := transcripts(files):
+        return f"{told}: {CONVERT}"
+    told = None if reward else drawn(files)
+    return told and f"{told}: {REDRAW}"
 
 
 def _nowhere(files: list[dict[str, Any]]) -> str:
@@ -95,6 +113,13 @@ def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
         yield f"no record in {bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])}{others}"
 
 
+def _passed(parquet: list[str]) -> Iterator[str]:
+    """That Parquet files of folders were not read."""
+    if parquet:
+        files = counted(len(parquet), "Parquet file of a folder was", "Parquet files of folders were")
+        yield clean(f"{files} passed over: Parquet is read where it is named, as by {around(parquet[0])}")
+
+
 def _note(manifest: Manifest) -> str | None:
     """Why the wanted ESS and the one that was reached differ."""
     note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
@@ -116,7 +141,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     yield from _unread(manifest)
     if note := _note(manifest):
         yield note
-    draw, ess = manifest["draw"], manifest["target"]["ess_rows"]
+    draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
     if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
         yield f"more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
     if draw["rows"] < draw["rows_wanted"]:
@@ -128,6 +153,10 @@ def sampled(manifest: Manifest) -> Iterator[str]:
         else:
             why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
             yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
+    if bad := draw["failed"].get("bad_message"):
+        path = messages_from(manifest["inputs"])
+        where = f" in {clean(path)}" if path else ""
+        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}: {MESSAGE}"
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"

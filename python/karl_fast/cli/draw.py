@@ -27,7 +27,9 @@ def draw(
     quiet: bool = False,
 ) -> None:
     """Draw a training set, write it, and say so."""
-    out = out or config.out
+    out = config.out if out is None else out
+    if out == "":
+        raise UsageError("-o is empty, wanted the name of a folder")
     print_rows = out == "-"
     if out is None and not dry_run:
         raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")

@@ -13,6 +13,7 @@ from karl_fast.cli.show import inspected
 from karl_fast.config import Config
 from karl_fast.errors import NothingToSampleError
 from karl_fast.export.manifest import dumps
+from karl_fast.log.keys import first, recordless
 from karl_fast.pipeline import inspect
 from karl_fast.settings import Settings
 from karl_fast.words import counted
@@ -42,6 +43,6 @@ def command(
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:
         print(inspected(found.report, found.ladder))
-    if not any(file["keys"] for file in found.report["inputs"]):
-        read = counted(found.report["accounting"]["rows_read"], "row")
-        raise NothingToSampleError(f"{read} read, and not one is a record")
+    if not first(files := found.report["inputs"]):
+        where, read = recordless(files), counted(found.report["accounting"]["rows_read"], "row")
+        raise NothingToSampleError((f"{where}: " if where else "") + f"{read} read, and not one is a record")

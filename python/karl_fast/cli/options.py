@@ -29,8 +29,8 @@ EXPORT = ("shape", "split", "max_tokens", "tokenizer", "allow_secrets", "hash_in
 RUN = ("seed", "strict", "max_line_bytes", "threads")
 
 VARIABLES = (
-    "Options from --config on may also stand in a variable, as --max-tokens in KARL_FAST_MAX_TOKENS, or in the file of "
-    "--config: a flag counts over a variable, a variable over the file."
+    "Options from --config on may also stand in a variable, as --max-per-group in KARL_FAST_MAX_PER_GROUP, or in the "
+    "file of --config: a flag counts over a variable, a variable over the file."
 )
 
 Logs = Annotated[

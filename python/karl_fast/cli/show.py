@@ -104,7 +104,8 @@ def _input(manifest: Manifest) -> str:
     more = ", ..." if len(skipped) > 1 else ""
     holds = counted(len(skipped), "file holds", "files hold")
     note = f"; {holds} no records: {clean(skipped[0]['path'])}{more}" if skipped else ""
-    return f"read      {name}: {_bytes(size)}, format {clean(formats)}{note}"
+    form = f", format {clean(formats)}" if files else ""
+    return f"read      {name}: {_bytes(size)}{form}{note}"
 
 
 def _accounting(manifest: Manifest) -> str:

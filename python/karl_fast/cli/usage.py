@@ -42,17 +42,19 @@ def flags(*settings: str) -> Iterator[None]:
         raise
 
 
-def said(error: Any) -> int:
-    """Say it on stderr; the exit code."""
+def said(error: Any, command: str) -> int:
+    """Say it on stderr; the exit code. ``command`` is what was called, which not every error knows."""
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
-    sentence, hint = _sentence(error), _hint(error)
+    sentence, hint = _sentence(error), _hint(error, command)
     sys.stderr.write(f"error: {clean(sentence)}\nhint: {clean(hint)}\n")
     return 2
 
 
 def _sentence(error: Any) -> str:
+    if error.message.endswith(" requires an argument."):
+        return f"{error.option_name} has no value"
     head, _, _ = error.message.partition(". Did you mean ")
     text = head.rstrip(".")
     param = getattr(error, "param", None)
@@ -78,14 +80,14 @@ def _place(ctx: typer.Context | None, param: Any) -> str:
     return variable(flag) if source and SOURCES.get(source.name) == "environment" else str(flag)
 
 
-def _hint(error: Any) -> str:
+def _hint(error: Any, command: str) -> str:
     if options := getattr(error, "possibilities", None):
         return f"did you mean {max(options, key=lambda option: _likeness(option, error.option_name))}?"
     value, choice, words = error.message.partition(" is not one of ")
     if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
         return meant
     _, _, near = error.message.partition(". Did you mean ")
-    command = error.ctx.command_path if error.ctx else "karl-fast"
+    command = error.ctx.command_path if error.ctx else command
     return f"did you mean {near}" if near else f"{command} --help lists what it takes"
 
 

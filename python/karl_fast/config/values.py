@@ -161,7 +161,9 @@ def weights(text: str) -> dict[str, float]:
         found = {path: float(weight) if equals else 1.0 for path, equals, weight in parts}
     except ValueError as error:
         raise ValueError("a path, or a list of path=weight") from error
-    if len(found) < len(parts) or not all(found):
+    if not all(found):
+        raise ValueError("a path, or a list of path=weight")
+    if len(found) < len(parts):
         raise ValueError("each component once, like outcome=0.5,cost=-0.1")
     return found
 

@@ -38,4 +38,5 @@ def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
         "streamed": log.core.streamed is not None,
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
+        "parquet_passed": list(log.passed),
     }

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError
+from karl_fast.export.flaws import bad_message, messages_from, misread
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.log.keys import lacking
+from karl_fast.export.place import check_place
+from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
     from karl_fast.log import Log
@@ -71,7 +73,7 @@ def export(
 
     from karl_fast.export.manifest import given
 
-    _core.check_target(str(out), force=force)
+    check_place(out, force=force)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(
@@ -99,9 +101,17 @@ def refuse_empty(draft: _core.Draft, log: Log) -> None:
         return
     reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
-    if "no_trajectory" not in dict(facts["dropped"]):
-        raise NothingToSampleError(sentence)
-    more, hint = lacking(log, "messages", log.settings.messages)
+    more, hint = _meant(log, dict(facts["dropped"]))
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     raise error
+
+
+def _meant(log: Log, dropped: dict[str, int]) -> tuple[str, str | None]:
+    """What an error adds to say where conversations were looked for, and its hint."""
+    if "no_trajectory" in dropped:
+        return lacking(log, "messages", log.settings.messages)
+    if "bad_message" in dropped:
+        path = messages_from(log.inputs)
+        return bad_message(record(log), path), misread(path)
+    return "", None

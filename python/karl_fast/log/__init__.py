@@ -50,8 +50,9 @@ def read(
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
+        found = spool.enter_context(files(listed(logs)))
         core = _core.read(
-            spool.enter_context(files(listed(logs))),
+            found.files,
             format=settings.format,
             id=settings.id,
             group=settings.group,
@@ -70,7 +71,7 @@ def read(
         if scorers is not None:
             core = _score(core, settings, scorers)
         undo.pop_all()
-    return Log(core, settings, spool, functions=scorers.facts if scorers else None)
+    return Log(core, settings, spool, functions=scorers.facts if scorers else None, passed=found.parquet)
 
 
 def _scorers(settings: Settings) -> Scorers | None:
@@ -95,8 +96,8 @@ def refuse_bad_rows(core: _core.Log) -> None:
             # Of many bad rows the first places are kept: it may not be among them.
             bad = next((bad for bad in file["bad_rows"] if bad["reason"] in damage), None)
             place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
-            reason = bad["reason"] if bad else damage[0]
-            raise BadRowError(f"{file['path']}{place}: the row is {reason.replace('_', ' ')}")
+            reason = (bad["reason"] if bad else damage[0]).replace("_", " ")
+            raise BadRowError(f"{file['path']}{place}: the row is no sound record: {reason}")
 
 
 SOUND = ("failed_rollout",)

@@ -10,6 +10,7 @@ from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
     import contextlib
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -41,6 +42,7 @@ class Log:
         spool: contextlib.ExitStack,
         given: tuple[dict[str, Any], ...] = (),
         functions: dict[str, dict[str, Any]] | None = None,
+        passed: Sequence[str] = (),
     ) -> None:
         self.core = core
         self.settings = settings
@@ -48,6 +50,8 @@ class Log:
         self.given = given
         # What scored the components that were not read, for the manifest.
         self.functions = functions
+        # Parquet files of folders, which are no logs unless they are named.
+        self.passed = passed
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -137,7 +141,8 @@ class Log:
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
-        return Log(core, settings, self._spool, (*self.given, record), self.functions if reward is None else None)
+        functions = self.functions if reward is None else None
+        return Log(core, settings, self._spool, (*self.given, record), functions, self.passed)
 
     def under(self, settings: Settings) -> Log:
         """The same columns under other settings.
@@ -154,7 +159,7 @@ class Log:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
         if settings.dedup and not self.core.fingerprinted:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
-        return Log(self.core, settings, self._spool, self.given, self.functions)
+        return Log(self.core, settings, self._spool, self.given, self.functions, self.passed)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from karl_fast.errors import FileError, UsageError
 from karl_fast.near import beside
@@ -26,24 +26,42 @@ PARQUET = ".parquet"
 """How a file is called whose rows are records."""
 
 
+class Found(NamedTuple):
+    """What names of logs lead to.
+
+    Attributes:
+        files: each path, what to call it, and whether it may hold no records.
+        parquet: what to call each Parquet file of a folder: it was passed over, unless it was given by name too.
+    """
+
+    files: list[tuple[str, str, bool]]
+    parquet: list[str]
+
+
 @contextlib.contextmanager
-def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[list[tuple[str, str, bool]]]:
-    """For files, folders, globs and ``-``: each path, what to call it, and whether it may hold no records.
+def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Found]:
+    """What files, folders, globs and ``-`` lead to.
 
     A folder is searched for names that end in one of ``suffixes``; a file in it that holds no records is passed over,
-    and so is a data set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a
-    log is read twice, and so are the rows of Parquet files; it is gone afterwards.
+    and so are Parquet files, and a data set that karl-fast wrote there. Standard input and pipes are spooled to a
+    temporary file, because a log is read twice, and so are the rows of Parquet files; it is gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.
         MissingExtraError: for a Parquet file without pyarrow.
-        UsageError: for a folder or a glob without any log in it.
+        UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
     """
     with contextlib.ExitStack() as stack:
-        found = [file for log in logs for file in _expand(path_of(log), suffixes)]
+        names = [path_of(log) for log in logs]
+        if names.count("-") > 1:
+            raise UsageError("- is given twice, and standard input can be read once")
+        found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
-        yield [(_kept(path, stack), shown(path), inside) for path, inside in found]
+        taken = [(path, inside) for path, inside in found if not (inside and path.endswith(PARQUET))]
+        named = {os.path.normpath(path) for path, _ in taken}
+        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.normpath(path) not in named)
+        yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken], [*passed])
 
 
 def shown(path: str) -> str:
@@ -93,22 +111,45 @@ def _exists(path: Path) -> bool:
 
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
-    logs, passed, parquet = [], 0, None
+    """The logs of a folder, and its Parquet files."""
+    found, passed = [], 0
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if is_output(here):
             passed += 1
         else:
-            paths = [Path(here, name) for name in sorted(names) if name.endswith(suffixes)]
-            logs += [(str(path), True) for path in paths if not _is_special(path)]
-            parquet = parquet or (here if any(name.endswith(PARQUET) for name in names) else None)
-    if not logs:
-        but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
-        error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
-        if parquet is not None:
-            error.hint = f"Parquet files are taken by name or glob: {glob.escape(parquet)}/*{PARQUET}"
-        raise error
-    return logs
+            paths = [Path(here, name) for name in sorted(names) if name.endswith((*suffixes, PARQUET))]
+            found += [str(path) for path in paths if not _is_special(path)]
+    if all(path.endswith(PARQUET) for path in found):
+        raise _no_log(folder, suffixes, found, passed)
+    return [(path, True) for path in found]
+
+
+def _no_log(folder: str, suffixes: tuple[str, ...], parquet: list[str], passed: int) -> UsageError:
+    """That a folder holds no log, but these Parquet files, and so many data sets."""
+    if is_output(folder):
+        error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
+        error.hint = origin(folder)
+        return error
+    but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
+    error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+    if parquet:
+        error.hint = f"Parquet files are taken by name or glob: {around(parquet[0])}"
+    return error
+
+
+def around(parquet: str) -> str:
+    """The glob that finds a Parquet file, and those beside it."""
+    return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
+
+
+def origin(folder: str) -> str:
+    """What to do with the folder of a data set where a log is wanted; its manifest says what it was drawn from."""
+    inputs = (_manifest(folder) or {}).get("inputs")
+    files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
+    paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
+    others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+    return "give what it was drawn from" + (f": {paths[0]}{others}" if paths else "")
 
 
 def _is_special(path: Path) -> bool:
@@ -134,18 +175,23 @@ def is_output(folder: str) -> bool:
     Raises:
         FileError: its manifest is there and cannot be read.
     """
+    return _manifest(folder) is not None
+
+
+def _manifest(folder: str) -> dict[str, Any] | None:
     path = Path(folder, "manifest.json")
     try:
         facts = path.stat()
         # Somebody else's may be a pipe that never ends, or larger than memory.
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
-            return False
+            return None
         manifest = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError, RecursionError):
-        return False
+        return None
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
-    return isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
+    ours = isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
+    return manifest if ours else None
 
 
 def _is_stream(name: str) -> bool:

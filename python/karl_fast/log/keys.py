@@ -33,6 +33,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     keys = first(log.inputs)
     if told := transcripts(log.inputs):
         return f"; {told}", CONVERT
+    if asked is None and (told := drawn(log.inputs)):
+        return f"; {told}", REDRAW
     if told := unrated(log.inputs, field, asked):
         return f"; {told}", RATE
     one = record(log)
@@ -44,8 +46,15 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys of a record of the first file."""
-    return list(files[0]["keys"]) if files else []
+    """The keys of a record of the first file that has one."""
+    return next((list(file["keys"]) for file in files if file["keys"]), [])
+
+
+def recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
+    """`a.jsonl and 1 other file`, where files were read and none of them holds a record; None else."""
+    if not files or first(files):
+        return None
+    return str(files[0]["path"]) + (f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else "")
 
 
 def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
@@ -94,6 +103,13 @@ def top(path: str) -> str:
     return _parts(path)[0].replace(r"\.", ".")
 
 
+def at(value: Any, path: str) -> Any:
+    """What stands at a path in a record; None where there is nothing."""
+    for part in _parts(path):
+        value = value.get(part.replace(r"\.", ".")) if isinstance(value, dict) else None
+    return value
+
+
 def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
     """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
     walked: list[str] = []
@@ -140,6 +156,18 @@ def _kind(file: Mapping[str, Any]) -> str | None:
         return None
     return _core.transcript_by_keys(file["keys"])
 
+
+def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """`data/train.jsonl is of a data set of karl-fast`, where rows of a file are stamped; None where none is."""
+    path = next((file["path"] for file in files if STAMP in file["keys"]), None)
+    return path and f"{path} is of a data set of karl-fast"
+
+
+STAMP = "karl_fast"
+"""The key of what a row of a data set says of its record."""
+
+REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
+"""What is to be done with rows of a data set."""
 
 CONVERT = str(TranscriptError.hint)
 """What is to be done with them."""

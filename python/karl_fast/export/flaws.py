@@ -1,0 +1,52 @@
+"""What is wrong with rows that cannot be written, for errors and warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.log.keys import at, held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MESSAGE = "a message is an object with a role, and its content a text or parts of text"
+"""What a bad message is not, unless its tool calls are none."""
+
+
+def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
+    """The path that conversations of the first file are at; nothing where its format makes them of other fields."""
+    return str(dict(files[0]["fields"]).get("messages", "")) if files else ""
+
+
+def misread(path: str) -> str:
+    """What an error with bad messages hints at."""
+    return MESSAGE + ("; --messages names another path" if path else "")
+
+
+def bad_message(record: Mapping[str, Any], path: str) -> str:
+    """`; in one record message 2 of turns has no role; it holds from, value`; nothing where all seems well."""
+    messages = at(record, path) if path else None
+    if messages is None:
+        return ""
+    if not isinstance(messages, list):
+        return f"; in one record {path} is no list of messages"
+    wrong = ((number, _wrong(message)) for number, message in enumerate(messages, 1))
+    return next((f"; in one record message {number} of {path} {why}" for number, why in wrong if why), "")
+
+
+def _wrong(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return "is no object"
+    if not isinstance(message.get("role", ""), str):
+        return "has a role that is no text"
+    if "role" not in message:
+        return f"has no role{held([*message], 'it', 'holds')}"
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    if isinstance(content, str | list | None) and all(_is_text(part) for part in parts):
+        return None
+    return "has a content that is neither a text nor parts of text"
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type", "text") == "text" and isinstance(part.get("text"), str)

@@ -1,0 +1,37 @@
+"""Whether a data set can be written to a place, asked before anything is read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from karl_fast import _core
+from karl_fast.errors import FileError
+
+
+def check_place(out: str | Path, *, force: bool) -> None:
+    """Refuse a place that no data set can be written to, as far as can be told beforehand.
+
+    Raises:
+        OutputExistsError: it is there, and ``force`` is not set; or somebody else's is.
+        FileError: what should be the folder around it is none, or may not be written to.
+        UsageError: it ends in no name.
+    """
+    _core.check_target(str(out), force=force)
+    around = next(path for path in Path(out).parents if os.path.lexists(path) or not path.name)
+    try:
+        is_folder = stat.S_ISDIR(around.stat().st_mode)
+    except OSError as error:
+        raise _refused(out, error.errno, f"{around}: {error.strerror}") from error
+    if not is_folder:
+        raise _refused(out, errno.ENOTDIR, f"{around} is no folder")
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise _refused(out, errno.EACCES, f"the folder {around} may not be written to")
+
+
+def _refused(out: str | Path, number: int | None, why: str) -> FileError:
+    error = FileError(f"cannot write {out}: {why}", number, str(out))
+    error.hint = "give the output a name in a folder that can be written to"
+    return error
