@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn a_share_of_many_terms_side_by_side_is_that_of_one_after_the_other() {
         let ends = [0.0, 1.0, f64::MIN_POSITIVE, 5e-324, 1.0 - f64::EPSILON / 2.0];
-        let powers = (1..=128_i32).flat_map(|at| [2f64.powi(-at), 2f64.powi(-at) * 1.999_999_999, 0.7f64.powi(at)]);
+        let powers =
+            (1..=128_i32).flat_map(|at| [2f64.powi(-at), 2f64.powi(-at) * 1.999_999_999, 0.7f64.powi(at)]);
         let mut terms: Vec<f64> = ends.into_iter().chain(powers).cycle().take(20 * SIDE).collect();
         for _ in 0..7 {
             terms.rotate_left(5);

@@ -21,11 +21,39 @@ const TICK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Ahead<'w> {
     watch: &'w Watch,
-    full: Receiver<io::Result<Vec<u8>>>,
-    empty: SyncSender<Vec<u8>>,
-    block: Vec<u8>,
+    full: Receiver<io::Result<Block>>,
+    empty: SyncSender<Block>,
+    block: Block,
     at: usize,
     ended: bool,
+}
+
+/// Bytes that were read, and room behind them, which is used again without being cleared.
+#[derive(Debug, Default)]
+struct Block {
+    room: Vec<u8>,
+    len: usize,
+}
+
+impl Block {
+    /// Reads until it is full or there is no more; what was read before a failure stays.
+    fn fill(&mut self, reader: &mut impl Read) -> io::Result<()> {
+        self.room.resize(BLOCK, 0);
+        self.len = 0;
+        while self.len < BLOCK {
+            match reader.read(&mut self.room[self.len..]) {
+                Ok(0) => break,
+                Ok(count) => self.len += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
 }
 
 impl<'w> Ahead<'w> {
@@ -33,7 +61,7 @@ impl<'w> Ahead<'w> {
         let (give, full) = sync_channel(AHEAD);
         let (empty, used) = sync_channel(AHEAD + 2);
         thread::spawn(move || work(reader, &give, &used));
-        Self { watch, full, empty, block: Vec::new(), at: 0, ended: false }
+        Self { watch, full, empty, block: Block::default(), at: 0, ended: false }
     }
 
     /// Waits for the next block, and gives the last one back.
@@ -42,11 +70,11 @@ impl<'w> Ahead<'w> {
             match self.full.recv_timeout(TICK) {
                 Ok(next) => break next,
                 Err(RecvTimeoutError::Disconnected) => break Err(io::ErrorKind::BrokenPipe.into()),
-                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => break Ok(Vec::new()),
+                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => break Ok(Block::default()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         };
-        self.ended = next.as_ref().map_or(true, Vec::is_empty);
+        self.ended = next.as_ref().map_or(true, |block| block.len == 0);
         // Nobody may be there to take it: the reader has come to its end.
         let _unused = self.empty.try_send(std::mem::replace(&mut self.block, next?));
         self.at = 0;
@@ -56,10 +84,10 @@ impl<'w> Ahead<'w> {
 
 impl Read for Ahead<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.block.len() && !self.ended {
+        if self.at == self.block.len && !self.ended {
             self.turn()?;
         }
-        let count = self.block[self.at..].as_ref().read(out)?;
+        let count = self.block.bytes()[self.at..].as_ref().read(out)?;
         self.at += count;
         Ok(count)
     }
@@ -67,16 +95,15 @@ impl Read for Ahead<'_> {
 
 /// Reads on until there is nothing more, or nobody who wants it. An empty block says that the end was reached; a
 /// failure comes after the bytes before it.
-fn work(mut reader: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, used: &Receiver<Vec<u8>>) {
+fn work(mut reader: impl Read, give: &SyncSender<io::Result<Block>>, used: &Receiver<Block>) {
     loop {
-        let mut block = used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BLOCK));
-        block.clear();
-        let read = (&mut reader).take(BLOCK as u64).read_to_end(&mut block);
-        let empty = block.is_empty();
+        let mut block = used.try_recv().unwrap_or_default();
+        let read = block.fill(&mut reader);
+        let empty = block.len == 0;
         let more = (empty && read.is_err()) || give.send(Ok(block)).is_ok();
         match read {
-            Ok(_) if more && !empty => {}
-            Ok(_) => return,
+            Ok(()) if more && !empty => {}
+            Ok(()) => return,
             Err(error) => return drop(give.send(Err(error))),
         }
     }
