@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,16 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
+
+
+BEGINNING = re.compile(rb'\{"id": "[^"\n]*", "group": "[^"\n]*", "reward": [^,\n]+, "round": 0, "version": ')
+"""What the file of a run begins with."""
+
+
+def begins(path: Path) -> bool:
+    """Whether a file begins as a run's own does: with a rollout of its first round."""
+    with whole.refused(path), path.open("rb") as file:
+        return BEGINNING.match(file.read(4096)) is not None
 
 
 class Journal:
