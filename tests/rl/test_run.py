@@ -165,6 +165,27 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew_unasked
     assert names(tmp_path / "out") == names(tmp_path / "whole")
 
 
+class Second(Killer):
+    """A viewer that begins the run again while it runs."""
+
+    def __init__(self, again: Callable[[], object]) -> None:
+        super().__init__(2)
+        self.again = again
+
+    def said(self, metrics: dict[str, Any], *given: object) -> None:
+        """Begin it, which is refused, and end."""
+        with pytest.raises(OutputExistsError, match="has a run already"):
+            self.again()
+        super().said(metrics, *given)
+
+
+def test_a_run_that_goes_on_is_not_begun_anew(online: Callable[..., Online]) -> None:
+    settings = online(rounds=4, save_every=3)
+    with pytest.raises(KeyboardInterrupt):
+        rl(settings, viewer=Second(lambda: rl(settings)))
+    assert rl(settings).rounds == 4
+
+
 def names(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
 

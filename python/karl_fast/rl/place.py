@@ -56,13 +56,14 @@ def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | Outp
 
 
 def _barely(out: Path, save_every: int) -> bool:
-    """Whether nothing is there but the first rounds of a run, of which no checkpoint was due yet."""
+    """Whether nothing is there but the first rounds of a run that is over, of which no checkpoint was due yet."""
     if (out / checkpoint.ADAPTERS).exists():
         return False
     log, said = out / record.FILE, out / metrics.FILE
     if not _holds(log):
         return not _holds(said)
-    return record.begins(log) and metrics.count(said, save_every + 1) <= save_every
+    few = metrics.count(said, save_every + 1) <= save_every
+    return few and record.begins(log) and not record.written(log)
 
 
 def _holds(file: Path) -> bool:

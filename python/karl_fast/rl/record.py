@@ -14,6 +14,8 @@ alone. A missing reward is null. From a line and its prompt a rollout comes back
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import json
 import math
 import re
@@ -117,6 +119,18 @@ def begins(path: Path) -> bool:
         return BEGINNING.match(file.read(4096)) is not None
 
 
+def written(path: Path) -> bool:
+    """Whether a run writes to a file at this moment; not known of a disk that has no locks."""
+    with whole.refused(path), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
 class Journal:
     """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
 
@@ -125,6 +139,8 @@ class Journal:
         self.path = path
         with whole.refused(path):
             self._file = path.open("ab")
+            with contextlib.suppress(OSError):  # it is a sign for others, and nothing waits for it
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._file.tell() < size:
                 self._file.close()
                 raise CheckpointError(f"{path} is shorter than when the checkpoint was made")
