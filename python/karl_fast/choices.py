@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, get_args
 
 from karl_fast._core import formats
@@ -49,7 +50,7 @@ RANGES = (
     ("threads", 1, 1 << 16),
     ("seed", 0, 1 << 64),
 )
-
+"""The least that a whole number may be, and the first that is too large."""
 
 REPLACING = ("systematic", "multinomial")
 """Samplers that can draw a row more than once."""
@@ -87,32 +88,26 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-TYPES: tuple[tuple[Sequence[str], Callable[[Any], bool], str], ...] = (
-    (("ddof", *(name for name, _, _ in RANGES)), lambda value: type(value) is int, "an int"),
-    (("eps", "ess", "inverse_temperature", "fraction", "min_reward"), _is_number, "a float"),
-    (
-        ("drop_constant_groups", "dedup", "allow_secrets", "hash_inputs", "strict"),
-        lambda value: isinstance(value, bool),
-        "True or False",
-    ),
-    (
-        ("split",),
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (lambda value: type(value) is int, "an int"),
+    "float": (_is_number, "a float"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "tuple[float, float, float]": (
         lambda value: isinstance(value, tuple | list) and all(map(_is_number, value)),
         "three shares, like (0.8, 0.1, 0.1)",
     ),
-)
-"""What a caller in Python may give for a setting that is no text: what a manifest can hold."""
-
-OPTIONAL = ("k", "max_per_group", "max_tokens", "ess", "inverse_temperature", "fraction", "min_reward")
-"""Those of them that may be None."""
+}
+"""What a caller in Python may give for a setting that is no text, by its annotation: what a manifest can hold."""
 
 
 def _types(settings: Settings) -> None:
-    for names, fits, wanted in TYPES:
-        for name in names:
-            value = getattr(settings, name)
-            if not (fits(value) or (value is None and name in OPTIONAL)):
-                raise UsageError(f"{name} is {value!r}, wanted {wanted}", name)
+    for one in fields(settings):
+        kind, optional, _ = str(one.type).partition(" | None")
+        if kind not in KINDS:
+            continue
+        (fits, wanted), value = KINDS[kind], getattr(settings, one.name)
+        if not (fits(value) or (value is None and optional)):
+            raise UsageError(f"{one.name} is {value!r}, wanted {wanted}", one.name)
 
 
 def _texts(settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError
+from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError, UsageError
+from karl_fast.export.place import check_around
 from karl_fast.log.inputs import files, listed, path_of
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.choices import Rate
 
@@ -78,6 +80,9 @@ class Conversion:
 
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
 
+REWARD_HINT = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
+"""Where the first damage is a reward: such a line is left out, conversation and all."""
+
 COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes")
 """What the extension gives as pairs."""
 
@@ -101,7 +106,7 @@ def convert(
     Args:
         sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A
             file ``.parquet`` needs the extra ``arrow``.
-        out: the file to write, ``trajectories.jsonl``.
+        out: the file to write, ``trajectories.jsonl``; folders on the way to it are made.
         format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
         rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run
             where the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools,
@@ -118,7 +123,7 @@ def convert(
         AlreadyConvertedError: a file that was named holds trajectories already.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
-        UsageError: a format that nobody knows, no file, or a limit below 1.
+        UsageError: a format that nobody knows, no file, a limit below 1, or the name of a packed file to write.
     """
     from karl_fast.reward.engine import weights  # NumPy comes with it
 
@@ -126,11 +131,13 @@ def convert(
         among(
             "format", spelled(format) if isinstance(format, str) else format, [name for name, _ in _core.transcripts()]
         )
+    _refuse_packed(Path(out))
+    check_around(out)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib's raises for a home that nobody has.
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
-    with files(expanded, SUFFIXES) as found:
+    with files(expanded, SUFFIXES) as found, _folders(Path(out).parent):
         try:
             facts = _core.convert(
                 found.files,
@@ -145,12 +152,8 @@ def convert(
             )
         except (AlreadyConvertedError, LogChangedError):
             raise
-        except FileError as error:
-            if not Path(out).parent.is_dir():
-                error.hint = "give the output a name in a folder that is there"
-            raise
         except LogError as error:
-            error.hint = HINT
+            error.hint = REWARD_HINT if ": reward " in str(error) else HINT
             raise
     values: dict[str, Any] = {**facts}
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
@@ -158,3 +161,36 @@ def convert(
 
 SUFFIXES = tuple(suffix + packed for suffix in (".jsonl", ".json", ".traj") for packed in ("", ".gz", ".zst", ".zstd"))
 """What is taken from a folder."""
+
+
+PACKED = (".gz", ".zst", ".zstd", ".parquet")
+"""Ends of the names of files that are no plain text."""
+
+
+def _refuse_packed(out: Path) -> None:
+    if out.suffix.lower() in PACKED:
+        error = UsageError(f"out is {out}, wanted the name of a .jsonl: it is plain text", "out")
+        error.hint = "gzip or zstd can pack it when it is there: packed logs are read as they are"
+        raise error
+
+
+@contextlib.contextmanager
+def _folders(folder: Path) -> Iterator[None]:
+    """The folders on the way to an output; those that were made for it go again where it fails."""
+    made = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    try:
+        _make(folder, made)
+        yield
+    except BaseException:
+        for one in made:
+            with contextlib.suppress(OSError):  # it was never made, or holds what is somebody else's
+                one.rmdir()
+        raise
+
+
+def _make(folder: Path, missing: list[Path]) -> None:
+    try:
+        if missing:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {folder}: {error.strerror}", error.errno, str(folder)) from error

@@ -125,10 +125,25 @@ def open_data_set(path: str | Path) -> DataSet:
     """
     folder = Path(path)
     if folder.is_file():
-        return DataSet(str(path), {folder.stem: folder}, None)
+        _check_first(alone := DataSet(str(path), {folder.stem: folder}, None))
+        return alone
     manifest = _manifest(folder)
     files = {split: folder / f"{split}.jsonl" for split in SPLITS if manifest["export"]["splits"][split]}
     return DataSet(str(path), files, manifest)
+
+
+def _check_first(alone: DataSet) -> None:
+    """Raise where the first line of a file is no row of ours: most likely it is a log."""
+    try:
+        next(alone.rows(), None)
+    except DataSetError as error:
+        raise _foreign(alone.path, f"line 1 is no row with an object {STAMP}") from error
+
+
+def _foreign(path: str | Path, why: str) -> DataSetError:
+    error = DataSetError(f"{path} is no data set of karl-fast: {why}")
+    error.hint = f"karl-fast sample {path} -o data -k 512 makes one of a log"
+    return error
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -137,7 +152,7 @@ def _manifest(folder: Path) -> Manifest:
         manifest = JSON.decode(file.read_text("utf-8"))
     except FileNotFoundError as error:
         if folder.is_dir():
-            raise DataSetError(f"{folder} is no data set of karl-fast: it has no manifest.json") from error
+            raise _foreign(folder, "it has no manifest.json") from error
         nowhere = FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder))
         nowhere.hint = beside(folder)
         raise nowhere from error

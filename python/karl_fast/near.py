@@ -12,17 +12,22 @@ if TYPE_CHECKING:
 MOST = 10_000
 """How many names of a folder, or of a record, are looked at."""
 
+BEGINNING = 3
+"""Letters from which on a name is taken for the beginning of another: `tau` for `tau-bench`."""
+
 
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
     """The names that are most like one, the likeliest first; none where no name is near, or it is none.
 
-    First of all that in which two neighbours have changed places.
+    First of all that in which two neighbours have changed places, and last those that it is the beginning of.
     """
     from difflib import get_close_matches  # most runs lack nothing
 
     if not isinstance(name, str):
         return []
-    near = get_close_matches(name, list(known), n=most + 2)
+    names = list(known)
+    near = get_close_matches(name, names, n=most + 2)
+    near += [one for one in names if len(name) >= BEGINNING and one.startswith(name) and one not in near]
     swapped = {name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)}
     return sorted(near, key=lambda one: one not in swapped)[:most]
 

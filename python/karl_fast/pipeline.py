@@ -15,6 +15,7 @@ from karl_fast.export.origin import inputs, run
 from karl_fast.export.place import check_place
 from karl_fast.export.write import plan, refuse_empty, write
 from karl_fast.log import Log, read
+from karl_fast.log.inputs import listed
 from karl_fast.log.keys import first, held, holder, lacking, record, recordless, top
 from karl_fast.selection import select
 from karl_fast.settings import Settings
@@ -167,10 +168,10 @@ def _read(
 ) -> Log:
     """Files are read, and so is a pipe, in one pass where that is enough for what is to be drawn."""
     if settings.streams and not fingerprint:
-        from karl_fast.log.stream import stream, streamed  # most runs have no stream
+        from karl_fast.log.stream import alone, stream  # most runs have no stream
 
-        pipe = streamed(logs, settings)
-        if pipe is not None:
+        logs = listed(logs)
+        if (pipe := alone(logs)) is not None:
             return stream(pipe, settings, progress)
     return read(logs, settings, fingerprint=fingerprint, progress=progress)
 

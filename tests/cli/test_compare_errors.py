@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -105,11 +106,24 @@ def test_1_where_there_is_no_data_set(folder: Path) -> None:
     assert sentence == "empty is no data set of karl-fast: it has no manifest.json"
     assert "no such file or folder" in refused(karl("compare", "nowhere", "empty", folder=folder), 1)
     sentence = refused(karl("compare", "tiny.jsonl", "tiny.jsonl", folder=folder), 1)
-    assert sentence.startswith("tiny.jsonl, line 1: the row has no object karl_fast")
+    assert sentence == "tiny.jsonl is no data set of karl-fast: line 1 is no row with an object karl_fast"
     with pytest.raises(DataSetError):
         karl_fast.compare(folder / "empty", folder / "empty")
     with pytest.raises(FileError):
         karl_fast.compare(folder / "nowhere", folder / "empty")
+
+
+@pytest.mark.parametrize("other", ["tiny.jsonl", "logs", "odd.jsonl", "tiny.jsonl.gz"])
+def test_a_log_in_the_place_of_a_data_set_is_told_what_makes_one(
+    pair: tuple[Path, Path], folder: Path, other: str
+) -> None:
+    (folder / "logs").mkdir()
+    (folder / "odd.jsonl").write_text("{\n")
+    (folder / "tiny.jsonl.gz").write_bytes(gzip.compress((folder / "tiny.jsonl").read_bytes()))
+    for sides in (("a", other), (other, "a"), ("a/train.jsonl", other)):
+        done = karl("compare", *sides, folder=folder)
+        assert refused(done, 1).startswith(f"{other} is no data set of karl-fast: ")
+        assert done.stderr.splitlines()[1] == f"hint: karl-fast sample {other} -o data -k 512 makes one of a log"
 
 
 def test_strange_bytes_and_empty_files_do_not_break_it(folder: Path) -> None:

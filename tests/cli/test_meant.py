@@ -244,9 +244,13 @@ def test_what_is_no_name_is_near_to_none(per: Any) -> None:
     assert "did you mean" not in (caught.value.hint or "")
 
 
-def test_a_format_of_transcripts(folder: Path) -> None:
-    done = karl("convert", "tiny.jsonl", "-o", "out.jsonl", "--format", "claud-code", folder=folder)
-    assert hinted(done, 2) == "did you mean claude-code?"
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("claud-code", "claude-code"), ("tau", "tau-bench"), ("TAU_", "tau-bench"), ("swe", "swe-agent")],
+)
+def test_a_format_of_transcripts(folder: Path, name: str, meant: str) -> None:
+    done = karl("convert", "tiny.jsonl", "-o", "out.jsonl", "--format", name, folder=folder)
+    assert hinted(done, 2) == f"did you mean {meant}?"
 
 
 def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
@@ -254,6 +258,12 @@ def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
     assert near.nearest("gpro", names) == ["grpo"]
     assert near.nearest("gsp", names) == ["gspo"]
     assert near.nearest("score", ["cores", "scores"]) == ["scores"]
+
+
+def test_the_beginning_of_a_name_is_meant_for_it() -> None:
+    assert near.nearest("tau", ["tau-bench", "tua"]) == ["tua"]
+    assert near.nearest("tau", ["generic", "tau-bench"]) == ["tau-bench"]
+    assert near.nearest("ta", ["generic", "tau-bench"]) == []
 
 
 def test_the_component_that_is_missing_is_named(folder: Path) -> None:

@@ -42,7 +42,7 @@ CASES = {
     "convert-help": "convert --help",
     "convert": "convert claude-code -o out.jsonl && convert claude-code -o out.jsonl && convert nowhere -o b.jsonl",
     "convert-no-output": "convert claude-code",
-    "convert-refused": "convert claude-code -o no/such/out.jsonl && convert claude-code -o out.jsonl -q && "
+    "convert-refused": "convert claude-code -o out.jsonl.gz && convert claude-code -o out.jsonl -q && "
     "convert out.jsonl -o b.jsonl",
     "rl-help": "rl --help",
     "ablate-help": "ablate --help",

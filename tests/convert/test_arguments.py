@@ -39,6 +39,43 @@ def test_an_output_is_a_file_and_not_the_standard_one(session: Path) -> None:
     assert said.stderr.startswith("error: -o is -, wanted the name of a file")
 
 
+@pytest.mark.parametrize("name", ["out.jsonl.gz", "out.jsonl.ZST", "out.zstd", "out.parquet"])
+def test_plain_text_gets_no_name_of_a_packed_file(session: Path, name: str) -> None:
+    said = karl("convert", "s.jsonl", "-o", name, folder=session)
+    assert (said.returncode, (session / name).exists()) == (2, False)
+    assert said.stderr.startswith(f"error: --out is {name}, wanted the name of a .jsonl: it is plain text\nhint: gzip")
+    with pytest.raises(UsageError, match=r"^out is .*, wanted the name of a \.jsonl"):
+        karl_fast.convert(session / "s.jsonl", session / name)
+
+
+def test_an_output_without_a_name_is_asked_for(session: Path) -> None:
+    said = karl("convert", "s.jsonl", "-o", "", folder=session)
+    assert (said.returncode, said.stderr) == (2, "error: say where to write: -o FILE\n")
+
+
+def test_folders_on_the_way_to_the_output_are_made_and_go_again_where_nothing_is_written(session: Path) -> None:
+    (session / "none.jsonl").write_text('{"id": 1}\n')
+    said = karl("convert", "none.jsonl", "-o", "new/dir/out.jsonl", folder=session)
+    assert (said.returncode, (session / "new").exists()) == (1, False)
+    said = karl("convert", "s.jsonl", "-o", "new/dir/out.jsonl", folder=session)
+    assert (said.returncode, (session / "new" / "dir" / "out.jsonl").exists()) == (0, True), said.stderr
+    said = karl("convert", "none.jsonl", "-o", "new/other/out.jsonl", folder=session)
+    assert (said.returncode, [one.name for one in (session / "new").iterdir()]) == (1, ["dir"])
+    said = karl("convert", "s.jsonl", "-o", "s.jsonl/new/out.jsonl", folder=session)
+    assert said.returncode == 1
+    assert said.stderr.startswith("error: cannot write s.jsonl/new/out.jsonl: s.jsonl is no folder\nhint: ")
+
+
+@pytest.mark.parametrize("reward", ['"good"', "[1]", "1e999"])
+def test_a_reward_that_is_none_is_told_and_not_the_conversation(session: Path, reward: str) -> None:
+    talk = '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]'
+    (session / "log.jsonl").write_text(f'{{"id": "1", "reward": {reward}, "messages": {talk}}}\n')
+    said = karl("convert", "log.jsonl", "-o", "out.jsonl", folder=session)
+    assert said.returncode == 1
+    assert "; line 1, byte 0: reward " in said.stderr
+    assert said.stderr.splitlines()[1].startswith("hint: a reward is a finite number, or null for none")
+
+
 def test_advice_is_about_options_that_convert_has(session: Path) -> None:
     (session / "log.jsonl").write_text('{"id": 1, "reward": 0.5}\n')
     with pytest.raises(LogError) as raised:

@@ -192,6 +192,21 @@ def test_a_fifo_is_read_once_too(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "piped" / "manifest.json").read_bytes())["run"]["streamed"]
 
 
+def test_names_that_can_be_gone_through_once_are(tmp_path: Path) -> None:
+    log, settings = text(records()), Settings(sampler="weighted-reservoir", inverse_temperature=1.0, k=5)
+    (tmp_path / "log").write_bytes(log)
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(log,))
+    writer.start()
+    piped = karl_fast.sample((tmp_path / name for name in ["pipe"]), None, settings)
+    writer.join()
+    filed = karl_fast.sample((tmp_path / name for name in ["log"]), None, settings)
+    assert piped.manifest["run"]["streamed"]
+    assert list(piped.lines()) == list(filed.lines())
+    twice = karl_fast.sample((tmp_path / name for name in ["log", "log"]), None, settings)
+    assert twice.manifest["accounting"]["rows_read"] == 2 * filed.manifest["accounting"]["rows_read"]
+
+
 def test_log_z_is_that_of_the_file_to_the_last_bit(tmp_path: Path) -> None:
     random_ = random.Random(3)
     made = [rows.record(n, f"g{n % 9}", random_.gauss(0, 40)) for n in range(2000)]

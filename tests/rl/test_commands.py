@@ -107,6 +107,9 @@ def test_a_recipe_is_printed_an_axis_a_line(place: Path) -> None:
 
 def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
     assert "error: --config" in run(place, "rl", code=2).stderr
+    assert "--config is empty, wanted a path" in run(place, "rl", "--config", "", code=2).stderr
+    nowhere = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "", code=2)
+    assert "--out is empty, wanted a path" in nowhere.stderr
     assert (
         "--recipe is 'no', wanted a .toml file or one of"
         in run(place, "rl", "--recipe", "no", "--print", code=2).stderr

@@ -88,11 +88,11 @@ def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
         def finite(values: Any, told: list[int] = told, at: int = at, kept: Any = kept) -> Any:
             told[0] += 1
             if values["round"] == at:
-                raise Killed
+                raise KeyboardInterrupt
             return kept(values)
 
         monkeypatch.setattr(measure, "finite", finite)
-        with pytest.raises(Killed):
+        with pytest.raises(KeyboardInterrupt):
             rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
         monkeypatch.setattr(measure, "finite", kept)
     rl(online(**more, rounds=6, out=str(tmp_path / "cut")), resume=True)
@@ -131,6 +131,98 @@ def test_a_run_without_a_checkpoint_does_not_offer_to_go_on(online: Callable[...
     with pytest.raises(OutputExistsError) as error:
         rl(online(rounds=2))
     assert error.value.hint == "it has no checkpoint: --force begins anew in its place"
+
+
+class Killer:
+    """A viewer that ends a run after some rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def started(self, run: object) -> None:
+        """Wait."""
+
+    def said(self, metrics: dict[str, Any], *_: object) -> None:
+        """Strike."""
+        if metrics["round"] + 1 == self.rounds:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew_unasked(
+    online: Callable[..., Online], tmp_path: Path, rounds: int, resume: bool
+) -> None:
+    place = {"rounds": 4, "save_every": 3}
+    rl(online(**place, out=str(tmp_path / "whole")))
+    with pytest.raises(KeyboardInterrupt):
+        rl(online(**place), viewer=Killer(rounds))
+    (tmp_path / "out" / "rounds").mkdir()
+    (tmp_path / "out" / "rounds" / "0000003.json").touch()
+    (tmp_path / "out" / "checkpoints" / ".unfinished-0000009").mkdir(parents=True)
+    rl(online(**place), resume=resume)
+    assert left(tmp_path / "out") == left(tmp_path / "whole")
+    assert names(tmp_path / "out") == names(tmp_path / "whole")
+
+
+class Second(Killer):
+    """A viewer that begins the run again while it runs."""
+
+    def __init__(self, again: Callable[[], object]) -> None:
+        super().__init__(2)
+        self.again = again
+
+    def said(self, metrics: dict[str, Any], *given: object) -> None:
+        """Begin it, which is refused, and end."""
+        with pytest.raises(OutputExistsError, match="has a run already"):
+            self.again()
+        super().said(metrics, *given)
+
+
+def test_a_run_that_goes_on_is_not_begun_anew(online: Callable[..., Online]) -> None:
+    settings = online(rounds=4, save_every=3)
+    with pytest.raises(KeyboardInterrupt):
+        rl(settings, viewer=Second(lambda: rl(settings)))
+    assert rl(settings).rounds == 4
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
+
+
+def test_rounds_that_had_a_checkpoint_are_somebodys_loss(online: Callable[..., Online], tmp_path: Path) -> None:
+    rl(online(rounds=4))
+    for name in ("adapters.safetensors", "checkpoints/0000002/state.json", "checkpoints/0000004/state.json"):
+        (tmp_path / "out" / name).unlink()
+    before = (tmp_path / "out" / "rollouts.jsonl").read_bytes()
+    with pytest.raises(OutputExistsError, match="has a run already"):
+        rl(online(rounds=4))
+    with pytest.raises(CheckpointError, match="no checkpoint in"):
+        rl(online(rounds=4), resume=True)
+    assert (tmp_path / "out" / "rollouts.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["rollouts.jsonl", "metrics.jsonl"])
+def test_files_of_another_program_are_no_beginning_of_a_run(
+    online: Callable[..., Online], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text('{"step": 1}\n', "utf-8")
+    for resume, error in ((False, OutputExistsError), (True, CheckpointError)):
+        with pytest.raises(error):
+            rl(online(rounds=1), resume=resume)
+    assert (tmp_path / "out" / name).read_text("utf-8") == '{"step": 1}\n'
+
+
+def test_a_folder_of_something_else_is_not_written_into_unasked(online: Callable[..., Online], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(OutputForeignError, match=r"it exists and holds notes\.txt, which no run writes"):
+        rl(online(rounds=1))
+    assert names(tmp_path / "out") == ["notes.txt"]
+    rl(online(rounds=1), resume=True)
+    rl(online(rounds=1), force=True)
+    assert (tmp_path / "out" / "notes.txt").read_text("utf-8") == "mine"
 
 
 def test_another_seed_is_another_run(online: Callable[..., Online], tmp_path: Path) -> None:

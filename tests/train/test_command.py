@@ -53,6 +53,8 @@ def adapter(data: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFacto
     assert done.stdout == ""
     for said in ("rows, ", "memory    about", "held-out loss", "loss ", "grad norm", "tokens/s", "peak", "written"):
         assert said in done.stderr, said
+    assert "\n          " in done.stderr
+    assert all(len(line) <= 80 for line in done.stderr.splitlines() if not line.startswith("written"))
     return place
 
 
@@ -140,9 +142,10 @@ def test_eval_tells_an_adapter_from_its_base(data: Path, adapter: Path, tiny_mod
     rows = map(json.loads, (data / "test.jsonl").read_text("utf-8").splitlines())
     assert set(found["by"]) == {row["karl_fast"]["domain"] for row in rows}
     again = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, *flags)
-    assert ": better" in again.stdout
+    assert ": better" in " ".join(again.stdout.split())
     same = karl("eval", data, "--model", tiny_model, "--adapter-path", adapter, "--against", adapter)
     assert "by +0.0000 nats a token (95% from +0.0000 to +0.0000" in same.stdout
+    assert all(len(line) <= 80 for line in (again.stdout + same.stdout).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -199,6 +202,37 @@ def test_what_goes_wrong_is_one_sentence(
     assert said in error
     assert len(hint) <= 1
     assert not (tmp_path / "a" / "adapters.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train {data} --model m --adapter-path=", "--adapter-path is empty, wanted a path"),
+        ("train {data} --model m --resume-adapter-file=", "--resume-adapter-file is empty, wanted a path"),
+        ("train {data} --model m --config=", "--config is empty, wanted a path"),
+        ("train {data} --config {toml}", "adapter_path is empty, wanted a path"),
+        ("train {data} --model=", "no model given"),
+        ("eval {data} --model=", "--model is empty, wanted a path"),
+        ("eval {data} --model m --adapter-path=", "--adapter-path is empty, wanted a path"),
+        ("eval {data} --model m --against=", "--against is empty, wanted a path"),
+    ],
+)
+def test_an_empty_path_is_none(words: str, said: str, data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    (tmp_path / "train.toml").write_text('[train]\nmodel = "m"\nadapter_path = ""\n', "utf-8")
+    given = words.format(data=data, toml=tmp_path / "train.toml").split()
+    done = karl(*given, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["train.toml"]
+
+
+@pytest.mark.parametrize("command", ["train", "eval"])
+def test_an_empty_name_is_no_data_set(command: str, data: Path) -> None:
+    pytest.importorskip("mlx_lm")
+    done = karl(command, "", "--model", "m", cwd=data)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(("error: no data set given", "error: DATA is empty, wanted a path"))
 
 
 def test_an_adapter_is_not_replaced_unasked(data: Path, adapter: Path, tiny_model: Path) -> None:

@@ -67,6 +67,40 @@ def test_force_removes_only_what_a_run_wrote(data: Path, tiny_model: Path, tmp_p
     assert {line["step"] for line in lines(adapter)} == {0, 1}
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "manifest.json", "metrics.jsonl"])
+def test_a_folder_of_something_else_is_not_written_into_unasked(
+    data: Path, tiny_model: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text('{"step": 3}\n', "utf-8")
+    (tmp_path / ".hidden").touch()
+    before = files(tmp_path)
+    with pytest.raises(OutputForeignError, match=f"it exists and holds {name}, which no run writes") as error:
+        train(data, tiny_model, tmp_path, Training(**QUICK))
+    assert "--force writes into this one" in (error.value.hint or "")
+    assert files(tmp_path) == before
+    train(data, tiny_model, tmp_path, Training(**QUICK), force=True)
+    assert name == "metrics.jsonl" or (tmp_path / name).read_bytes() == before[tmp_path / name]
+
+
+def test_a_run_to_go_on_with_may_lie_beside_something_else(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    train(data, tiny_model, tmp_path, Training(**QUICK), resume=True)
+    assert weights(tmp_path)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_is_begun_anew_unasked(
+    data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    draft = tmp_path / "checkpoints" / ".unfinished-0000009" / "state.json"
+    draft.parent.mkdir(parents=True)
+    for file in (draft, tmp_path / "train.toml", tmp_path / ".unfinished-adapters.safetensors"):
+        file.touch()
+    (tmp_path / "metrics.jsonl").write_text('{"step": 7}\n', "utf-8")
+    train(data, tiny_model, tmp_path, Training(**QUICK))
+    assert {line["step"] for line in lines(tmp_path)} == {0, 1, 2}
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["0000001", "0000002"]
+
+
 def test_an_adapter_without_a_checkpoint_is_not_gone_on_with(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "adapters.safetensors").write_bytes(b"of another tool")
     with pytest.raises(CheckpointError, match=r"has an adapter and no checkpoint in .*checkpoints") as error:

@@ -71,7 +71,7 @@ def command(
     """Make trajectories of the transcripts that agents leave behind: one line a session, as sample reads it."""
     if not sources:
         raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
-    if out is None:
+    if not out:
         raise UsageError("say where to write: -o FILE")
     if out.endswith(("/", "/.")):
         raise UsageError(f"-o is {out}, wanted the name of a file")

@@ -19,8 +19,8 @@ SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
 """The parser's words for where a value came from, and ours."""
 
 
-FLAGS = {"k": "-k", "shape": "--as"}
-"""Options that are called otherwise than their settings."""
+FLAGS = {"k": "-k", "shape": "--as", "data": "DATA"}
+"""What is called otherwise on the command line than its setting."""
 
 
 class Layer(NamedTuple):

@@ -10,6 +10,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.show import _page
 from karl_fast.cli.training import takes_training, watching
 from karl_fast.cli.training_report import trained
 from karl_fast.config.training import TrainConfig
@@ -55,23 +56,29 @@ def command(
     quiet: options.Quiet = False,
 ) -> None:
     """Train an adapter on a data set that sample wrote, or on any that mlx_lm lora takes; mlx_lm loads it."""
-    data, model = data or config.data, model or config.model
-    if data is None:
+    data, model = _first(data, config.data), _first(model, config.model)
+    adapter_path = _first(adapter_path, config.adapter_path)
+    if not data:
         raise UsageError("no data set given: wanted a folder with train.jsonl, as DATA or in the file of --config")
-    if model is None:
+    if not model:
         raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
     with watching(settings, quiet) as viewer:
         result = train(
             data,
             model,
-            adapter_path or config.adapter_path or "adapters",
+            "adapters" if adapter_path is None else adapter_path,
             settings,
             resume=resume,
-            resume_adapter_file=resume_adapter_file or config.resume_adapter_file,
+            resume_adapter_file=_first(resume_adapter_file, config.resume_adapter_file),
             force=force,
             viewer=viewer,
         )
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
     elif not quiet:
-        sys.stderr.write(trained(result) + "\n")
+        sys.stderr.write(_page([trained(result)]) + "\n")
+
+
+def _first(*paths: str | None) -> str | None:
+    """The first that was given; one that is empty was."""
+    return next((path for path in paths if path is not None), None)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
+from karl_fast.cli.show import _page
 from karl_fast.cli.training_report import line_of, opening
 from karl_fast.cli.training_words import HELP
 from karl_fast.config.training import TrainConfig, load
+from karl_fast.train import whole
 from karl_fast.train.settings import DEFAULTS, TEMPERED, Training
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def takes_training(command: Callable[..., None]) -> Callable[..., None]:
     def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
         chosen = {name: given.pop(name) for name in DEFAULTS}
         chosen |= {name: _parts(chosen[name]) for name in DEFAULTS if _is_list(name)}
+        whole.refuse_empty(config=config)
         file = load(config) if config else TrainConfig("")
         layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
         words = {str(option.name): option.opts[0] for option in ctx.command.params}
@@ -106,8 +109,8 @@ class Quiet:
     run: Run | None = None
 
     def say(self, line: str) -> None:
-        """Print a line."""
-        sys.stderr.write(line + "\n")
+        """Print a line, broken where it is long."""
+        sys.stderr.write(_page([line]) + "\n")
 
     def started(self, run: Run) -> None:
         """Remember it."""
@@ -163,7 +166,7 @@ class Bar(Lines):
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        self.bar.console.print(line, highlight=False, markup=False)
+        self.bar.console.print(_page([line]), highlight=False, markup=False)
 
     def started(self, run: Run) -> None:
         """The same, and how far there is to go."""

@@ -1,4 +1,4 @@
-"""Whether a data set can be written to a place, asked before anything is read."""
+"""Whether an output can be written to a place, asked before anything is read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ def check_place(out: str | Path, *, force: bool) -> None:
 
     Raises:
         OutputExistsError: it is there, and ``force`` is not set; or somebody else's is.
-        FileError: what should be the folder around it is none, or may not be written to.
+        FileError: as :func:`check_around`.
         UsageError: it ends in no name.
     """
     _core.check_target(str(out), force=force)
+    check_around(out)
+
+
+def check_around(out: str | Path) -> None:
+    """Refuse a place around which no folder is, and none can be made.
+
+    Raises:
+        FileError: what should be the folder around it is none, or may not be written to.
+    """
     around = next(path for path in Path(out).parents if os.path.lexists(path) or not path.name)
     try:
         is_folder = stat.S_ISDIR(around.stat().st_mode)

@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.log import Log, refuse_bad_rows
-from karl_fast.log.inputs import shown
+from karl_fast.log.inputs import path_of, shown
 from karl_fast.log.spool import temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from karl_fast.settings import Settings
 
 
-def streamed(logs: object, settings: Settings) -> str | None:
-    """The one pipe that logs are and that these settings can draw from in one pass; None where there is no such."""
-    if not settings.streams or isinstance(logs, Log):
-        return None
-    paths = [str(log) for log in ([logs] if isinstance(logs, str | Path) else _listed(logs))]
+def alone(logs: list[object]) -> str | None:
+    """The pipe that is the only log; None where there is none."""
+    paths = [path_of(log) for log in logs]
     return paths[0] if len(paths) == 1 and _is_pipe(paths[0]) else None
-
-
-def _listed(logs: object) -> Iterable[object]:
-    # What can be gone through once only is left to whoever reads it.
-    return logs if isinstance(logs, list | tuple) else ()
 
 
 def _is_pipe(path: str) -> bool:

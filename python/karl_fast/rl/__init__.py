@@ -76,7 +76,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     Args:
         settings: every choice.
         resume: go on from the last checkpoint there; from the start where there is no run.
-        force: begin anew where a run is there already; with ``resume``, where it has no checkpoint.
+        force: begin anew where a run is there already; with ``resume``, where it has no checkpoint. One that was killed
+            before its first checkpoint is begun anew unasked.
         viewer: told how it goes.
 
     Returns:
@@ -85,7 +86,8 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
     Raises:
         UsageError: settings that do not go together, a recipe that this loop has no use for, a group size of 1 where it
             compares the rollouts of a group, or fewer rounds than the run to resume has made.
-        OutputForeignError: a file in the place of the folder.
+        OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
+            neither `resume` nor `force`.
         ModelError: no model there, or one whose cache cannot be repeated.
         OutputExistsError: a run is there already.
         CheckpointError: a run to resume without a checkpoint, or whose checkpoint is damaged or of another run: of

@@ -98,7 +98,7 @@ def ablate(
         The arms, the baseline first.
 
     Raises:
-        UsageError: an arm that there is not, no seed, or one twice.
+        UsageError: an arm that there is not, no seed, one twice, or an empty path.
         KarlError: as `karl_fast.rl.rl` does; a run that an alarm stops counts with the rounds it made.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
@@ -107,6 +107,7 @@ def ablate(
     chosen = ["baseline", *(name for name in only or there if name != "baseline")]
     if unknown := [name for name in chosen if name not in there]:
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
+    whole.refuse_empty(out=out)
     whole.refuse_file(Path(out))
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")

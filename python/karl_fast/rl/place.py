@@ -20,32 +20,54 @@ if TYPE_CHECKING:
 FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, metrics.FILE, record.FILE)
 """What a run writes beside its two folders."""
 
+OWN = (*FILES, checkpoint.FOLDER, progress.FOLDER)
 
-def free(out: Path, *, resume: bool, force: bool) -> None:
-    """Raise where a run is there already that nobody said to go on from, or to replace.
+
+def free(out: Path, save_every: int, *, resume: bool, force: bool) -> None:
+    """Raise where something is there already that nobody said to go on from, or to replace.
+
+    What a run left that was killed before its first checkpoint is nobody's loss.
 
     Raises:
-        OutputForeignError: the place is a file.
+        OutputForeignError: the place is a file, or a folder that holds something else than a run.
         OutputExistsError: there is a run, and neither `resume` nor `force`.
         CheckpointError: there is a run to resume, and no checkpoint of it.
     """
     whole.refuse_file(out)
-    if force or not _begun(out):
+    going_on = any(_checkpoints(out))
+    if force or (resume and going_on):
         return
+    if going_on or not _barely(out, save_every):
+        raise _there(out, resume=resume, going_on=going_on)
     if not resume:
-        error = OutputExistsError(f"{out} has a run already")
-        there = "--resume goes on from its last checkpoint, " if any(_checkpoints(out)) else "it has no checkpoint: "
-        error.hint = f"{there}--force begins anew in its place"
-        raise error
-    if not any(_checkpoints(out)):
+        whole.refuse_other(out, OWN)
+
+
+def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
+    """That a run is there."""
+    if resume:
         nothing = CheckpointError(f"there is no checkpoint in {out} to go on from")
         nothing.hint = "--force begins anew in the place of what is there"
-        raise nothing
+        return nothing
+    error = OutputExistsError(f"{out} has a run already")
+    there = "--resume goes on from its last checkpoint, " if going_on else "it has no checkpoint: "
+    error.hint = f"{there}--force begins anew in its place"
+    return error
 
 
-def _begun(out: Path) -> bool:
-    log = out / record.FILE
-    return (out / checkpoint.ADAPTERS).exists() or any(_checkpoints(out)) or (log.is_file() and log.stat().st_size > 0)
+def _barely(out: Path, save_every: int) -> bool:
+    """Whether nothing is there but the first rounds of a run that is over, of which no checkpoint was due yet."""
+    if (out / checkpoint.ADAPTERS).exists():
+        return False
+    log, said = out / record.FILE, out / metrics.FILE
+    if not _holds(log):
+        return not _holds(said)
+    few = metrics.count(said, save_every + 1) <= save_every
+    return few and record.begins(log) and not record.written(log)
+
+
+def _holds(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0
 
 
 def _checkpoints(out: Path) -> Iterator[Path]:
@@ -57,6 +79,8 @@ def clear(out: Path) -> None:
     with whole.refused(out):
         for place in list(_checkpoints(out)):
             shutil.rmtree(place)
+        for folder in (out, out / checkpoint.FOLDER, out / progress.FOLDER):
+            whole.sweep(folder)
         progress.forget(out, set())
         for name in FILES:
             (out / name).unlink(missing_ok=True)

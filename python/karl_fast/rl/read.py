@@ -17,6 +17,7 @@ from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
+from karl_fast.train import whole
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
@@ -36,10 +37,11 @@ def load(path: str | Path, **over: Any) -> Online:
 
     Raises:
         FileError: it cannot be read.
-        UsageError: it is no TOML, or has a setting that there is not.
+        UsageError: it is no TOML, has a setting that there is not, or no name.
 
     Reference: none.
     """
+    whole.refuse_empty(config=path)
     file = Path(path)
     try:
         held = tomllib.loads(_text(file))

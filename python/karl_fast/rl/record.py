@@ -14,8 +14,11 @@ alone. A missing reward is null. From a line and its prompt a rollout comes back
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import json
 import math
+import re
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -106,6 +109,28 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
         raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
 
 
+BEGINNING = re.compile(rb'\{"id": "[^"\n]*", "group": "[^"\n]*", "reward": [^,\n]+, "round": 0, "version": ')
+"""What the file of a run begins with."""
+
+
+def begins(path: Path) -> bool:
+    """Whether a file begins as a run's own does: with a rollout of its first round."""
+    with whole.refused(path), path.open("rb") as file:
+        return BEGINNING.match(file.read(4096)) is not None
+
+
+def written(path: Path) -> bool:
+    """Whether a run writes to a file at this moment; not known of a disk that has no locks."""
+    with whole.refused(path), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
 class Journal:
     """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
 
@@ -114,6 +139,8 @@ class Journal:
         self.path = path
         with whole.refused(path):
             self._file = path.open("ab")
+            with contextlib.suppress(OSError):  # it is a sign for others, and nothing waits for it
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._file.tell() < size:
                 self._file.close()
                 raise CheckpointError(f"{path} is shorter than when the checkpoint was made")

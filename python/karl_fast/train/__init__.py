@@ -108,11 +108,14 @@ def train(
         What the run left.
 
     Raises:
-        UsageError: settings that do not go together, a recipe that the data set is not for, or too little memory.
+        UsageError: settings that do not go together, a recipe that the data set is not for, too little memory, or an
+            empty path.
         ModelError: no model there, or one that cannot be trained.
         TemplateError: a chat template that rewrites history, where that is an error.
         NothingToTrainError: no row is left to learn from.
         OutputExistsError: an adapter is there already.
+        OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
+            neither `resume` nor `force`.
         CheckpointError: a checkpoint to resume that is damaged, or of another run, or an adapter without one.
         DivergedError: gradients or a held-out loss that are no longer finite.
         FileError: a file that cannot be read or written; the last checkpoint stays whole.
@@ -132,6 +135,7 @@ def train(
 
     settings = settings or Training()
     mx.set_cache_limit(int(settings.cache_limit * GB))
+    whole.refuse_empty(data=data, model=model, adapter_path=adapter_path, resume_adapter_file=resume_adapter_file)
     weights = None if resume_adapter_file is None else str(resume_adapter_file)
     run = prepare(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force

@@ -107,6 +107,7 @@ class Checkpoints:
             (self.path / ADAPTERS).unlink(missing_ok=True)
             for old in self.found():
                 shutil.rmtree(old)
+            whole.sweep(self.path / FOLDER)
 
     def put(self, step: int) -> bool:
         """Make the weights of a checkpoint those of the adapter; whether there is such a checkpoint."""

@@ -10,7 +10,7 @@ import numpy as np
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.log.keys import paths
 from karl_fast.near import nearest, question
-from karl_fast.train import validation
+from karl_fast.train import validation, whole
 from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.interval import Difference, difference
 from karl_fast.train.model import load, require_adapter
@@ -91,7 +91,7 @@ def evaluate(
         The losses; below 0, a difference speaks for the adapter.
 
     Raises:
-        UsageError: a field to tell losses apart by that no row has, or ``auto`` for a length.
+        UsageError: a field to tell losses apart by that no row has, ``auto`` for a length, or an empty path.
         NothingToTrainError: the split has no rows, or none with something to learn.
         ModelError: the model or an adapter is not there, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
@@ -99,6 +99,7 @@ def evaluate(
     Reference: none.
     """
     settings = settings or Training()
+    whole.refuse_empty(data=data, model=model, adapter_path=adapter_path, against=against)
     source = open_source(data)
     rows = source.rows(split)
     file = source.folder / f"{split}.jsonl"

@@ -7,14 +7,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.config.text import seen_from
+from karl_fast.config.text import TRAIN_FILE, seen_from
 from karl_fast.errors import CheckpointError, ModelError, OutputExistsError
 from karl_fast.train import corpus, validation, whole
 from karl_fast.train import optimizer as optimizers
 from karl_fast.train.budget import Budget, settled
-from karl_fast.train.checkpoint import ADAPTERS, FOLDER, ROWS, Checkpoints, State
+from karl_fast.train.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
-from karl_fast.train.metrics import Tracker, trackers
+from karl_fast.train.metrics import FILE, Tracker, trackers
 from karl_fast.train.model import Loaded, adapt, load
 from karl_fast.train.recipe import check_source
 from karl_fast.train.rows import open_source
@@ -22,6 +22,7 @@ from karl_fast.train.step import Learner
 from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from karl_fast.train.corpus import Corpus
@@ -155,16 +156,26 @@ def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
     """Raise where something is there already that nobody said to replace, and nothing to go on from."""
     path = checkpoints.path
     whole.refuse_file(path)
-    there = (path / ADAPTERS).exists()
+    there, found = (path / ADAPTERS).exists(), checkpoints.found()
     error: CheckpointError | OutputExistsError
-    if resume and there and not checkpoints.found():
+    if resume and there and not found:
         error = CheckpointError(f"{path} has an adapter and no checkpoint in {path / FOLDER}")
         error.hint = "--force without --resume trains anew in its place"
         raise error
-    if not resume and not force and (there or (path / FOLDER).exists()):
+    if resume or force:
+        return
+    if there or found:
         error = OutputExistsError(f"{path} has an adapter already")
         error.hint = "--resume goes on from its last checkpoint, --force trains anew in its place"
         raise error
+    whole.refuse_other(path, _own(path))
+
+
+def _own(path: Path) -> Collection[str]:
+    """What a run leaves that was killed before its first checkpoint; its metrics never without its settings."""
+    metrics = path / FILE
+    lone = metrics.is_file() and metrics.stat().st_size > 0 and not (path / TRAIN_FILE).is_file()
+    return {CONFIG, FOLDER, TRAIN_FILE} | (set() if lone else {FILE})
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import os
 import shutil
 from typing import TYPE_CHECKING, BinaryIO
 
-from karl_fast.errors import FileError, OutputForeignError
+from karl_fast.errors import FileError, OutputForeignError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
 UNFINISHED = ".unfinished-"
@@ -35,6 +35,41 @@ def refuse_file(path: Path) -> None:
     """
     if os.path.lexists(path) and not path.is_dir():
         raise OutputForeignError(f"{path}: it exists and is no directory")
+
+
+def refuse_other(path: Path, own: Collection[str]) -> None:
+    """Refuse a folder that holds what no run writes; hidden files count for nothing.
+
+    Raises:
+        OutputForeignError: a name that is none of the run's own.
+    """
+    with refused(path):
+        there = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
+    other = [name for name in there if name not in own and not name.startswith(".")]
+    if other:
+        error = OutputForeignError(f"{path}: it exists and holds {other[0]}, which no run writes")
+        error.hint = "give another folder; --force writes into this one, and leaves what no run writes as it is"
+        raise error
+
+
+def refuse_empty(**paths: object) -> None:
+    """Refuse an empty name, which would be that of the folder where one is.
+
+    Raises:
+        UsageError: the first that is empty.
+    """
+    for name, path in paths.items():
+        if path == "":
+            raise UsageError(f"{name} is empty, wanted a path", name)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what was not yet whole when its process was killed."""
+    for draft in folder.glob(f"{UNFINISHED}*"):
+        if draft.is_dir():
+            shutil.rmtree(draft)
+        else:
+            draft.unlink()
 
 
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
