@@ -250,6 +250,12 @@ class DraftFacts(TypedDict):
     over_group_cap: int
     strata: list[Stratum]
 
+@type_check_only
+class FailedRow(TypedDict):
+    reason: str
+    path: str
+    offset: int
+
 @final
 class Log:
     def __len__(self) -> int: ...
@@ -345,6 +351,8 @@ class Draft:
         export: Export,
     ) -> Draft: ...
     def facts(self) -> DraftFacts: ...
+    @property
+    def failed_rows(self) -> list[FailedRow]: ...
     def lines(self, split: int) -> list[str]: ...
     def write(self, target: str, manifest: str, *, force: bool) -> None: ...
 

@@ -108,7 +108,8 @@ def sample(
         draft = _core.Draft.of(selection, wanted, how)
         refuse_empty(draft, log)
         manifest = of_draft(log, selection, draft, wanted)
-        manifest |= {"inputs": inputs(log), "run": run(log, round(time.perf_counter() - start, 3))}
+        seconds = round(time.perf_counter() - start, 3)
+        manifest |= {"inputs": inputs(log), "run": run(log, seconds, draft.failed_rows)}
         if out is not None:
             write(draft, manifest, out, force=force)
         return Sample(manifest, draft)

@@ -66,9 +66,11 @@ def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
 
 def test_bad_messages_of_some_rows_are_told_with_their_field(tmp_path: Path) -> None:
     bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
+    start = rows.write(tmp_path / "log.jsonl", rows.records(12)).stat().st_size
     rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
     done = karl("sample", "log.jsonl", "-k", 15, "--dry-run", folder=tmp_path)
-    assert "warning: 3 rows have a bad message in messages: a message is an object with a role" in said(done.stderr)
+    told = f"3 rows have a bad message in messages, the first at byte {start} of log.jsonl: a message is an object"
+    assert f"warning: {told} with a role" in said(done.stderr)
     rows.write(tmp_path / "log.jsonl", rows.records(12))
     assert "bad message" not in karl("sample", "log.jsonl", "-k", 12, "--dry-run", folder=tmp_path).stderr
 

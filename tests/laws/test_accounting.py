@@ -177,8 +177,22 @@ def test_drawn_rows_are_written_or_counted_as_failed(tmp_path: Path) -> None:
     good = [rows.record(number, "g", 1.0) for number in range(10)]
     bad = [rows.record(100 + number, "g", 1.0, messages=[{"role": "user", "content": "?"}]) for number in range(5)]
     log = rows.write(tmp_path / "log.jsonl", good + bad)
-    draw = karl_fast.sample(log, None, k=15).manifest["draw"]
+    manifest = karl_fast.sample(log, None, k=15).manifest
+    draw = manifest["draw"]
     assert (draw["rows_wanted"], draw["rows"], draw["failed"]) == (15, 10, {"no_assistant_turn": 5})
+    starts = [at for at in range(len(data := log.read_bytes())) if at == 0 or data[at - 1 : at] == b"\n"]
+    places = [{"reason": "no_assistant_turn", "path": str(log), "offset": start} for start in starts[10:15]]
+    assert manifest["run"]["failed_rows"] == places
+
+
+def test_of_many_rows_that_failed_the_first_places_are_told(tmp_path: Path) -> None:
+    bad = [rows.record(number, "g", 1.0, messages=[{"role": "user", "content": "?"}]) for number in range(30)]
+    log = rows.write(tmp_path / "log.jsonl", [*bad, rows.record(99, "g", 1.0)])
+    for sampler in ("gumbel", "multinomial"):
+        places = karl_fast.sample(log, None, k=31, sampler=sampler).manifest["run"]["failed_rows"]
+        offsets = [one["offset"] for one in places]
+        assert offsets == sorted(offsets) and len(offsets) == 10, sampler
+        assert sampler != "gumbel" or offsets[0] == 0
 
 
 def test_a_row_that_fails_is_replaced_by_the_next_key(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ def _unrewarded(reward: dict[str, Any]) -> str:
     return f"no record was given a number by {which}" if scored else f"no record has a value for {which}"
 
 
+def _first(manifest: Manifest, reason: str) -> str:
+    """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where the place is not known."""
+    found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
+    return f", the first at byte {found['offset']} of {clean(found['path'])}" if found else ""
+
+
 def sampled(manifest: Manifest) -> Iterator[str]:
     """What `sample` warns of."""
     yield from _unread(manifest)
@@ -156,7 +162,7 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     if bad := draw["failed"].get("bad_message"):
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""
-        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}: {MESSAGE}"
+        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{_first(manifest, 'bad_message')}: {MESSAGE}"
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"

@@ -85,7 +85,7 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "export": _export(written),
         "secrets": dict(written["secrets"]),
         "inputs": inputs(log),
-        "run": run(log),
+        "run": run(log, failed=draft.failed_rows),
     }
 
 

@@ -7,6 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karl_fast import _core
     from karl_fast.log import Log
 
 
@@ -28,8 +31,9 @@ def inputs(log: Log) -> list[dict[str, Any]]:
     ]
 
 
-def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
-    """Where and how, and what was passed over: nothing that changes any of the above."""
+def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
+    """Where and how, what was passed over, and where rows lie that could not be written: nothing that changes any of
+    the above."""
     return {
         "seconds": seconds,
         "threads": log.settings.threads,
@@ -39,4 +43,5 @@ def run(log: Log, seconds: float | None = None) -> dict[str, Any]:
         "streamed": log.core.streamed is not None,
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
         "parquet_passed": list(log.passed),
+        "failed_rows": list(failed),
     }

@@ -10,6 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 use super::record::MARK;
+use crate::emit::directory::without_path;
 use crate::error::{Error, Result};
 
 /// How many bytes of lines wait for those before them.
@@ -88,7 +89,7 @@ impl Output {
             .prefix(&format!(".{name}.karl-fast-"))
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(folder(target))
-            .map_err(|error| Error::io("write into the folder", folder(target), of_system(error)))?;
+            .map_err(|error| Error::io("write into the folder", folder(target), without_path(error)))?;
         let file = BufWriter::with_capacity(BLOCK, hidden);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
         Ok(Self { target: target.to_path_buf(), force, state: Mutex::new(state), moved: Condvar::new() })
@@ -152,11 +153,6 @@ fn sync(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         folder => folder?.sync_all(),
     }
-}
-
-/// The error of the system alone, without the name of a file that nobody asked for.
-fn of_system(error: io::Error) -> io::Error {
-    error.raw_os_error().map_or(error, io::Error::from_raw_os_error)
 }
 
 fn folder(target: &Path) -> &Path {

@@ -126,10 +126,10 @@ fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
     staging.map_err(|error| Error::io("create a directory beside", target, without_path(error)))
 }
 
-/// tempfile puts a path of its own into the message, and so loses the number of the error.
-fn without_path(error: io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(std::error::Error::source);
-    let number = inner.and_then(|inner| inner.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
+/// tempfile puts a path of its own behind the message of the system, and gives the number of the error nowhere else.
+pub(crate) fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let number = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
     number.map_or(error, io::Error::from_raw_os_error)
 }
 
@@ -205,6 +205,15 @@ mod tests {
         fs::create_dir(&target).unwrap();
         fs::write(target.join("old"), "").unwrap();
         (staging, target)
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number_and_loses_the_path_of_nobody() {
+        let error = stage(Path::new("/proc"), Path::new("/proc/out")).unwrap_err();
+        let Error::Io { source, .. } = error else { panic!("{error}") };
+        assert!(source.raw_os_error().is_some() && !source.to_string().contains("path"), "{source}");
+        let own = without_path(io::Error::other("no (os error"));
+        assert_eq!((own.raw_os_error(), own.to_string().as_str()), (None, "no (os error"));
     }
 
     #[test]

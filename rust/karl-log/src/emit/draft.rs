@@ -16,6 +16,7 @@ use super::work::Work;
 use crate::error::Result;
 use crate::fetch::fetch;
 use crate::log::Log;
+use crate::rows::Place;
 use crate::watch::Watch;
 
 /// The caller's own flaw of a rendered row, if it has one; an error ends the job.
@@ -63,6 +64,9 @@ pub struct Settings {
     pub threads: usize,
 }
 
+/// How many chosen records that were not written are told with their places; all are counted.
+pub(super) const FAILED_TOLD: usize = 10;
+
 /// The rows of a data set.
 #[derive(Debug, Default)]
 pub struct Draft {
@@ -74,6 +78,8 @@ pub struct Draft {
     pub lines: Vec<Option<String>>,
     /// Chosen records that were not written, by reason.
     pub dropped: BTreeMap<Flaw, u64>,
+    /// The first of them in the log, in order of place, where they lie in files.
+    pub failed: Vec<(Flaw, Place)>,
     /// Records that were passed over because their group had all the rows it may have.
     pub over_group_cap: u64,
     /// Rows that lost messages after their last assistant turn.
@@ -169,6 +175,18 @@ impl Draft {
                 Line::say_copies(line, *count);
             }
         }
+    }
+
+    /// Counts chosen records that were not written.
+    pub(super) fn fail(&mut self, log: &Log, rows: &[(u32, Flaw)]) {
+        for &(_, flaw) in rows {
+            *self.dropped.entry(flaw).or_default() += 1;
+        }
+        let files = log.streamed.is_none();
+        let place = |&(row, flaw): &(u32, Flaw)| Some((flaw, log.place(row).filter(|_| files)?));
+        self.failed = rows.iter().filter_map(place).collect();
+        self.failed.sort_unstable_by_key(|(_, place)| (place.input, place.offset));
+        self.failed.truncate(FAILED_TOLD);
     }
 
     pub(super) fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {

@@ -64,12 +64,12 @@ impl<'a> Work<'a> {
             let walked = walk(&mut ranking, count, spare, &limits, |row| self.flaws.contains_key(&row));
             let unmade = |row: &u32| !self.made.contains_key(row);
             if !walked.rows.iter().any(unmade) {
-                let dropped = walked.flawed.iter().map(|row| self.flaws[row]).collect();
+                let failed: Vec<_> = walked.flawed.iter().map(|&row| (row, self.flaws[&row])).collect();
                 let copies = vec![1; walked.rows.len()];
                 let draft = Draft {
                     threshold: walked.threshold,
                     over_group_cap: walked.over_cap,
-                    ..self.draft(walked.rows, copies, dropped)
+                    ..self.draft(walked.rows, copies, &failed)
                 };
                 return Ok(draft);
             }
@@ -88,8 +88,8 @@ impl<'a> Work<'a> {
             let failed: Vec<u32> = unmade.into_iter().filter(|row| self.flaws.contains_key(row)).collect();
             if failed.is_empty() {
                 let counts = copies.rows().iter().map(|copy| copy.count).collect();
-                let dropped = self.flaws.values().copied().collect();
-                return Ok(self.draft(rows, counts, dropped));
+                let failed: Vec<_> = self.flaws.iter().map(|(&row, &flaw)| (row, flaw)).collect();
+                return Ok(self.draft(rows, counts, &failed));
             }
             copies.replace(&failed);
             self.forget(&copies);
@@ -163,11 +163,9 @@ impl<'a> Work<'a> {
     }
 
     /// The drawn rows with their texts.
-    fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, dropped: Vec<Flaw>) -> Draft {
+    fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, failed: &[(u32, Flaw)]) -> Draft {
         let mut draft = Draft { shape: self.shape, ..Draft::default() };
-        for flaw in dropped {
-            *draft.dropped.entry(flaw).or_default() += 1;
-        }
+        draft.fail(self.maker.log, failed);
         let lines: Vec<(u32, u32, Line)> = rows
             .into_iter()
             .zip(copies)

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
+use karl_log::Place;
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
 use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape};
 use pyo3::prelude::*;
@@ -28,6 +29,7 @@ pub(crate) struct Draft {
     threads: usize,
     splits: [Vec<usize>; 3],
     merged: [usize; 3],
+    failed: Vec<FailedRow>,
     strata: Vec<Stratum>,
 }
 
@@ -81,6 +83,21 @@ impl Export {
         };
         let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
         Ok(Self { settings, fractions, fewest, seed, judge, per })
+    }
+}
+
+/// A chosen record that could not be written, and its place in a file.
+#[derive(Clone, IntoPyObject)]
+struct FailedRow {
+    reason: &'static str,
+    path: String,
+    offset: u64,
+}
+
+impl FailedRow {
+    fn new(log: &karl_log::Log, (flaw, place): (Flaw, Place)) -> Self {
+        let path = log.inputs[place.input].source.name.clone();
+        Self { reason: flaw.name(), path, offset: place.offset }
     }
 }
 
@@ -187,6 +204,12 @@ impl Draft {
         }
     }
 
+    /// The first chosen records that could not be written, by place; none of a stream.
+    #[getter]
+    fn failed_rows(&self) -> Vec<FailedRow> {
+        self.failed.clone()
+    }
+
     /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
     /// read again from the log.
     fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
@@ -245,8 +268,9 @@ fn make(
             inner.split(&log.get().inner, ordinals, export.seed, &export.fractions, export.fewest)?;
         Ok::<_, karl_log::Error>((inner, splits, merged))
     })?;
+    let failed = inner.failed.iter().map(|&failed| FailedRow::new(&log.get().inner, failed)).collect();
     let log = (!inner.holds_all()).then(|| log.clone_ref(py));
-    Ok(Draft { inner, log, threads: export.settings.threads, splits, merged, strata: Vec::new() })
+    Ok(Draft { inner, log, threads: export.settings.threads, splits, merged, failed, strata: Vec::new() })
 }
 
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
