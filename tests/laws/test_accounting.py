@@ -180,8 +180,9 @@ def test_drawn_rows_are_written_or_counted_as_failed(tmp_path: Path) -> None:
     manifest = karl_fast.sample(log, None, k=15).manifest
     draw = manifest["draw"]
     assert (draw["rows_wanted"], draw["rows"], draw["failed"]) == (15, 10, {"no_assistant_turn": 5})
-    starts = [at for at in range(len(data := log.read_bytes())) if at == 0 or data[at - 1 : at] == b"\n"]
-    places = [{"reason": "no_assistant_turn", "path": str(log), "offset": start} for start in starts[10:15]]
+    lines = log.read_bytes().splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(10, 15)]
+    places = [{"reason": "no_assistant_turn", "path": str(log), "offset": start} for start in starts]
     assert manifest["run"]["failed_rows"] == places
 
 
