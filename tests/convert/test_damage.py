@@ -197,7 +197,7 @@ def test_a_folder_that_may_not_be_listed_is_written_into(tmp_path: Path) -> None
 
 def test_a_folder_that_is_none_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     path = made.plain().write(tmp_path / "a.jsonl")
-    with pytest.raises(errors.FileError, match="a.jsonl is no folder"):
+    with pytest.raises(errors.FileError, match=r"a\.jsonl is no folder"):
         karl_fast.convert(tmp_path / "none.jsonl", path / "b.jsonl")
 
 
@@ -208,5 +208,3 @@ def test_settings_that_mean_nothing_are_refused(tmp_path: Path) -> None:
             karl_fast.convert(path, tmp_path / "b.jsonl", **settings)  # type: ignore[arg-type]
     with pytest.raises(errors.FileError):
         karl_fast.convert(tmp_path / "nowhere", tmp_path / "b.jsonl")
-    with pytest.raises(errors.FileError):
-        karl_fast.convert(path, tmp_path / "nowhere" / "b.jsonl")

@@ -207,12 +207,14 @@ def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path,
     assert done.stderr.splitlines()[1] == FOLDER
 
 
-def test_what_the_system_says_is_said_without_its_number(folder: Path) -> None:
-    done = karl("convert", "log.jsonl", "-o", "none/out.jsonl", folder=folder)
-    assert refused(done, 1) == "cannot write into the folder none: No such file or directory"
-    assert done.stderr.splitlines()[1] == "hint: give the output a name in a folder that is there"
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_what_the_system_says_is_said_without_its_number_and_the_name_of_a_hidden_file(folder: Path) -> None:
+    done = karl("convert", "log.jsonl", "-o", "/proc/out.jsonl", folder=folder)
+    assert refused(done, 1) == "cannot write into the folder /proc: No such file or directory"
+    done = karl("sample", "log.jsonl", "-o", "/proc/out", folder=folder)
+    assert refused(done, 1).endswith("/proc/out: No such file or directory")
     with pytest.raises(FileError) as caught:
-        karl_fast.convert(folder / "log.jsonl", folder / "none" / "out.jsonl")
+        karl_fast.convert(folder / "log.jsonl", "/proc/out.jsonl")
     assert caught.value.errno == errno.ENOENT
 
 

@@ -192,7 +192,7 @@ def test_of_many_rows_that_failed_the_first_places_are_told(tmp_path: Path) -> N
     for sampler in ("gumbel", "multinomial"):
         places = karl_fast.sample(log, None, k=31, sampler=sampler).manifest["run"]["failed_rows"]
         offsets = [one["offset"] for one in places]
-        assert offsets == sorted(offsets) and len(offsets) == 10, sampler
+        assert (len(offsets), offsets) == (10, sorted(offsets)), sampler
         assert sampler != "gumbel" or offsets[0] == 0
 
 

@@ -137,7 +137,7 @@ def _unrewarded(reward: dict[str, Any]) -> str:
 
 
 def _first(manifest: Manifest, reason: str) -> str:
-    """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where the place is not known."""
+    """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where no place is known."""
     found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
     return f", the first at byte {found['offset']} of {clean(found['path'])}" if found else ""
 

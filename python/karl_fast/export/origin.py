@@ -32,8 +32,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
 
 
 def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
-    """Where and how, what was passed over, and where rows lie that could not be written: nothing that changes any of
-    the above."""
+    """Where and how, what was passed over, and where rows lie that failed: nothing that changes any of the above."""
     return {
         "seconds": seconds,
         "threads": log.settings.threads,
