@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import tempfile
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ def run_in_turn(job: Job, rounds: int, scale: bool) -> None:
 
 
 def once(member: Contender, log: str, k: int, out: Path) -> Run:
+    """One run; what the one before it wrote is gone, which would else be a part of it."""
+    shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
     warm(log)
     return measure(member.filled(log, k, out))
 

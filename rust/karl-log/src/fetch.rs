@@ -139,17 +139,38 @@ fn failure(doing: &'static str, source: &Source, place: Place, error: io::Error)
     source.failed(doing, error)
 }
 
+/// How much of a packed file is passed over at a time: as much as a block of zstd holds, and less than a cache.
+const PASSED: usize = 1 << 17;
+
+/// Passes over the next so many bytes of a stream; it may end before.
+fn pass(stream: &mut impl Read, mut bytes: u64, room: &mut [u8]) -> io::Result<()> {
+    while bytes > 0 {
+        let most = usize::try_from(bytes).map_or(room.len(), |bytes| bytes.min(room.len()));
+        match stream.read(&mut room[..most]) {
+            Ok(0) => break,
+            Ok(count) => bytes -= count as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.
 enum Reader<'w> {
     Plain(File),
-    Packed { stream: Stream<'w>, at: u64 },
+    Packed { stream: Stream<'w>, at: u64, passed: Vec<u8> },
 }
 
 impl<'w> Reader<'w> {
     fn open(source: &Source, watch: &'w Watch) -> io::Result<Self> {
         Ok(match source.codec {
             Codec::Plain => Self::Plain(File::open(&source.path)?),
-            Codec::Gzip | Codec::Zstd => Self::Packed { stream: source.stream(watch)?, at: 0 },
+            // What is passed over stays in the cache of the core that unpacks it: nobody works ahead.
+            Codec::Gzip | Codec::Zstd => {
+                let source = Source { ahead: false, ..source.clone() };
+                Self::Packed { stream: source.stream(watch)?, at: 0, passed: vec![0; PASSED] }
+            }
         })
     }
 
@@ -159,8 +180,8 @@ impl<'w> Reader<'w> {
             Self::Plain(file) => {
                 file.read_exact_at(&mut record, place.offset)?;
             }
-            Self::Packed { stream, at } => {
-                io::copy(&mut stream.take(place.offset - *at), &mut io::sink())?;
+            Self::Packed { stream, at, passed } => {
+                pass(stream, place.offset - *at, passed)?;
                 stream.read_exact(&mut record)?;
                 *at = place.offset + u64::from(place.length);
             }
