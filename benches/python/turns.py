@@ -54,7 +54,9 @@ def run_in_turn(job: Job, rounds: int, scale: bool) -> None:
 
 def once(member: Contender, log: str, k: int, out: Path) -> Run:
     """One run; what the one before it wrote is gone, which would else be a part of it."""
-    shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+    if out.is_dir():
+        shutil.rmtree(out)
+    out.unlink(missing_ok=True)
     warm(log)
     return measure(member.filled(log, k, out))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ def test_bad_messages_of_some_rows_are_told_with_their_field(tmp_path: Path) -> 
     start = rows.write(tmp_path / "log.jsonl", rows.records(12)).stat().st_size
     rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
     done = karl("sample", "log.jsonl", "-k", 15, "--dry-run", folder=tmp_path)
-    told = f"3 rows have a bad message in messages, the first at byte {start} of log.jsonl: a message is an object"
+    told = f"3 rows have a bad message in messages, the first at byte {start:,} of log.jsonl: a message is an object"
     assert f"warning: {told} with a role" in said(done.stderr)
     rows.write(tmp_path / "log.jsonl", rows.records(12))
     assert "bad message" not in karl("sample", "log.jsonl", "-k", 12, "--dry-run", folder=tmp_path).stderr
@@ -160,3 +161,16 @@ def test_rows_without_a_group_are_of_none(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n, None, n / 8) for n in range(8)])
     done = karl("sample", "log.jsonl", "-k", 4, "--dry-run", folder=tmp_path)
     assert "drawn 4 rows without a group (gumbel, seed 0)" in said(done.stderr)
+
+
+def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
+    """Bytes of a packed log are not those of the file; and a field is named where all files have the same."""
+    bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
+    log = rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
+    done = karl("sample", "log.jsonl.gz", "-k", 15, "--dry-run", folder=tmp_path)
+    assert "warning: 3 rows have a bad message in messages: a message is an object" in said(done.stderr)
+    other = [{"id": 90 + n, "reward": 0.5, "prompt": "q", "completion": "a"} for n in range(3)]
+    rows.write(tmp_path / "other.jsonl", other)
+    done = karl("sample", "log.jsonl", "other.jsonl", "-k", 18, "--dry-run", folder=tmp_path)
+    assert "warning: 3 rows have a bad message, the first at byte" in said(done.stderr)

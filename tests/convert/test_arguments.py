@@ -66,6 +66,13 @@ def test_folders_on_the_way_to_the_output_are_made_and_go_again_where_nothing_is
     assert said.stderr.startswith("error: cannot write s.jsonl/new/out.jsonl: s.jsonl is no folder\nhint: ")
 
 
+@pytest.mark.parametrize("out", [".", "/", ""])
+def test_a_place_without_a_name_is_none(session: Path, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(session)
+    with pytest.raises(UsageError, match="name"):
+        karl_fast.convert("s.jsonl", out)
+
+
 @pytest.mark.parametrize("reward", ['"good"', "[1]", "1e999"])
 def test_a_reward_that_is_none_is_told_and_not_the_conversation(session: Path, reward: str) -> None:
     talk = '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]'

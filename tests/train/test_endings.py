@@ -67,7 +67,7 @@ def test_force_removes_only_what_a_run_wrote(data: Path, tiny_model: Path, tmp_p
     assert {line["step"] for line in lines(adapter)} == {0, 1}
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "manifest.json", "metrics.jsonl"])
+@pytest.mark.parametrize("name", ["notes.csv", "manifest.json", "metrics.jsonl"])
 def test_a_folder_of_something_else_is_not_written_into_unasked(
     data: Path, tiny_model: Path, tmp_path: Path, name: str
 ) -> None:
@@ -80,6 +80,19 @@ def test_a_folder_of_something_else_is_not_written_into_unasked(
     assert files(tmp_path) == before
     train(data, tiny_model, tmp_path, Training(**QUICK), force=True)
     assert name == "metrics.jsonl" or (tmp_path / name).read_bytes() == before[tmp_path / name]
+
+
+def test_checkpoints_of_another_tool_are_something_else(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints" / "checkpoint-5").mkdir(parents=True)
+    with pytest.raises(OutputForeignError, match="it exists and holds checkpoints, which no run writes"):
+        train(data, tiny_model, tmp_path, Training(**QUICK))
+
+
+def test_a_log_beside_a_run_is_no_hindrance(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """As `2> adapter/train.log` leaves it."""
+    (tmp_path / "train.log").write_text("mine", "utf-8")
+    train(data, tiny_model, tmp_path, Training(**QUICK))
+    assert (tmp_path / "train.log").read_text("utf-8") == "mine"
 
 
 def test_a_run_to_go_on_with_may_lie_beside_something_else(data: Path, tiny_model: Path, tmp_path: Path) -> None:

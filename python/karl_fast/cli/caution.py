@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.export.flaws import MESSAGE, messages_from
 from karl_fast.export.write import FEWEST
-from karl_fast.log.inputs import around, why_no_groups
+from karl_fast.log.inputs import PARQUET, around, why_no_groups
 from karl_fast.log.keys import CONVERT, RATE, REDRAW, drawn, first, held, named, transcripts, unrated
 from karl_fast.words import clean, counted
 
@@ -138,8 +138,11 @@ def _unrewarded(reward: dict[str, Any]) -> str:
 
 def _first(manifest: Manifest, reason: str) -> str:
     """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where no place is known."""
+    plain = {file["path"] for file in manifest["inputs"] if file["codec"] == "plain"}
     found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
-    return f", the first at byte {found['offset']} of {clean(found['path'])}" if found else ""
+    if not found or found["path"] not in plain or found["path"].endswith(PARQUET):
+        return ""
+    return f", the first at byte {found['offset']:,} of {clean(found['path'])}"
 
 
 def sampled(manifest: Manifest) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast.cli.show import _bytes, _counts, _page
+from karl_fast.cli.show import _bytes, _counts, page
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def converted(account: Conversion, out: str, rate: Rate) -> str:
         f"{_bytes(account.written_bytes)}",
         *_places(account),
     ]
-    return _page(lines)
+    return page(lines)
 
 
 def _types(types: dict[str, int]) -> str:

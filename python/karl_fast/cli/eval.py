@@ -9,7 +9,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.show import _page
+from karl_fast.cli.show import page
 from karl_fast.export.manifest import dumps
 from karl_fast.train.settings import DEFAULTS, Overlong, Rewritten, Training, TrainOn
 from karl_fast.words import clean, counted
@@ -66,7 +66,7 @@ def command(
         rewritten=rewritten,
     )
     found = evaluate(data, model, adapter_path, against=against, split=split, by=by, settings=settings)
-    print(dumps(asdict(found), plain=True) if json else _page(_lines(found)))
+    print(dumps(asdict(found), plain=True) if json else page(_lines(found)))
 
 
 def _lines(found: Evaluation) -> Iterator[str]:

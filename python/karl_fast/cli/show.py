@@ -24,7 +24,7 @@ DOMAINS_SHOWN = 12
 KEYS_SHOWN = 16
 
 
-def _page(lines: Iterable[str]) -> str:
+def page(lines: Iterable[str]) -> str:
     """The lines that say something, each broken between words where it is long."""
     return "\n".join(_broken(line) for whole in lines for line in whole.split("\n") if line)
 
@@ -61,7 +61,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         else f"dry run   {rows}; nothing written",
     ]
     warnings = [f"warning: {warning}" for warning in caution.sampled(manifest)]
-    return _page([*lines, *warnings])
+    return page([*lines, *warnings])
 
 
 def changed(config: Config, manifest: Manifest) -> Iterable[str]:
@@ -92,7 +92,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         *_bad_rows(report["inputs"]),
         *(f"warning: {warning}" for warning in caution.inspected(report)),
     ]
-    return _page(lines)
+    return page(lines)
 
 
 def _input(manifest: Manifest) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.show import _page
+from karl_fast.cli.show import page
 from karl_fast.cli.training import takes_training, watching
 from karl_fast.cli.training_report import trained
 from karl_fast.config.training import TrainConfig
@@ -76,7 +76,7 @@ def command(
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
     elif not quiet:
-        sys.stderr.write(_page([trained(result)]) + "\n")
+        sys.stderr.write(page([trained(result)]) + "\n")
 
 
 def _first(*paths: str | None) -> str | None:

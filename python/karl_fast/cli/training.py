@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
-from karl_fast.cli.show import _page
+from karl_fast.cli.show import page
 from karl_fast.cli.training_report import line_of, opening
 from karl_fast.cli.training_words import HELP
 from karl_fast.config.training import TrainConfig, load
@@ -110,7 +110,7 @@ class Quiet:
 
     def say(self, line: str) -> None:
         """Print a line, broken where it is long."""
-        sys.stderr.write(_page([line]) + "\n")
+        sys.stderr.write(page([line]) + "\n")
 
     def started(self, run: Run) -> None:
         """Remember it."""
@@ -166,7 +166,7 @@ class Bar(Lines):
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
-        self.bar.console.print(_page([line]), highlight=False, markup=False)
+        self.bar.console.print(page([line]), highlight=False, markup=False)
 
     def started(self, run: Run) -> None:
         """The same, and how far there is to go."""

@@ -14,8 +14,9 @@ MESSAGE = "a message is an object with a role, and its content a text or parts o
 
 
 def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
-    """The path that conversations of the first file are at; nothing where its format makes them of other fields."""
-    return str(dict(files[0]["fields"]).get("messages", "")) if files else ""
+    """The path that conversations of all files are at; nothing where they differ, or a format makes them of others."""
+    paths = {str(dict(file["fields"]).get("messages", "")) for file in files}
+    return paths.pop() if len(paths) == 1 else ""
 
 
 def misread(path: str) -> str:

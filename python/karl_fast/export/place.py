@@ -29,14 +29,14 @@ def check_around(out: str | Path) -> None:
     Raises:
         FileError: what should be the folder around it is none, or may not be written to.
     """
-    around = next(path for path in Path(out).parents if os.path.lexists(path) or not path.name)
+    around = next((path for path in Path(out).parents if os.path.lexists(path) or not path.name), Path())
     try:
         is_folder = stat.S_ISDIR(around.stat().st_mode)
     except OSError as error:
         raise _refused(out, error.errno, f"{around}: {error.strerror}") from error
     if not is_folder:
         raise _refused(out, errno.ENOTDIR, f"{around} is no folder")
-    if not os.access(around, os.W_OK | os.X_OK):
+    if not os.access(around, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise _refused(out, errno.EACCES, f"the folder {around} may not be written to")
 
 

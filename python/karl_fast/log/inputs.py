@@ -59,8 +59,8 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         if not found:
             raise UsageError("no log given")
         taken = [(path, inside) for path, inside in found if not (inside and path.endswith(PARQUET))]
-        named = {os.path.normpath(path) for path, _ in taken}
-        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.normpath(path) not in named)
+        named = {os.path.realpath(path) for path, _ in taken}
+        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.realpath(path) not in named)
         yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken], [*passed])
 
 

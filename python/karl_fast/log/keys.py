@@ -159,7 +159,7 @@ def _kind(file: Mapping[str, Any]) -> str | None:
 
 def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
     """`data/train.jsonl is of a data set of karl-fast`, where rows of a file are stamped; None where none is."""
-    path = next((file["path"] for file in files if STAMP in file["keys"]), None)
+    path = next((file["path"] for file in files if STAMP in file["keys"] and "reward" not in file["keys"]), None)
     return path and f"{path} is of a data set of karl-fast"
 
 

@@ -77,7 +77,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
         settings: every choice.
         resume: go on from the last checkpoint there; from the start where there is no run.
         force: begin anew where a run is there already; with ``resume``, where it has no checkpoint. One that was killed
-            before its first checkpoint is begun anew unasked.
+            in its first round is begun anew unasked.
         viewer: told how it goes.
 
     Returns:

@@ -23,10 +23,10 @@ FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, metrics.FILE, record.FILE)
 OWN = (*FILES, checkpoint.FOLDER, progress.FOLDER)
 
 
-def free(out: Path, save_every: int, *, resume: bool, force: bool) -> None:
+def free(out: Path, *, resume: bool, force: bool) -> None:
     """Raise where something is there already that nobody said to go on from, or to replace.
 
-    What a run left that was killed before its first checkpoint is nobody's loss.
+    What a run left that was killed in its first round is nobody's loss.
 
     Raises:
         OutputForeignError: the place is a file, or a folder that holds something else than a run.
@@ -37,7 +37,7 @@ def free(out: Path, save_every: int, *, resume: bool, force: bool) -> None:
     going_on = any(_checkpoints(out))
     if force or (resume and going_on):
         return
-    if going_on or not _barely(out, save_every):
+    if going_on or not _barely(out):
         raise _there(out, resume=resume, going_on=going_on)
     if not resume:
         whole.refuse_other(out, OWN)
@@ -55,19 +55,11 @@ def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | Outp
     return error
 
 
-def _barely(out: Path, save_every: int) -> bool:
-    """Whether nothing is there but the first rounds of a run that is over, of which no checkpoint was due yet."""
-    if (out / checkpoint.ADAPTERS).exists():
-        return False
-    log, said = out / record.FILE, out / metrics.FILE
-    if not _holds(log):
-        return not _holds(said)
-    few = metrics.count(said, save_every + 1) <= save_every
-    return few and record.begins(log) and not record.written(log)
-
-
-def _holds(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size > 0
+def _barely(out: Path) -> bool:
+    """Whether nothing is there but what a run leaves that is over before its first round is."""
+    files = (out / name for name in (checkpoint.ADAPTERS, metrics.FILE, record.FILE))
+    holds = any(file.is_file() and file.stat().st_size > 0 for file in files)
+    return not holds and not record.is_written(out / record.FILE)
 
 
 def _checkpoints(out: Path) -> Iterator[Path]:
@@ -75,7 +67,13 @@ def _checkpoints(out: Path) -> Iterator[Path]:
 
 
 def clear(out: Path) -> None:
-    """Remove a run, and nothing that is not of one."""
+    """Remove a run, and nothing that is not of one.
+
+    Raises:
+        OutputExistsError: it goes on at this moment.
+    """
+    if record.is_written(out / record.FILE):
+        raise record.busy(out / record.FILE)
     with whole.refused(out):
         for place in list(_checkpoints(out)):
             shutil.rmtree(place)

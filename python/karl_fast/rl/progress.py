@@ -76,6 +76,7 @@ def load(out: Path, round: int, partition: Partition | None) -> Progress:
 
 def forget(out: Path, kept: set[int]) -> None:
     """Remove what belongs to no checkpoint."""
-    for place in (out / FOLDER).glob("[0-9]*.*"):
-        if place.stem.isdecimal() and int(place.stem) not in kept:
-            place.unlink(missing_ok=True)
+    for suffix in (".json", ".safetensors"):
+        for place in (out / FOLDER).glob("[0-9]" * 7 + suffix):
+            if int(place.stem) not in kept:
+                place.unlink(missing_ok=True)

@@ -14,18 +14,16 @@ alone. A missing reward is null. From a line and its prompt a rollout comes back
 from __future__ import annotations
 
 import base64
-import contextlib
 import fcntl
 import json
 import math
-import re
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import CheckpointError
+from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.rl.rollout import Rollout
 from karl_fast.train import whole
 
@@ -109,18 +107,10 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
         raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
 
 
-BEGINNING = re.compile(rb'\{"id": "[^"\n]*", "group": "[^"\n]*", "reward": [^,\n]+, "round": 0, "version": ')
-"""What the file of a run begins with."""
-
-
-def begins(path: Path) -> bool:
-    """Whether a file begins as a run's own does: with a rollout of its first round."""
-    with whole.refused(path), path.open("rb") as file:
-        return BEGINNING.match(file.read(4096)) is not None
-
-
-def written(path: Path) -> bool:
+def is_written(path: Path) -> bool:
     """Whether a run writes to a file at this moment; not known of a disk that has no locks."""
+    if not path.is_file():
+        return False
     with whole.refused(path), path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -131,6 +121,13 @@ def written(path: Path) -> bool:
     return False
 
 
+def busy(path: Path) -> OutputExistsError:
+    """That another run writes to a file."""
+    error = OutputExistsError(f"another run writes to {path} at this moment")
+    error.hint = "wait for it, end it, or give another folder"
+    return error
+
+
 class Journal:
     """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
 
@@ -139,12 +136,20 @@ class Journal:
         self.path = path
         with whole.refused(path):
             self._file = path.open("ab")
-            with contextlib.suppress(OSError):  # it is a sign for others, and nothing waits for it
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
             if self._file.tell() < size:
                 self._file.close()
                 raise CheckpointError(f"{path} is shorter than when the checkpoint was made")
             self._file.truncate(size)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise busy(self.path) from None
+        except OSError:
+            pass  # a disk without locks
 
     def write(self, lines: Iterable[str]) -> None:
         """Append and flush."""

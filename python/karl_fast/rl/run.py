@@ -119,7 +119,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
             raise UsageError(f"{name} is not set: a run needs one", name)
     recipe, prompts = parts.recipe(settings), read.prompts(settings.prompts)
     make, jury = parts.environment(settings), parts.jury(settings)
-    place.free(Path(settings.out), settings.save_every, resume=resume, force=force)
+    place.free(Path(settings.out), resume=resume, force=force)
     policy, config = parts.policy(settings)
     asked = _fitting(settings, policy, prompts)
     decoder = parts.decoder(settings, policy, asked.prompts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import CheckpointError, MissingExtraError
@@ -71,14 +70,6 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
         if not isinstance(line, dict) or not isinstance(line.get("step"), int):
             raise CheckpointError(f"{path} is no file of metrics")
         yield line
-
-
-def count(path: Path, most: int) -> int:
-    """How many lines a file of metrics has, counted up to so many; 0 where there is no file."""
-    if not path.is_file():
-        return 0
-    with whole.refused(path), path.open("rb") as file:
-        return sum(1 for _ in islice(file, most))
 
 
 class Elsewhere:

@@ -173,9 +173,10 @@ def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
 
 def _own(path: Path) -> Collection[str]:
     """What a run leaves that was killed before its first checkpoint; its metrics never without its settings."""
-    metrics = path / FILE
+    metrics, folder = path / FILE, path / FOLDER
     lone = metrics.is_file() and metrics.stat().st_size > 0 and not (path / TRAIN_FILE).is_file()
-    return {CONFIG, FOLDER, TRAIN_FILE} | (set() if lone else {FILE})
+    other = folder.is_dir() and any(not one.name.startswith(whole.UNFINISHED) for one in folder.iterdir())
+    return {CONFIG, TRAIN_FILE} | (set() if lone else {FILE}) | (set() if other else {FOLDER})
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:

@@ -37,15 +37,19 @@ def refuse_file(path: Path) -> None:
         raise OutputForeignError(f"{path}: it exists and is no directory")
 
 
+BESIDE = (".log", ".out", ".err", ".txt", ".toml")
+"""Ends of the names of what a shell, a scheduler or a user leaves in the folder of a run before it begins."""
+
+
 def refuse_other(path: Path, own: Collection[str]) -> None:
-    """Refuse a folder that holds what no run writes; hidden files count for nothing.
+    """Refuse a folder that holds what no run writes, beside hidden files, logs and settings.
 
     Raises:
         OutputForeignError: a name that is none of the run's own.
     """
     with refused(path):
         there = sorted(one.name for one in path.iterdir()) if path.is_dir() else []
-    other = [name for name in there if name not in own and not name.startswith(".")]
+    other = [name for name in there if name not in own and not name.startswith(".") and not name.endswith(BESIDE)]
     if other:
         error = OutputForeignError(f"{path}: it exists and holds {other[0]}, which no run writes")
         error.hint = "give another folder; --force writes into this one, and leaves what no run writes as it is"

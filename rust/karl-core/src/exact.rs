@@ -71,6 +71,7 @@ impl Shares {
     /// Adds a term from 0 to 1 to each lane.
     #[inline(always)]
     pub(crate) fn add(&mut self, terms: &[f64; SIDE]) {
+        debug_assert!(terms.iter().all(|term| (0.0..=1.0).contains(term)), "a term is no share");
         let [first, second, third] = &mut self.0;
         for lane in 0..SIDE {
             // Products with powers of two, and what is left behind an integer, are exact.

@@ -124,3 +124,10 @@ impl std::error::Error for Error {
         }
     }
 }
+
+/// tempfile puts a path of its own behind the message of the system, and gives the number of the error nowhere else.
+pub(crate) fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let number = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
+    number.map_or(error, io::Error::from_raw_os_error)
+}

@@ -61,6 +61,9 @@ impl<'a> Rows<'a> {
 
     pub(super) fn check(&self) -> Result<()> {
         check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
+        if !self.verdicts.is_empty() {
+            check_length("verdicts", self.verdicts.len(), self.len())?;
+        }
         check_not_infinite("score", self.scores)
     }
 }

@@ -56,11 +56,13 @@ impl Sums {
 }
 
 /// `w^2`: what the effective sample size is made of.
+#[inline(always)]
 pub(super) fn square(weight: f64, _: f64) -> f64 {
     weight * weight
 }
 
 /// `-w ln w`, which is from 0 to 1/e: what entropy is made of.
+#[inline(always)]
 fn heat(weight: f64, exponent: f64) -> f64 {
     // A difference from 0 and no negation, which at the top would be -0.
     if weight > 0.0 { 0.0 - weight * exponent } else { 0.0 }

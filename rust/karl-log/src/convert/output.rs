@@ -10,8 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 use super::record::MARK;
-use crate::emit::directory::without_path;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, without_path};
 
 /// How many bytes of lines wait for those before them.
 const WAITING: usize = 64 << 20;

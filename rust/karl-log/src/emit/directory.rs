@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::file;
 pub use super::file::Line;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, without_path};
 use crate::parallel::map;
 use crate::watch::Watch;
 
@@ -124,13 +124,6 @@ fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
         .permissions(fs::Permissions::from_mode(0o777))
         .tempdir_in(parent);
     staging.map_err(|error| Error::io("create a directory beside", target, without_path(error)))
-}
-
-/// tempfile puts a path of its own behind the message of the system, and gives the number of the error nowhere else.
-pub(crate) fn without_path(error: io::Error) -> io::Error {
-    let text = error.to_string();
-    let number = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());
-    number.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// Directories made on the way to the target, innermost first; gone again unless they are kept.

@@ -195,8 +195,8 @@ impl Sink for Rows<'_> {
     }
 }
 
-/// Rows that wait for the number of their group. In a log of many groups every look-up waits for memory: many at once, those
-/// in one part of the table wait together ([`Known::codes`]).
+/// Rows that wait for the number of their group. In a log of many groups every look-up waits for memory: of many at once,
+/// those in one part of the table wait together ([`Known::codes`]).
 #[derive(Debug, Default)]
 struct Unnamed {
     names: Batch,
