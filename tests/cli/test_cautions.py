@@ -164,13 +164,9 @@ def test_rows_without_a_group_are_of_none(tmp_path: Path) -> None:
 
 
 def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
-    """Bytes of a packed log are not those of the file; and a field is named where all files have the same."""
+    """Bytes of the text of a packed log are not those of the file."""
     bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
     log = rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
     (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
     done = karl("sample", "log.jsonl.gz", "-k", 15, "--dry-run", folder=tmp_path)
     assert "warning: 3 rows have a bad message in messages: a message is an object" in said(done.stderr)
-    other = [{"id": 90 + n, "reward": 0.5, "prompt": "q", "completion": "a"} for n in range(3)]
-    rows.write(tmp_path / "other.jsonl", other)
-    done = karl("sample", "log.jsonl", "other.jsonl", "-k", 18, "--dry-run", folder=tmp_path)
-    assert "warning: 3 rows have a bad message, the first at byte" in said(done.stderr)
