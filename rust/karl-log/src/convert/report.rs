@@ -80,14 +80,11 @@ impl Report {
             let (path, why) = self.refused.iter().chain(&self.skipped).next()?;
             Some((path, format!("; {why}")))
         };
-        let what = match bad {
-            Some(_) => "no conversation in what was read can be used",
-            None => "there is no conversation in what was read",
-        };
+        let usable = if bad.is_some() { " that can be used" } else { "" };
         let found = bad.or_else(mistyped).or_else(only).or_else(unread);
         let (path, why) =
             found.map_or_else(|| (target.to_path_buf(), String::new()), |(path, why)| (path.clone(), why));
-        (path, format!("{what}{why}"))
+        (path, format!("there is no conversation in what was read{usable}{why}"))
     }
 }
 
