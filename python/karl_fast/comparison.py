@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast._core import VERSION
 from karl_fast.dataset import DataSet, Row, open_data_set
+from karl_fast.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,11 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
     Raises:
         FileError: a file cannot be read.
         DataSetError: it is no data set, or a damaged one.
+        UsageError: a name that is empty.
     """
+    for name, path in (("a", a), ("b", b)):
+        if path == "":
+            raise UsageError(f"{name} is empty, wanted a data set")
     left, right = open_data_set(a), open_data_set(b)
     tallies = _Tally(left), _Tally(right)
     return {

@@ -155,7 +155,8 @@ def convert(
         except LogError as error:
             error.hint = REWARD_HINT if ": reward " in str(error) else HINT
             raise
-    values: dict[str, Any] = {**facts}
+    parquet = [(path, "Parquet is read where it is named") for path in found.parquet]
+    values: dict[str, Any] = {**facts, "skipped": [*facts["skipped"], *parquet]}
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 

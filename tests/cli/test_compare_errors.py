@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karl_fast
-from karl_fast.errors import DataSetError, FileError
+from karl_fast.errors import DataSetError, FileError, UsageError
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
 
@@ -98,6 +98,12 @@ def test_1_where_rows_are_missing(pair: tuple[Path, Path], folder: Path) -> None
     assert refused(karl("compare", "a", "b", folder=folder), 1) == wanted
     (folder / "b" / "train.jsonl").unlink()
     assert "cannot read b/train.jsonl" in refused(karl("compare", "a", "b", folder=folder), 1)
+
+
+def test_2_where_a_name_is_empty(folder: Path) -> None:
+    assert refused(karl("compare", "", "tiny.jsonl", folder=folder), 2) == "a is empty, wanted a data set"
+    with pytest.raises(UsageError, match="b is empty"):
+        karl_fast.compare(folder, "")
 
 
 def test_1_where_there_is_no_data_set(folder: Path) -> None:

@@ -82,6 +82,7 @@ USAGE = {
     "-k 3 --partition-by=": "--partition-by is empty, wanted global, group, or the path of a field",
     "-k 3 --max-tokens 9 --tokenizer=": "--tokenizer is empty, wanted a folder",
     "-k 3 --out=": "-o is empty, wanted the name of a folder",
+    "-k 3 --config=": "--config is empty, wanted a TOML file or a manifest",
 }
 
 

@@ -48,6 +48,16 @@ def test_plain_text_gets_no_name_of_a_packed_file(session: Path, name: str) -> N
         karl_fast.convert(session / "s.jsonl", session / name)
 
 
+def test_parquet_in_a_folder_is_passed_over_and_told(session: Path) -> None:
+    (session / "logs").mkdir()
+    (session / "s.jsonl").rename(session / "logs" / "s.jsonl")
+    (session / "logs" / "x.parquet").touch()
+    said = karl("convert", "logs", "-o", "out.jsonl", folder=session)
+    assert "passed    1 file of Parquet, which is read where it is named: logs/*.parquet" in said.stdout + said.stderr
+    done = karl_fast.convert(session / "logs", session / "more.jsonl")
+    assert done.skipped == [(str(session / "logs" / "x.parquet"), "Parquet is read where it is named")]
+
+
 def test_an_output_without_a_name_is_asked_for(session: Path) -> None:
     said = karl("convert", "s.jsonl", "-o", "", folder=session)
     assert (said.returncode, said.stderr) == (2, "error: say where to write: -o FILE\n")

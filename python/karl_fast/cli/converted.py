@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.show import _bytes, _counts, page
+from karl_fast.log.inputs import PARQUET, around
 from karl_fast.words import clean, counted
 
 if TYPE_CHECKING:
@@ -65,10 +66,14 @@ def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
 def _refused(account: Conversion) -> Iterable[str]:
     for path, why in account.refused:
         yield f"refused   {clean(path)}: {why}"
-    if account.skipped:
-        more = ", ..." if len(account.skipped) > 1 else ""
-        holds = counted(len(account.skipped), "file is", "files are")
-        yield f"passed    {holds} no transcript: {clean(account.skipped[0][0])}{more}"
+    parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
+    if others := [path for path, _ in account.skipped if not path.endswith(PARQUET)]:
+        more = ", ..." if len(others) > 1 else ""
+        holds = counted(len(others), "file is", "files are")
+        yield f"passed    {holds} no transcript: {clean(others[0])}{more}"
+    if parquet:
+        files = counted(len(parquet), "file")
+        yield f"passed    {files} of Parquet, which is read where it is named: {clean(around(parquet[0]))}"
 
 
 def _calls(account: Conversion) -> str:

@@ -159,6 +159,8 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
             chosen = {name: given.pop(name) for name in names}
             flags = {str(option.name): option.opts[0] for option in ctx.command.params}
+            if config == "":
+                raise UsageError("config is empty, wanted a TOML file or a manifest", "config")
             file = load(config, str(ctx.info_name), names) if config else Config("")
             layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
             settings = settled([layer, *typed(ctx, chosen, flags)])

@@ -74,7 +74,9 @@ def _value(key: str, name: str, value: Any) -> Any:
             case "per":
                 return deal(value) if isinstance(value, str) else _deal(value)
             case "logs":
-                return [value] if isinstance(value, str) else _texts(value)
+                return _texts([value] if isinstance(value, str) else value)
+            case "out" if value == "":
+                raise ValueError("the name of a folder")
             case "format":
                 name = spelled(value) if isinstance(value, str) else value
                 return _one_of(tuple(name for name, _ in formats()), name)
@@ -106,7 +108,7 @@ def _one_of(choices: tuple[str, ...], value: Any) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    if not (isinstance(value, list) and value and all(isinstance(text, str) for text in value)):
+    if not (isinstance(value, list) and value and all(isinstance(text, str) and text for text in value)):
         raise ValueError("a path, or a list of them")
     return value
 

@@ -172,11 +172,12 @@ def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
 
 
 def _own(path: Path) -> Collection[str]:
-    """What a run leaves that was killed before its first checkpoint; its metrics never without its settings."""
-    metrics, folder = path / FILE, path / FOLDER
-    lone = metrics.is_file() and metrics.stat().st_size > 0 and not (path / TRAIN_FILE).is_file()
+    """What a run leaves that was killed early: nothing without its settings, and no checkpoint."""
+    folder = path / FOLDER
     other = folder.is_dir() and any(not one.name.startswith(whole.UNFINISHED) for one in folder.iterdir())
-    return {CONFIG, TRAIN_FILE} | (set() if lone else {FILE}) | (set() if other else {FOLDER})
+    lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
+    alien = {file.name for file in lone if file.is_file() and file.stat().st_size > 0}
+    return {TRAIN_FILE, CONFIG, FILE, FOLDER} - alien - ({FOLDER} if other else set())
 
 
 def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
