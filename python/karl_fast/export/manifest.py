@@ -145,8 +145,8 @@ def _rewards(log: Log, selection: _core.Selection, rows: list[int] | None) -> di
 
 
 def _before_and_after(selection: _core.Selection, component: int | None, rows: list[int] | None) -> dict[str, Any]:
-    before = {"before": summary(selection.summary(component))}
-    return before if rows is None else before | {"after": summary(selection.summary(component, rows))}
+    before, after = selection.summaries(component, rows)
+    return {"before": summary(before)} | ({"after": summary(after)} if after else {})
 
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 //! What arguments have to be: each check names the argument, what came and what was wanted.
 
-use crate::blocks::BLOCK;
+use std::ops::Range;
+
+use crate::blocks::{self, BLOCK};
 use crate::error::{Error, Result};
 use crate::real::Real;
 
@@ -12,6 +14,15 @@ pub(crate) fn check_length(what: &'static str, got: usize, wanted: usize) -> Res
 /// Refuses infinite numbers; NaN passes, because it says "missing".
 pub(crate) fn check_not_infinite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, |value| !value.is_infinite())
+}
+
+/// The same of a long column, by several threads.
+pub(crate) fn check_none_infinite(what: &'static str, values: &[f64], threads: usize) -> Result<()> {
+    let fine = |rows: Range<usize>| check_not_infinite(what, &values[rows]).is_ok();
+    if blocks::map(values.len(), threads, fine).into_iter().all(|fine| fine) {
+        return Ok(());
+    }
+    check_not_infinite(what, values)
 }
 
 /// Refuses NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.

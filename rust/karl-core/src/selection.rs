@@ -16,7 +16,7 @@
 use std::borrow::Cow;
 
 use crate::advantage::{Grouped, Score, Spread, spreads};
-use crate::check::{check_length, check_not_infinite};
+use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::{
     ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
@@ -235,7 +235,7 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
     check_length("keys", population.keys.len(), rows)?;
     check_length("groups", population.groups.rows(), rows)?;
     check_length("scopes", population.scopes.rows().unwrap_or(rows), rows)?;
-    check_not_infinite("rewards", population.rewards)?;
+    check_none_infinite("rewards", population.rewards, settings.threads)?;
     if settings.score.needs_groups() && rows > 0 && population.groups.grouped() == 0 {
         return Err(Error::NeedsGroups { what: settings.score.name() });
     }
@@ -250,17 +250,18 @@ fn judge(
     log_weights: Option<&[f64]>,
 ) -> Result<Vec<Verdict>> {
     let Population { rewards, groups, fingerprints, .. } = *population;
+    let threads = settings.threads;
     let mut verdicts = vec![Verdict::Kept; rewards.len()];
-    missing_reward(&mut verdicts, rewards)?;
+    missing_reward(&mut verdicts, rewards, threads)?;
     if let Scopes::Of(scopes) = population.scopes {
-        missing_group(&mut verdicts, scopes)?;
+        missing_group(&mut verdicts, scopes, threads)?;
     }
     if settings.score.needs_groups() {
-        missing_group(&mut verdicts, groups)?;
+        missing_group(&mut verdicts, groups, threads)?;
     }
     if let Some(log_weights) = log_weights {
-        missing_log_weight(&mut verdicts, log_weights)?;
+        missing_log_weight(&mut verdicts, log_weights, threads)?;
     }
-    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, spreads)?;
+    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, spreads, threads)?;
     Ok(verdicts)
 }

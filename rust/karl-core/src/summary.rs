@@ -35,23 +35,12 @@ pub struct Summary {
     pub histogram: Histogram,
 }
 
-/// The smallest and the largest of `rows` numbers, NaN left out; 0 and 0 where there is none.
-#[must_use]
-pub fn range(rows: usize, threads: usize, value: impl Fn(usize) -> f64 + Sync) -> (f64, f64) {
-    // `f64::min` and `max` give the other operand for a NaN.
-    let wider = |(min, max): (f64, f64), (low, high): (f64, f64)| (low.min(min), high.max(max));
-    let ends = blocks::map(rows, threads, |block| {
-        block.map(|row| (value(row), value(row))).fold((f64::NAN, f64::NAN), wider)
-    });
-    let (min, max) = ends.into_iter().fold((f64::NAN, f64::NAN), wider);
-    if min.is_nan() { (0.0, 0.0) } else { (min, max) }
-}
-
 impl Summary {
-    /// Summarises `rows` numbers, leaving out NaN, with a histogram from `low` to `high`.
+    /// Summarises `rows` numbers, leaving out NaN, with a histogram over a range: from the smallest to the largest where
+    /// none is given, and from 0 to 0 where there is no number.
     ///
-    /// Give the range of the whole log for any part of it, so that histograms line up. A range of one point
-    /// puts that point into the last bin. Blocks of rows fold in row order. Cost: two passes.
+    /// Give the [`range`](Self::range) of the whole log for any part of it, so that histograms line up. A range of one
+    /// point puts that point into the last bin. Blocks of rows fold in row order. Cost: two passes.
     ///
     /// # Errors
     /// [`Error::NotFinite`] for an infinite value; [`Error::Number`] for a range that is reversed, NaN or beyond f64.
@@ -59,18 +48,25 @@ impl Summary {
         rows: usize,
         threads: usize,
         value: impl Fn(usize) -> f64 + Sync,
-        (low, high): (f64, f64),
+        range: Option<(f64, f64)>,
     ) -> Result<Self> {
         let seen = blocks::map(rows, threads, |block| Seen::of(block, &value));
         let Seen { count, total, min, max, infinite } = seen.into_iter().fold(Seen::default(), Seen::merge);
         if let Some(index) = infinite {
             return Err(Error::NotFinite { what: "value", index, value: value(index) });
         }
-        let (edges, mean) = (edges(low, high)?, total.value() / count as f64);
+        let own = if count == 0 { (0.0, 0.0) } else { (min, max) };
+        let (edges, mean) = (edges(range.unwrap_or(own))?, total.value() / count as f64);
         let spread = blocks::map(rows, threads, |block| Spread::of(block, &value, mean, &edges));
         let Spread { squares, counts } = spread.into_iter().fold(Spread::default(), Spread::merge);
         let std = (squares.value() / count as f64).sqrt();
         Ok(Self { count, mean, std, min, max, histogram: Histogram { edges, counts: counts.to_vec() } })
+    }
+
+    /// Where the histogram begins and ends.
+    #[must_use]
+    pub fn range(&self) -> (f64, f64) {
+        (self.histogram.edges[0], self.histogram.edges[BINS])
     }
 }
 
@@ -126,10 +122,11 @@ struct Spread {
 impl Spread {
     fn of(rows: Range<usize>, value: impl Fn(usize) -> f64, mean: f64, edges: &[f64]) -> Self {
         let mut spread = Self::default();
+        let in_one = BINS as f64 / (edges[BINS] - edges[0]);
         for value in rows.map(value).filter(|value| !value.is_nan()) {
             spread.squares.add((value - mean) * (value - mean));
             if value >= edges[0] && value <= edges[BINS] {
-                spread.counts[bin(edges, value)] += 1;
+                spread.counts[bin(edges, in_one, value)] += 1;
             }
         }
         spread
@@ -142,11 +139,10 @@ impl Spread {
     }
 }
 
-/// The last bin whose lower edge is at or below the value: guessed by division, decided by the edges themselves.
-fn bin(edges: &[f64], value: f64) -> usize {
-    let share = (value - edges[0]) / (edges[BINS] - edges[0]);
+/// The last bin whose lower edge is at or below the value: guessed by the bins in one unit, decided by the edges themselves.
+fn bin(edges: &[f64], in_one: f64, value: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
-    let mut bin = ((share * BINS as f64) as usize).min(BINS - 1);
+    let mut bin = (((value - edges[0]) * in_one) as usize).min(BINS - 1);
     while bin > 0 && edges[bin] > value {
         bin -= 1;
     }
@@ -156,7 +152,7 @@ fn bin(edges: &[f64], value: f64) -> usize {
     bin
 }
 
-fn edges(low: f64, high: f64) -> Result<Vec<f64>> {
+fn edges((low, high): (f64, f64)) -> Result<Vec<f64>> {
     let width = high - low;
     if !(width >= 0.0 && width.is_finite()) {
         return Err(Error::Number { what: "width of the histogram", value: width });

@@ -149,7 +149,7 @@ fn logs_that_are_no_logs_of_weights_are_refused() {
 
 #[test]
 fn a_minimum_has_to_be_a_number() {
-    let refused = below_minimum(&mut [Verdict::Kept], &[1.0], f64::NAN);
+    let refused = below_minimum(&mut [Verdict::Kept], &[1.0], f64::NAN, 1);
     assert_eq!(not_finite(refused).0, "min_reward");
 }
 
@@ -179,7 +179,7 @@ fn a_split_has_to_add_up() {
 #[test]
 fn a_summary_needs_numbers_and_a_range() {
     let values = [0.0, f64::NAN, INF];
-    let of = |count, range| Summary::of(count, 1, |at| values[at], range);
+    let of = |count, range| Summary::of(count, 1, |at| values[at], Some(range));
     assert_eq!(not_finite(of(3, (0.0, 1.0))), ("value", 2, INF.to_bits()));
     for range in [(1.0, 0.0), (f64::NAN, 1.0), (-1.7e308, 1.7e308)] {
         let refused = of(1, range);
@@ -197,11 +197,11 @@ fn columns_that_differ_in_rows_are_refused() {
         gumbel::keys(&[0.0], &Keys::of_indices(0), 7).err(),
         Weighted::by_logs(&[0.0], &Keys::of_indices(0)).err(),
         cap_per_group(&mut [0.0], &two, 1).err(),
-        missing_reward(&mut one.clone(), &[1.0, 2.0]).err(),
-        missing_group(&mut one.clone(), &two).err(),
+        missing_reward(&mut one.clone(), &[1.0, 2.0], 1).err(),
+        missing_group(&mut one.clone(), &two, 1).err(),
         duplicate(&mut one.clone(), &[], &two).err(),
         duplicate(&mut one.clone(), &[1], &two).err(),
-        below_minimum(&mut one.clone(), &[1.0, 2.0], 0.0).err(),
+        below_minimum(&mut one.clone(), &[1.0, 2.0], 0.0, 1).err(),
         constant_groups(&[1.0], &two, 2).err(),
         Rules::default().mark(&mut one.clone(), &[1.0, 2.0], &two, None, 2).err(),
         write_order(&[1], &Keys::of_indices(1), 7).err(),

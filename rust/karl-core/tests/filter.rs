@@ -10,7 +10,7 @@ const NAN: f64 = f64::NAN;
 
 fn marked(rules: Rules, rewards: &[f64], ids: &[i64], prints: &[u128]) -> Vec<Verdict> {
     let mut verdicts = vec![Kept; rewards.len()];
-    missing_reward(&mut verdicts, rewards).unwrap();
+    missing_reward(&mut verdicts, rewards, 1).unwrap();
     rules.mark(&mut verdicts, rewards, &Groups::from_ids(ids).unwrap(), Some(prints), 2).unwrap();
     verdicts
 }
@@ -75,7 +75,7 @@ fn rows_without_a_group_are_missing_one_only_where_it_is_asked_for() {
         .mark(&mut verdicts, &[1.0; 2], &groups, None, 2)
         .unwrap();
     assert_eq!(verdicts, [ConstantGroup, Kept]);
-    missing_group(&mut verdicts, &groups).unwrap();
+    missing_group(&mut verdicts, &groups, 1).unwrap();
     assert_eq!(verdicts, [ConstantGroup, MissingGroup]);
 }
 

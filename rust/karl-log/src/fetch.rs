@@ -17,6 +17,9 @@ use crate::watch::Watch;
 /// Rows of a plain file that one thread reads at a time.
 const SHARE: usize = 32;
 
+/// Rows that one thread looks up at a time.
+const LOOKED_UP: usize = 4096;
+
 /// Reads records again, as they came; the result is in the order of `rows`.
 ///
 /// # Errors
@@ -40,11 +43,11 @@ pub fn fetch_each<R: Send>(
     watch: &Watch,
     one: impl Fn(u32, Vec<u8>) -> R + Sync,
 ) -> Result<Vec<R>> {
-    let mut wanted =
-        rows.iter().enumerate().map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()?;
+    let mut wanted = all_wanted(log, rows, threads)?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
     let mut made = Vec::with_capacity(rows.len());
-    for share in map(shares(log, &wanted), threads, |share| fetch_share(log, share, watch, &one)) {
+    let source = |share: &[Wanted]| &log.inputs[share[0].place.input].source;
+    for share in map(shares(log, &wanted), threads, |share| fetch_share(source(share), share, watch, &one)) {
         made.extend(share?);
     }
     made.sort_unstable_by_key(|&(at, _)| at);
@@ -58,11 +61,22 @@ struct Wanted {
     at: usize,
     row: u32,
     place: Place,
+    digest: u64,
 }
 
 fn wanted(log: &Log, at: usize, row: u32) -> Result<Wanted> {
     let refused = || karl_core::Error::Row { index: at, row: i64::from(row), count: log.len() };
-    Ok(Wanted { at, row, place: log.place(row).ok_or_else(refused)? })
+    let (place, digest) = log.record(row).ok_or_else(refused)?;
+    Ok(Wanted { at, row, place, digest })
+}
+
+/// Every row is looked up in memory that nobody has touched for long: many threads wait for several at a time.
+fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<Wanted>> {
+    let parts = rows.chunks(LOOKED_UP).enumerate().collect();
+    let part = |(part, rows): (usize, &[u32])| {
+        (part * LOOKED_UP..).zip(rows).map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()
+    };
+    Ok(map(parts, threads, part).into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// What one thread reads at a time: all of a packed file, or a part of a plain one.
@@ -77,22 +91,21 @@ fn shares<'a>(log: &Log, wanted: &'a [Wanted]) -> Vec<&'a [Wanted]> {
 
 /// What is made of records of one file, by rising place.
 fn fetch_share<R>(
-    log: &Log,
+    source: &Source,
     share: &[Wanted],
     watch: &Watch,
     one: impl Fn(u32, Vec<u8>) -> R,
 ) -> Result<Vec<(usize, R)>> {
-    let source = &log.inputs[share[0].place.input].source;
     let first = share[0].place;
     let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
     let mut made = Vec::with_capacity(share.len());
     // A packed file is read forwards only: a row that is asked for again is copied.
     let mut again: Option<Vec<u8>> = None;
-    for (index, &Wanted { at, row, place }) in share.iter().enumerate() {
+    for (index, &Wanted { at, row, place, digest }) in share.iter().enumerate() {
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| failure("read", source, place, error))?;
-        unchanged(log, row, place, &record)?;
+        unchanged(source, place, digest, &record)?;
         watch.advance(u64::from(place.length))?;
         again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
         made.push((at, one(row, record)));
@@ -115,20 +128,17 @@ pub(crate) fn fetch_into(records: Vec<(&Log, u32, &mut [u8])>) -> Result<()> {
         let (log, Wanted { place: first, .. }, _) = of_one_file[0];
         let source = &log.inputs[first.input].source;
         let file = File::open(&source.path).map_err(|error| failure("open", source, first, error))?;
-        for (log, Wanted { row, place, .. }, to) in of_one_file {
+        for (_, Wanted { place, digest, .. }, to) in of_one_file {
             file.read_exact_at(to, place.offset).map_err(|error| failure("read", source, *place, error))?;
-            unchanged(log, *row, *place, to)?;
+            unchanged(source, *place, *digest, to)?;
         }
     }
     Ok(())
 }
 
 /// Refuses a record that is not what was scanned.
-fn unchanged(log: &Log, row: u32, place: Place, record: &[u8]) -> Result<()> {
-    if upper(id128(record)) == log.digest(row) {
-        return Ok(());
-    }
-    Err(log.inputs[place.input].source.changed(place.offset))
+fn unchanged(source: &Source, place: Place, digest: u64, record: &[u8]) -> Result<()> {
+    if upper(id128(record)) == digest { Ok(()) } else { Err(source.changed(place.offset)) }
 }
 
 /// A file that is gone or ends early is no longer what it was.
@@ -166,10 +176,8 @@ impl<'w> Reader<'w> {
     fn open(source: &Source, watch: &'w Watch) -> io::Result<Self> {
         Ok(match source.codec {
             Codec::Plain => Self::Plain(File::open(&source.path)?),
-            // What is passed over stays in the cache of the core that unpacks it: nobody works ahead.
             Codec::Gzip | Codec::Zstd => {
-                let source = Source { ahead: false, ..source.clone() };
-                Self::Packed { stream: source.stream(watch)?, at: 0, passed: vec![0; PASSED] }
+                Self::Packed { stream: source.again(watch)?, at: 0, passed: vec![0; PASSED] }
             }
         })
     }

@@ -113,9 +113,9 @@ impl Log {
         (0..self.len()).map(|row| self.records.digest(row)).collect()
     }
 
-    /// The upper half of XXH3-128 of a record's bytes.
-    pub(crate) fn digest(&self, row: u32) -> u64 {
-        self.records.digest(row as usize)
+    /// Where a record lies, and the upper half of XXH3-128 of its bytes; none for a row that the log does not have.
+    pub(crate) fn record(&self, row: u32) -> Option<(Place, u64)> {
+        self.records.found(row as usize)
     }
 
     /// Where a record lies; none for a row that the log does not have.

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf, absolute};
 
 use flate2::read::MultiGzDecoder;
+use zstd::zstd_safe::DParameter;
 
 use crate::ahead::Ahead;
 use crate::error::{Error, Result};
@@ -104,12 +105,18 @@ impl Source {
         if self.codec == Codec::Plain {
             return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
         }
-        let unpacked = Unpacked::open(self)?;
+        let unpacked = Unpacked::open(self, Sums::Compared)?;
         Ok(if self.ahead {
             Box::new(Watched::new(Ahead::new(unpacked, watch), watch))
         } else {
             Box::new(Watched::new(unpacked, watch))
         })
+    }
+
+    /// The same bytes once more, of which the reader knows what they were: unpacked where they are passed over, so that they
+    /// stay in that core's cache, and without sums of what the first reading has compared with its sums.
+    pub(crate) fn again<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        Ok(Box::new(Watched::new(Unpacked::open(self, Sums::Known)?, watch)))
     }
 
     /// As [`Source::stream`], ending where damage begins.
@@ -177,19 +184,21 @@ impl<R: Read> Read for UpToDamage<R> {
 /// the same call; so what it still owes is unpacked again, a byte a call.
 struct Unpacked {
     source: Source,
+    sums: Sums,
     decoder: Box<dyn Read + Send>,
     given: u64,
     careful: bool,
 }
 
 impl Unpacked {
-    fn open(source: &Source) -> io::Result<Self> {
-        Ok(Self { decoder: decoder(source)?, source: source.clone(), given: 0, careful: false })
+    fn open(source: &Source, sums: Sums) -> io::Result<Self> {
+        let decoder = decoder(source, sums)?;
+        Ok(Self { source: source.clone(), sums, decoder, given: 0, careful: false })
     }
 
     fn again(&mut self) -> io::Result<()> {
         self.careful = true;
-        self.decoder = decoder(&self.source)?;
+        self.decoder = decoder(&self.source, self.sums)?;
         io::copy(&mut (&mut self.decoder).take(self.given), &mut io::sink()).map(drop)
     }
 }
@@ -208,8 +217,25 @@ impl Read for Unpacked {
     }
 }
 
-fn decoder(source: &Source) -> io::Result<Box<dyn Read + Send>> {
-    unpacked(File::open(&source.path)?, source.codec)
+/// What becomes of the check sums of a packed file.
+#[derive(Clone, Copy, Debug)]
+enum Sums {
+    /// Made again of what was unpacked, and compared.
+    Compared,
+    /// They have been. A format in which that takes long is not asked for them.
+    Known,
+}
+
+fn decoder(source: &Source, sums: Sums) -> io::Result<Box<dyn Read + Send>> {
+    let packed = File::open(&source.path)?;
+    match (source.codec, sums) {
+        (Codec::Zstd, Sums::Known) => {
+            let mut decoder = zstd(packed)?;
+            decoder.set_parameter(DParameter::ForceIgnoreChecksum(true))?;
+            Ok(Box::new(decoder))
+        }
+        (codec, _) => unpacked(packed, codec),
+    }
 }
 
 /// What a packed stream holds.
@@ -221,7 +247,7 @@ pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::
     })
 }
 
-fn zstd(packed: impl Read + Send) -> io::Result<impl Read + Send> {
+fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> {
     let mut decoder = zstd::Decoder::new(packed)?;
     decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
     Ok(decoder)
@@ -238,4 +264,28 @@ pub fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     error.raw_os_error().is_none()
         && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_second_reading_makes_no_check_sums_anew() {
+        let text: Vec<u8> = (0..1_000_000_u32).map(|at| b'a' + u8::try_from(at % 23).unwrap()).collect();
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(&text).unwrap();
+        let mut packed = encoder.finish().unwrap();
+        *packed.last_mut().unwrap() ^= 1;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&packed).unwrap();
+        let (source, watch) = (Source::open(file.path(), "log").unwrap(), Watch::new());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let damage = source.stream(&watch).unwrap().read_to_end(&mut first).unwrap_err();
+        assert!(is_damage(&damage) && source.again(&watch).unwrap().read_to_end(&mut second).is_ok());
+        assert!(second == text && text.starts_with(&first));
+    }
 }

@@ -108,7 +108,7 @@ impl Rules {
         check_length("groups", groups.rows(), rewards.len())?;
         let needed = self.drop_constant_groups;
         let spreads = if needed { spreads(rewards, groups, threads) } else { Vec::new() };
-        self.mark_with(verdicts, rewards, groups, fingerprints, &spreads)
+        self.mark_with(verdicts, rewards, groups, fingerprints, &spreads, threads)
     }
 
     /// The same where the spread of each group is known.
@@ -119,15 +119,16 @@ impl Rules {
         groups: &Groups,
         fingerprints: Option<&[u128]>,
         spreads: &[Spread],
+        threads: usize,
     ) -> Result<()> {
         if self.dedup {
             duplicate(verdicts, fingerprints.unwrap_or_default(), groups)?;
         }
         if let Some(minimum) = self.min_reward {
-            below_minimum(verdicts, rewards, minimum)?;
+            below_minimum(verdicts, rewards, minimum, threads)?;
         }
         if self.drop_constant_groups {
-            mark_constant(verdicts, groups, spreads);
+            mark_constant(verdicts, groups, spreads, threads);
         }
         Ok(())
     }
@@ -137,9 +138,9 @@ impl Rules {
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64]) -> Result<()> {
+pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64], threads: usize) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
-    mark(verdicts, Verdict::MissingReward, |row| rewards[row].is_nan());
+    mark(verdicts, Verdict::MissingReward, threads, |row| rewards[row].is_nan());
     Ok(())
 }
 
@@ -147,9 +148,9 @@ pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64]) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups) -> Result<()> {
+pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups, threads: usize) -> Result<()> {
     check_length("groups", groups.rows(), verdicts.len())?;
-    mark(verdicts, Verdict::MissingGroup, |row| groups.code(row).is_none());
+    mark(verdicts, Verdict::MissingGroup, threads, |row| groups.code(row).is_none());
     Ok(())
 }
 
@@ -157,9 +158,9 @@ pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64]) -> Result<()> {
+pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64], threads: usize) -> Result<()> {
     check_length("log_weights", log_weights.len(), verdicts.len())?;
-    mark(verdicts, Verdict::MissingLogWeight, |row| {
+    mark(verdicts, Verdict::MissingLogWeight, threads, |row| {
         log_weights[row].is_nan() || log_weights[row] == f64::NEG_INFINITY
     });
     Ok(())
@@ -190,10 +191,10 @@ pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Group
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite;
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
-pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64) -> Result<()> {
+pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64, threads: usize) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_finite("min_reward", &[minimum])?;
-    mark(verdicts, Verdict::BelowMinimum, |row| rewards[row] < minimum);
+    mark(verdicts, Verdict::BelowMinimum, threads, |row| rewards[row] < minimum);
     Ok(())
 }
 
@@ -213,21 +214,23 @@ pub fn constant_group(
 ) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    mark_constant(verdicts, groups, &spreads(rewards, groups, threads));
+    mark_constant(verdicts, groups, &spreads(rewards, groups, threads), threads);
     Ok(())
 }
 
-fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread]) {
-    mark(verdicts, Verdict::ConstantGroup, |row| {
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread], threads: usize) {
+    mark(verdicts, Verdict::ConstantGroup, threads, |row| {
         groups.code(row).is_some_and(|group| spreads[group].is_constant())
     });
 }
 
 /// Gives `verdict` to kept rows for which `drops` holds.
-fn mark(verdicts: &mut [Verdict], verdict: Verdict, drops: impl Fn(usize) -> bool) {
-    for (row, given) in verdicts.iter_mut().enumerate() {
-        if *given == Verdict::Kept && drops(row) {
-            *given = verdict;
+fn mark(verdicts: &mut [Verdict], verdict: Verdict, threads: usize, drops: impl Fn(usize) -> bool + Sync) {
+    blocks::fill(verdicts, threads, |first, block| {
+        for (row, given) in (first..).zip(block) {
+            if *given == Verdict::Kept && drops(row) {
+                *given = verdict;
+            }
         }
-    }
+    });
 }

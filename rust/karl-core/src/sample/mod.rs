@@ -181,7 +181,7 @@ impl<'a> Weighted<'a> {
             Weights::Target(..) if own => {
                 room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row));
             }
-            Weights::Target(..) => room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.log(row)),
+            Weights::Target(of, target) => target.log_weights(&of, rows.start, room),
         }
         room
     }

@@ -15,6 +15,7 @@
 //! everywhere. A target that cannot be reached is not an error: the nearest is taken, and [`Note`] says why.
 
 mod levels;
+mod logs;
 mod rows;
 mod solve;
 mod stream;
@@ -37,6 +38,7 @@ use crate::error::{Error, Result};
 use crate::exp::{Each, exp};
 use crate::group::{Scope, Scopes};
 use crate::simd::wide;
+use logs::Logs;
 use sums::{Scale, Sums};
 
 /// How the inverse temperature is chosen.
@@ -189,7 +191,8 @@ impl Boltzmann {
     #[must_use]
     pub fn expected(&self, rows: &Rows<'_>, values: &[f64], threads: usize) -> f64 {
         let parts = blocks::map(rows.len(), threads, |block| {
-            let logs: Vec<f64> = block.clone().map(|row| self.log_weight(rows, row)).collect();
+            let mut logs = vec![0.0; block.len()];
+            wide(Logs { target: self, rows, first: block.start, out: &mut logs });
             let mut weights = logs.clone();
             wide(Each(&mut weights, exp));
             // A dropped row may have no value, and 0 * NaN is NaN.
@@ -255,8 +258,8 @@ pub fn boltzmann<'a>(
     let scale = scaled(rows, temperature, threads)?;
     let fit = Boltzmann::of(&scale, temperature)?;
     let mut log_weights = vec![0.0; scores.len()];
-    blocks::fill(&mut log_weights, threads, |first, block| {
-        block.iter_mut().zip(first..).for_each(|(log, row)| *log = fit.log_weight(&rows, row));
+    blocks::fill(&mut log_weights, threads, |first, out| {
+        wide(Logs { target: &fit, rows: &rows, first, out });
     });
     Ok(Target {
         inverse_temperature: fit.inverse_temperature,
@@ -274,7 +277,7 @@ pub fn boltzmann<'a>(
 /// What the sums of a target need, with the distinct scores counted where the temperature is searched for.
 fn scaled(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<Scale<'_>> {
     check_temperature(temperature)?;
-    rows.check()?;
+    rows.check(threads)?;
     let scale = Scale::new(rows, threads)?;
     Ok(if matches!(temperature, Temperature::Inverse(_)) { scale } else { scale.with_levels() })
 }

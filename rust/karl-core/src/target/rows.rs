@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::check::{check_length, check_not_infinite};
+use crate::check::{check_length, check_none_infinite};
 use crate::error::Result;
 use crate::filter::Verdict;
 use crate::group::Scopes;
@@ -59,11 +59,11 @@ impl<'a> Rows<'a> {
         }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, threads: usize) -> Result<()> {
         check_length("scores", self.len(), self.scopes.rows().unwrap_or(self.len()))?;
         if !self.verdicts.is_empty() {
             check_length("verdicts", self.verdicts.len(), self.len())?;
         }
-        check_not_infinite("score", self.scores)
+        check_none_infinite("score", self.scores, threads)
     }
 }

@@ -43,7 +43,7 @@ pub fn temper(
     check_length("rewards", rewards.len(), rows.len())?;
     let each = || inverse_temperatures.iter().copied().enumerate();
     each().try_for_each(|(index, b)| check_inverse_temperature(index, b))?;
-    rows.check()?;
+    rows.check(threads)?;
     let scale = Scale::new(rows, threads)?.with_levels();
     let row = |(_, b)| {
         let fit = Boltzmann::at(&scale, b)?;

@@ -43,7 +43,7 @@ proptest! {
         let rules = Rules { min_reward: minimum, drop_constant_groups, dedup };
         let prints = &prints[..rewards.len()];
         let mut verdicts = vec![Verdict::Kept; rewards.len()];
-        missing_reward(&mut verdicts, &rewards).unwrap();
+        missing_reward(&mut verdicts, &rewards, 1).unwrap();
         rules.mark(&mut verdicts, &rewards, &naive::groups(&codes), Some(prints), 2).unwrap();
         prop_assert_eq!(tally(&verdicts, 2).iter().sum::<usize>(), rewards.len());
         prop_assert_eq!(verdicts, naive::verdicts(&rules, &rewards, &codes, prints));

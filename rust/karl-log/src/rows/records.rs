@@ -75,6 +75,11 @@ impl Laid {
         self.record(row).map(|record| record.spot.place(record.length))
     }
 
+    /// Where a row's record lies, and its hash; none for a row that there is not.
+    pub(crate) fn found(&self, row: usize) -> Option<(Place, u64)> {
+        self.record(row).map(|record| (record.spot.place(record.length), record.digest))
+    }
+
     /// The hash of a row's record; zero for a row that there is not.
     pub(crate) fn digest(&self, row: usize) -> u64 {
         self.record(row).map_or(0, |record| record.digest)

@@ -5,7 +5,7 @@ mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
 use karl_core::stream::Facts as Stream;
-use karl_core::summary::{Summary, range};
+use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
 use karl_core::{Groups, Population, Score, Settings, select, select_weighted};
 use pyo3::prelude::*;
@@ -158,43 +158,40 @@ impl Selection {
             _ => f64::NAN,
         };
         let rows = scores.len();
-        let summary = compute(py, || Summary::of(rows, threads, kept, range(rows, threads, kept)))?;
+        let summary = compute(py, || Summary::of(rows, threads, kept, None))?;
         Ok(SummaryFacts::new(summary))
     }
 
-    /// Statistics of the reward, or of one component, over all rows or some.
+    /// Statistics of the reward, or of one component: over all rows, and over some where those are given, with one range
+    /// for both histograms.
     #[pyo3(signature = (component=None, rows=None))]
-    fn summary(
+    fn summaries(
         &self,
         py: Python<'_>,
         component: Option<usize>,
         rows: Option<Vec<u32>>,
-    ) -> PyResult<SummaryFacts> {
+    ) -> PyResult<(SummaryFacts, Option<SummaryFacts>)> {
         let (log, threads) = (self.log.get(), self.settings.threads);
-        let streamed = log.inner.streamed.as_ref().map(|streamed| {
-            let Stream { reward, components, .. } = &streamed.facts;
-            component.and_then(|at| components.get(at)).unwrap_or(reward)
-        });
-        if let (Some(seen), None) = (streamed, &rows) {
-            return Ok(SummaryFacts::of_stream(seen));
-        }
         let values =
             component.and_then(|at| log.inner.components.get(at)).map_or(self.rewards(), Vec::as_slice);
-        let summary = compute(py, || {
-            // Over the range of the whole column, so that the histograms of its parts line up.
-            let range = match streamed {
-                Some(seen) if seen.count > 0 => (seen.min, seen.max),
-                _ => range(values.len(), threads, |row| values[row]),
-            };
-            match rows {
-                None => Summary::of(values.len(), threads, |row| values[row], range),
-                Some(mut rows) => {
-                    rows.sort_unstable();
-                    Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range)
-                }
-            }
-        })?;
-        Ok(SummaryFacts::new(summary))
+        let of = |rows: Option<&[u32]>, range| match rows {
+            None => Summary::of(values.len(), threads, |row| values[row], range),
+            Some(rows) => Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range),
+        };
+        let (before, range) = if let Some(streamed) = &log.inner.streamed {
+            let Stream { reward, components, .. } = &streamed.facts;
+            let seen = component.and_then(|at| components.get(at)).unwrap_or(reward);
+            (SummaryFacts::of_stream(seen), (seen.count > 0).then_some((seen.min, seen.max)))
+        } else {
+            let summary = compute(py, || of(None, None))?;
+            let range = summary.range();
+            (SummaryFacts::new(summary), Some(range))
+        };
+        let after = rows.map(|mut rows| {
+            rows.sort_unstable();
+            compute(py, || of(Some(&rows), range))
+        });
+        Ok((before, after.transpose()?.map(SummaryFacts::new)))
     }
 }
 
