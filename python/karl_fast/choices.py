@@ -29,6 +29,17 @@ class Signal(TypedDict):
     weight: NotRequired[float]
 
 
+def refuse_empty(wanted: str = "a path", **values: object) -> None:
+    """Refuse an empty text: as a path it would be the folder where one is.
+
+    Raises:
+        UsageError: the first that is empty.
+    """
+    for name, value in values.items():
+        if value == "":
+            raise UsageError(f"{name} is empty, wanted {wanted}", name)
+
+
 def weight_of(component: float | Signal) -> float:
     """The weight of a component, 1 where a function has none."""
     return component.get("weight", 1.0) if isinstance(component, dict) else component
@@ -117,8 +128,8 @@ def _texts(settings: Settings) -> None:
             raise UsageError(f"{name} is {text!r}, wanted a text", name)
         if text is not None and text.encode("utf-8", "ignore").decode() != text:
             raise UsageError(f"{name} is {text!r}, which is no UTF-8", name)
-        if text == "" and name != "format":  # of formats there is a list
-            raise UsageError(f"{name} is empty, wanted {NO_PATHS.get(name, 'the path of a field')}", name)
+        if name != "format":  # of formats there is a list
+            refuse_empty(NO_PATHS.get(name, "the path of a field"), **{name: text})
 
 
 def _score(settings: Settings) -> None:

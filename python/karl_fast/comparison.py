@@ -62,7 +62,7 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
     """
     for name, path in (("a", a), ("b", b)):
         if path == "":
-            raise UsageError(f"{name} is empty, wanted a data set")
+            raise UsageError(f"{name} is empty, wanted a data set")  # no option has that name
     left, right = open_data_set(a), open_data_set(b)
     tallies = _Tally(left), _Tally(right)
     return {

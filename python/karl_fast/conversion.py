@@ -12,7 +12,7 @@ from karl_fast import _core
 from karl_fast.choices import among, spelled
 from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError, UsageError
 from karl_fast.export.place import check_around
-from karl_fast.log.inputs import files, listed, path_of
+from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def convert(
     from karl_fast.reward.engine import weights  # NumPy comes with it
 
     if format is not None:
-        among(
-            "format", spelled(format) if isinstance(format, str) else format, [name for name, _ in _core.transcripts()]
-        )
+        named = spelled(format) if isinstance(format, str) else format
+        among("format", named, [name for name, _ in _core.transcripts()])
     _refuse_packed(Path(out))
     check_around(out)
     usual = Settings()
@@ -160,16 +159,12 @@ def convert(
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 
-SUFFIXES = tuple(suffix + packed for suffix in (".jsonl", ".json", ".traj") for packed in ("", ".gz", ".zst", ".zstd"))
+SUFFIXES = packed_too(".jsonl", ".json", ".traj")
 """What is taken from a folder."""
 
 
-PACKED = (".gz", ".zst", ".zstd", ".parquet")
-"""Ends of the names of files that are no plain text."""
-
-
 def _refuse_packed(out: Path) -> None:
-    if out.suffix.lower() in PACKED:
+    if out.suffix.lower() in (*PACKED, PARQUET):
         error = UsageError(f"out is {out}, wanted the name of a .jsonl: it is plain text", "out")
         error.hint = "gzip or zstd can pack it when it is there: packed logs are read as they are"
         raise error

@@ -137,12 +137,13 @@ def _check_first(alone: DataSet) -> None:
     try:
         next(alone.rows(), None)
     except DataSetError as error:
-        raise _foreign(alone.path, f"line 1 is no row with an object {STAMP}") from error
+        raise _foreign(alone.path, str(error).removeprefix(f"{alone.path}, ")) from error
 
 
 def _foreign(path: str | Path, why: str) -> DataSetError:
     error = DataSetError(f"{path} is no data set of karl-fast: {why}")
-    error.hint = f"karl-fast sample {path} -o data -k 512 makes one of a log"
+    if not Path(path).is_dir() or any(Path(path).iterdir()):
+        error.hint = f"karl-fast sample {path} -o data -k 512 makes one of a log"
     return error
 
 

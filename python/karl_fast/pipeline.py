@@ -208,7 +208,10 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
-        return NothingToSampleError(sentence + _there(log))
+        words = read == account["dropped"].get("reward_not_a_number")
+        error = NothingToSampleError(sentence + _there(log) + (_first_bad(log) if words else ""))
+        error.hint = NUMBER if words else None
+        return error
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
     lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:
@@ -217,6 +220,16 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     return error
+
+
+NUMBER = "a reward is a number, true, false or null; --reward names the field of another"
+"""What to do where no record's reward is one."""
+
+
+def _first_bad(log: Log) -> str:
+    """Where the first row lies that could not be read."""
+    places = ((file["path"], bad) for file in log.inputs for bad in file["bad_rows"])
+    return next((f"; the first at {path}, line {bad['line']}, byte {bad['offset']}" for path, bad in places), "")
 
 
 def _there(log: Log) -> str:

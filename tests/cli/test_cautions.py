@@ -66,7 +66,7 @@ def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
 
 
 def test_bad_messages_of_some_rows_are_told_with_their_field(tmp_path: Path) -> None:
-    bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
+    bad = [rows.record(20 + n, messages=[{"speaker": "human", "text": "q"}]) for n in range(3)]
     start = rows.write(tmp_path / "log.jsonl", rows.records(12)).stat().st_size
     rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
     done = karl("sample", "log.jsonl", "-k", 15, "--dry-run", folder=tmp_path)
@@ -165,7 +165,7 @@ def test_rows_without_a_group_are_of_none(tmp_path: Path) -> None:
 
 def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
     """Bytes of the text of a packed log are not those of the file."""
-    bad = [rows.record(20 + n, messages=[{"from": "human", "value": "q"}]) for n in range(3)]
+    bad = [rows.record(20 + n, messages=[{"speaker": "human", "text": "q"}]) for n in range(3)]
     log = rows.write(tmp_path / "log.jsonl", [*rows.records(12), *bad])
     (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
     done = karl("sample", "log.jsonl.gz", "-k", 15, "--dry-run", folder=tmp_path)

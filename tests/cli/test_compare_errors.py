@@ -112,7 +112,8 @@ def test_1_where_there_is_no_data_set(folder: Path) -> None:
     assert sentence == "empty is no data set of karl-fast: it has no manifest.json"
     assert "no such file or folder" in refused(karl("compare", "nowhere", "empty", folder=folder), 1)
     sentence = refused(karl("compare", "tiny.jsonl", "tiny.jsonl", folder=folder), 1)
-    assert sentence == "tiny.jsonl is no data set of karl-fast: line 1 is no row with an object karl_fast"
+    what = "line 1: the row has no object karl_fast with its id, group and reward"
+    assert sentence == f"tiny.jsonl is no data set of karl-fast: {what}"
     with pytest.raises(DataSetError):
         karl_fast.compare(folder / "empty", folder / "empty")
     with pytest.raises(FileError):
@@ -124,6 +125,7 @@ def test_a_log_in_the_place_of_a_data_set_is_told_what_makes_one(
     pair: tuple[Path, Path], folder: Path, other: str
 ) -> None:
     (folder / "logs").mkdir()
+    (folder / "logs" / "log.jsonl").touch()
     (folder / "odd.jsonl").write_text("{\n")
     (folder / "tiny.jsonl.gz").write_bytes(gzip.compress((folder / "tiny.jsonl").read_bytes()))
     for sides in (("a", other), (other, "a"), ("a/train.jsonl", other)):

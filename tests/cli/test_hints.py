@@ -68,7 +68,8 @@ def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: P
 
 
 BAD = {
-    "message 1 of m.x has no role; it holds from, value": [{"from": "human", "value": "q"}],
+    "message 1 of m.x has no role; it holds speaker, text": [{"speaker": "human", "text": "q"}],
+    "message 1 of m.x is from 'narrator', who is nobody known": [{"from": "narrator", "value": "q"}],
     "message 3 of m.x is no object": [*TALK, "text"],
     "m.x is no list of messages": {"role": "assistant", "content": "a"},
     "message 2 of m.x has a role that is no text": [TALK[0], {"role": 5, "content": "a"}],
@@ -240,3 +241,44 @@ def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Pa
     done = karl("inspect", "logs", folder=tmp_path)
     assert done.stdout.startswith("read      0 files: 0 bytes; 1 file holds no records: logs/a.json\n")
     assert (done.returncode, done.stderr) == (4, "error: 0 rows read, and not one is a record\n")
+
+
+def test_a_group_that_is_an_object_is_meant_by_its_name(tmp_path: Path) -> None:
+    rows.write(
+        tmp_path / "log.jsonl", [{"id": n, "task": {"kind": "a", "name": f"t{n % 4}"}, "reward": n} for n in range(8)]
+    )
+    done = karl("inspect", "log.jsonl", "--score", "zscore", folder=tmp_path)
+    assert done.stderr.splitlines()[1] == "hint: did you mean --group task.name?"
+    assert karl("inspect", "log.jsonl", "--score", "zscore", "--group", "task.name", folder=tmp_path).returncode == 0
+    rows.write(tmp_path / "log.jsonl", [{"id": n, "task": {"kind": "a"}, "reward": n} for n in range(8)])
+    done = karl("inspect", "log.jsonl", "--score", "zscore", folder=tmp_path)
+    assert done.stderr.splitlines()[1] == "hint: name its path with --group"
+
+
+def test_rewards_that_are_texts_are_told_with_the_first(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n) | {"reward": "0.5"} for n in range(5)])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    read = "no row is left to draw: 5 read, dropped: reward not a number 5"
+    assert refused(done, 4).startswith(read)
+    assert refused(done, 4).endswith("; the first at log.jsonl, line 1, byte 0")
+    meant = "a reward is a number, true, false or null; --reward names the field of another"
+    assert done.stderr.splitlines()[1] == f"hint: {meant}"
+    (tmp_path / "log.jsonl").write_text("[1]\n{\n")
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert "hint:" not in done.stderr
+
+
+def test_conversations_of_share_gpt_are_told_and_taken(tmp_path: Path) -> None:
+    talk = [
+        {"from": "system", "value": "s"},
+        {"from": "human", "value": "q"},
+        {"from": "gpt", "value": "a", "weight": 1},
+    ]
+    log = [{"id": n, "group": f"g{n % 4}", "reward": n / 8, "conversations": talk} for n in range(8)]
+    rows.write(tmp_path / "log.jsonl", log)
+    done = karl("sample", "log.jsonl", "-k", 3, "-o", "data", folder=tmp_path)
+    assert done.stderr.splitlines()[1] == "hint: did you mean --messages conversations?"
+    done = karl("sample", "log.jsonl", "-k", 3, "-o", "-", "--messages", "conversations", folder=tmp_path)
+    messages = [json.loads(line)["messages"] for line in done.stdout.splitlines()]
+    answer = {"role": "assistant", "content": "a", "weight": 1}
+    assert messages == [[{"role": "system", "content": "s"}, {"role": "user", "content": "q"}, answer]] * 3

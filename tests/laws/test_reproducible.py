@@ -206,3 +206,26 @@ def test_one_call_equals_the_chain(tmp_path: Path, log_lines: list[bytes]) -> No
     assert one.manifest["target"]["log_z"]["value"] == target.log_z[0]
     for part in ("export", "domains", "secrets"):
         assert one.manifest[part] == chain[part]
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = rows.write(tmp_path / "logs" / "log.jsonl", rows.records(40))
+    rows.write(tmp_path / "logs" / "more.jsonl", [rows.record(100 + n) for n in range(10)])
+    (tmp_path / "link.jsonl").symlink_to(log)
+    (tmp_path / "empty.jsonl").touch()
+    every = [log, tmp_path / "logs", tmp_path / "logs" / "*.jsonl", tmp_path / "link.jsonl", log]
+    with karl_fast.read(every) as twice, karl_fast.read(tmp_path / "logs") as once:
+        assert [file["path"] for file in twice.inputs] == [str(log), str(tmp_path / "logs" / "more.jsonl")]
+        assert len(twice) == len(once) == 50
+
+
+def test_of_the_matches_of_a_glob_folders_without_logs_are_passed_over(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", rows.records(40))
+    karl_fast.sample(tmp_path / "log.jsonl", tmp_path / "data", k=4)
+    (tmp_path / "notes").mkdir()
+    with karl_fast.read(tmp_path / "*") as log:
+        assert len(log) == 40
+    (tmp_path / "log.jsonl").unlink()
+    with pytest.raises(karl_fast.errors.UsageError, match="data is a data set of karl-fast"):
+        karl_fast.read(tmp_path / "*")

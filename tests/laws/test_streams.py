@@ -203,7 +203,8 @@ def test_names_that_can_be_gone_through_once_are(tmp_path: Path) -> None:
     filed = karl_fast.sample((tmp_path / name for name in ["log"]), None, settings)
     assert piped.manifest["run"]["streamed"]
     assert list(piped.lines()) == list(filed.lines())
-    twice = karl_fast.sample((tmp_path / name for name in ["log", "log"]), None, settings)
+    (tmp_path / "copy").write_bytes(log)
+    twice = karl_fast.sample((tmp_path / name for name in ["log", "copy"]), None, settings)
     assert twice.manifest["accounting"]["rows_read"] == 2 * filed.manifest["accounting"]["rows_read"]
 
 

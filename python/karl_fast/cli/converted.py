@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast.cli.show import _bytes, _counts, page
+from karl_fast.cli.show import counts_of, in_bytes, page
 from karl_fast.log.inputs import PARQUET, around
 from karl_fast.words import clean, counted
 
@@ -28,14 +28,14 @@ def converted(account: Conversion, out: str, rate: Rate) -> str:
     """What `convert` says when it is done; ``rate`` is where it had rewards from."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
-        f"read      {counted(len(account.files), 'file')}: {_bytes(account.size_bytes)}, {formats}",
+        f"read      {counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}",
         f"lines     {account.lines_read:,} read: {_types(account.types)}",
         _fates(account),
         *_refused(account),
         _calls(account),
         _rewards(account, rate),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
-        f"{_bytes(account.written_bytes)}",
+        f"{in_bytes(account.written_bytes)}",
         *_places(account),
     ]
     return page(lines)
@@ -52,10 +52,10 @@ def _fates(account: Conversion) -> str:
     fates = {"used": account.lines_used, "duplicates": account.duplicates}
     also = {"blank_lines": account.blank_lines, "welded_lines": account.welded_lines, **account.notes}
     parts = [
-        _counts(fates),
-        *(f"{name}: {said}" for name, counts in _left(account) if (said := _counts(counts))),
+        counts_of(fates),
+        *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
     ]
-    noted = _counts(also)
+    noted = counts_of(also)
     return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
 
 
@@ -78,7 +78,7 @@ def _refused(account: Conversion) -> Iterable[str]:
 
 def _calls(account: Conversion) -> str:
     calls = sum(account.tool_calls.values())
-    return f"calls     {calls:,} of tools: {_counts(account.tool_calls)}" if calls else ""
+    return f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else ""
 
 
 def _rewards(account: Conversion, rate: Rate) -> str:
@@ -93,7 +93,7 @@ def _trajectories(account: Conversion) -> str:
 
 
 def _messages(messages: dict[str, int]) -> str:
-    return f"{counted(sum(messages.values()), 'message')} ({_counts(messages)})"
+    return f"{counted(sum(messages.values()), 'message')} ({counts_of(messages)})"
 
 
 def _places(account: Conversion) -> Iterable[str]:

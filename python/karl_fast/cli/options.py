@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from karl_fast._core import formats
-from karl_fast.choices import Sampler, Score, Shape
+from karl_fast.choices import Sampler, Score, Shape, refuse_empty
 from karl_fast.cli.layers import FLAGS, Layer, flag, settled, typed, variable
 from karl_fast.config import Config, deal, load, scale, shares, weights
 from karl_fast.errors import UsageError
@@ -159,8 +159,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
             chosen = {name: given.pop(name) for name in names}
             flags = {str(option.name): option.opts[0] for option in ctx.command.params}
-            if config == "":
-                raise UsageError("config is empty, wanted a TOML file or a manifest", "config")
+            refuse_empty("a TOML file or a manifest", config=config)
             file = load(config, str(ctx.info_name), names) if config else Config("")
             layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
             settings = settled([layer, *typed(ctx, chosen, flags)])

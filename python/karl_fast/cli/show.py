@@ -105,18 +105,19 @@ def _input(manifest: Manifest) -> str:
     holds = counted(len(skipped), "file holds", "files hold")
     note = f"; {holds} no records: {clean(skipped[0]['path'])}{more}" if skipped else ""
     form = f", format {clean(formats)}" if files else ""
-    return f"read      {name}: {_bytes(size)}{form}{note}"
+    return f"read      {name}: {in_bytes(size)}{form}{note}"
 
 
 def _accounting(manifest: Manifest) -> str:
     account, files = manifest["accounting"], manifest["inputs"]
     notes = account["notes"] | {name: sum(file[name] for file in files) for name in ("blank_lines", "welded_lines")}
-    dropped, noted = _counts(account["dropped"]), _counts(notes)
+    dropped, noted = counts_of(account["dropped"]), counts_of(notes)
     head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
     return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
 
 
-def _counts(counts: dict[str, int]) -> str:
+def counts_of(counts: dict[str, int]) -> str:
+    """`dropped 3, kept 5`; names without any are left out."""
     return ", ".join(f"{_words(name)} {count:,}" for name, count in counts.items() if count)
 
 
@@ -177,7 +178,7 @@ def _failures(manifest: Manifest) -> Iterable[str]:
     failed = manifest["draw"]["failed"]
     if failed:
         head = "left out" if manifest["draw"]["sampler"] in ("all", "given") else "replaced"
-        yield f"{head}  {_counts(failed)}"
+        yield f"{head}  {counts_of(failed)}"
     if manifest["draw"]["over_group_cap"]:
         yield f"passed    {counted(manifest['draw']['over_group_cap'], 'row')} over, whose groups had their share"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
@@ -250,7 +251,8 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _bytes(size: float) -> str:
+def in_bytes(size: float) -> str:
+    """A size in the unit that leaves up to three digits before the point."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

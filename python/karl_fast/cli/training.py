@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from karl_fast.choices import refuse_empty
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
 from karl_fast.cli.show import page
 from karl_fast.cli.training_report import line_of, opening
 from karl_fast.cli.training_words import HELP
 from karl_fast.config.training import TrainConfig, load
-from karl_fast.train import whole
 from karl_fast.train.settings import DEFAULTS, TEMPERED, Training
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def takes_training(command: Callable[..., None]) -> Callable[..., None]:
     def parsed(ctx: typer.Context, config: str | None, **given: Any) -> None:
         chosen = {name: given.pop(name) for name in DEFAULTS}
         chosen |= {name: _parts(chosen[name]) for name in DEFAULTS if _is_list(name)}
-        whole.refuse_empty(config=config)
+        refuse_empty(config=config)
         file = load(config) if config else TrainConfig("")
         layer = Layer("file", file.settings, dict.fromkeys(file.settings, file.path))
         words = {str(option.name): option.opts[0] for option in ctx.command.params}

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from karl_fast.choices import refuse_empty
 from karl_fast.config import kinds, text_of
 from karl_fast.config.text import TRAIN_FILE
 from karl_fast.errors import UsageError
 from karl_fast.near import nearest, question
-from karl_fast.train import whole
 from karl_fast.train.settings import Training
 
 PLACES = ("data", "model", "adapter_path", "resume_adapter_file")
@@ -120,6 +120,6 @@ def _place(folder: Path, name: str, value: Any) -> str:
     """A path as it is seen from here; of a model only where there is such a folder, for it may be a name."""
     if not isinstance(value, str):
         raise UsageError(f"{name} is {value!r}, wanted a text")
-    whole.refuse_empty(**{name: value})
+    refuse_empty(**{name: value})
     path = folder / value
     return value if name == "model" and not path.is_dir() else str(path)

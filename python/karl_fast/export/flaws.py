@@ -13,6 +13,10 @@ MESSAGE = "a message is an object with a role, and its content a text or parts o
 """What a bad message is not, unless its tool calls are none."""
 
 
+SPEAKERS = ("system", "human", "user", "gpt", "assistant", "function_call", "tool", "observation")
+"""Whom a message of ShareGPT can be from."""
+
+
 def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
     """The path that conversations of all files are at; nothing where they differ, or a format makes them of others."""
     paths = {str(dict(file["fields"]).get("messages", "")) for file in files}
@@ -38,6 +42,8 @@ def bad_message(record: Mapping[str, Any], path: str) -> str:
 def _wrong(message: object) -> str | None:
     if not isinstance(message, dict):
         return "is no object"
+    if "role" not in message and "from" in message:
+        return f"is from {message['from']!r}, who is nobody known" if message.get("from") not in SPEAKERS else None
     if not isinstance(message.get("role", ""), str):
         return "has a role that is no text"
     if "role" not in message:

@@ -17,9 +17,16 @@ from karl_fast.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-SUFFIXES = tuple(
-    suffix + packed for suffix in (".jsonl", ".json", ".ndjson") for packed in ("", ".gz", ".zst", ".zstd")
-)
+PACKED = (".gz", ".zst", ".zstd")
+"""How packed files are called."""
+
+
+def packed_too(*suffixes: str) -> tuple[str, ...]:
+    """How files are called that are packed or not."""
+    return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
+
+
+SUFFIXES = packed_too(".jsonl", ".json", ".ndjson")
 """What is taken from a folder."""
 
 PARQUET = ".parquet"
@@ -42,9 +49,10 @@ class Found(NamedTuple):
 def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Found]:
     """What files, folders, globs and ``-`` lead to.
 
-    A folder is searched for names that end in one of ``suffixes``; a file in it that holds no records is passed over,
-    and so are Parquet files, and a data set that karl-fast wrote there. Standard input and pipes are spooled to a
-    temporary file, because a log is read twice, and so are the rows of Parquet files; it is gone afterwards.
+    A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
+    ``suffixes``; a file in it that holds no records is passed over, and so are Parquet files, and a data set that
+    karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read twice, and so
+    are the rows of Parquet files; it is gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.
@@ -58,10 +66,18 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
-        taken = [(path, inside) for path, inside in found if not (inside and path.endswith(PARQUET))]
-        named = {os.path.realpath(path) for path, _ in taken}
-        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.realpath(path) not in named)
-        yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken], [*passed])
+        taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PARQUET)))
+        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.realpath(path) not in taken)
+        yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken.values()], [*passed])
+
+
+def _once(found: Iterable[tuple[str, bool]]) -> dict[str, tuple[str, bool]]:
+    """Each file by where it is, with the name that came first; it may be without records if nobody named it alone."""
+    once: dict[str, tuple[str, bool]] = {}
+    for path, inside in found:
+        name, before = once.get(place := os.path.realpath(path), (path, True))
+        once[place] = name, inside and before
+    return once
 
 
 def shown(path: str) -> str:
@@ -94,12 +110,25 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
         return _inside(log, suffixes) if Path(log).is_dir() else [(log, False)]
     matches = sorted(glob.glob(log, recursive=True))
     if matches:
-        return [file for match in matches for file in _expand(match, suffixes)]
+        return _matched(matches, suffixes)
     if glob.has_magic(log):
         raise UsageError(f"no file matches {log}")
     error = FileError(f"cannot open {log}: no such file or folder", 2, log)
     error.hint = beside(log)
     raise error
+
+
+def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
+    """What the matches of a glob lead to; nobody asked for a folder among them that holds no log."""
+    found, empty = [], None
+    for match in matches:
+        try:
+            found += _expand(match, suffixes)
+        except UsageError as error:
+            empty = empty or error
+    if empty and not found:
+        raise empty
+    return found
 
 
 def _exists(path: Path) -> bool:

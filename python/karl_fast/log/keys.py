@@ -23,9 +23,16 @@ SHOWN = 16
 NAMES = {
     "group": ("group", "group_id", "task_id", "task", "problem_id", "prompt_id", "instance_id", "question_id"),
     "reward": ("reward", "score", "rewards", "return", "outcome", "resolved", "success"),
-    "messages": ("messages", "conversation", "turns", "chat", "dialogue", "history", "trajectory", "traj"),
+    "messages": (
+        *("messages", "conversation", "conversations", "turns"),
+        *("chat", "dialogue", "history", "trajectory", "traj"),
+    ),
 }
 """What tools call a field, the likeliest first."""
+
+
+INSIDE = ("", ".id", ".name")
+"""What follows the name of a field, where it is an object that has a name of its own."""
 
 
 def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
@@ -40,7 +47,7 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     one = record(log)
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
-    fits = _may_be_a_reward if field == "reward" else _is_anything
+    fits = FITS.get(field, _is_anything)
     others = {*(log.settings.paths or ())} if field == "reward" else set()
     return told, named(field, (key for key in (paths(one, fits) if one else keys) if key not in others), asked)
 
@@ -81,6 +88,15 @@ def _is_anything(_: object) -> bool:
 def _may_be_a_reward(value: object) -> bool:
     """Whether a value is a number, true or false, or null, which others may have a number for."""
     return value is None or isinstance(value, bool | int | float)
+
+
+def _may_be_a_name(value: object) -> bool:
+    """Whether a value is a text, a number, true or false, or null, which others may have a text for."""
+    return not isinstance(value, dict | list)
+
+
+FITS = {"reward": _may_be_a_reward, "group": _may_be_a_name, "domain": _may_be_a_name}
+"""What may stand in a field; anything in others."""
 
 
 def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anything, above: str = "") -> Iterator[str]:
@@ -128,7 +144,8 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
     wanted = field if asked is None else asked
     others = [key for key in islice(keys, MOST) if key != wanted]
     near = nearest(wanted, others)
-    return near[0] if near else next((name for name in NAMES.get(field, ()) if name in others), None)
+    usual = (name + more for more in INSIDE for name in NAMES.get(field, ()))
+    return near[0] if near else next((name for name in usual if name in others), None)
 
 
 def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.choices import refuse_empty
 from karl_fast.errors import AlarmError, UsageError
 from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.aggregate import TokenMean
@@ -107,7 +108,7 @@ def ablate(
     chosen = ["baseline", *(name for name in only or there if name != "baseline")]
     if unknown := [name for name in chosen if name not in there]:
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
-    whole.refuse_empty(out=out)
+    refuse_empty(out=out)
     whole.refuse_file(Path(out))
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from karl_fast.choices import refuse_empty
 from karl_fast.config.training import setting
 from karl_fast.errors import FileError, UsageError
 from karl_fast.near import beside
@@ -17,7 +18,6 @@ from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
-from karl_fast.train import whole
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")
@@ -41,7 +41,7 @@ def load(path: str | Path, **over: Any) -> Online:
 
     Reference: none.
     """
-    whole.refuse_empty(config=path)
+    refuse_empty(config=path)
     file = Path(path)
     try:
         held = tomllib.loads(_text(file))

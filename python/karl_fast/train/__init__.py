@@ -124,6 +124,7 @@ def train(
     """
     from dataclasses import asdict
 
+    from karl_fast.choices import refuse_empty
     from karl_fast.config.text import TRAIN_FILE, training
     from karl_fast.train import loop, whole
     from karl_fast.train.model import require
@@ -135,7 +136,7 @@ def train(
 
     settings = settings or Training()
     mx.set_cache_limit(int(settings.cache_limit * GB))
-    whole.refuse_empty(data=data, model=model, adapter_path=adapter_path, resume_adapter_file=resume_adapter_file)
+    refuse_empty(data=data, model=model, adapter_path=adapter_path, resume_adapter_file=resume_adapter_file)
     weights = None if resume_adapter_file is None else str(resume_adapter_file)
     run = prepare(
         data, str(model), Path(adapter_path), settings, resume=resume, resume_adapter_file=weights, force=force

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.choices import refuse_empty
 from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.log.keys import paths
 from karl_fast.near import nearest, question
-from karl_fast.train import validation, whole
+from karl_fast.train import validation
 from karl_fast.train.examples import Example, prepared, rendered
 from karl_fast.train.interval import Difference, difference
 from karl_fast.train.model import load, require_adapter
@@ -99,7 +100,7 @@ def evaluate(
     Reference: none.
     """
     settings = settings or Training()
-    whole.refuse_empty(data=data, model=model, adapter_path=adapter_path, against=against)
+    refuse_empty(data=data, model=model, adapter_path=adapter_path, against=against)
     source = open_source(data)
     rows = source.rows(split)
     file = source.folder / f"{split}.jsonl"

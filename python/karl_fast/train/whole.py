@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, BinaryIO
 
-from karl_fast.errors import FileError, OutputForeignError, UsageError
+from karl_fast.errors import FileError, OutputForeignError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -54,17 +54,6 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
         error = OutputForeignError(f"{path}: it exists and holds {other[0]}, which no run writes")
         error.hint = "give another folder; --force writes into this one, and leaves what no run writes as it is"
         raise error
-
-
-def refuse_empty(**paths: object) -> None:
-    """Refuse an empty name, which would be that of the folder where one is.
-
-    Raises:
-        UsageError: the first that is empty.
-    """
-    for name, path in paths.items():
-        if path == "":
-            raise UsageError(f"{name} is empty, wanted a path", name)
 
 
 def sweep(folder: Path) -> None:

@@ -194,6 +194,19 @@ fn modes_are_those_that_the_umask_gives() {
 }
 
 #[test]
+fn a_folder_that_was_there_keeps_its_mode() {
+    let folder = folder();
+    let (empty, older) = (folder.path().join("empty"), older(folder.path()));
+    fs::create_dir(&empty).unwrap();
+    for target in [empty, older] {
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o1770)).unwrap();
+        put(&target, true).unwrap();
+        assert!(written(&target));
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o7777, 0o1770);
+    }
+}
+
+#[test]
 fn a_folder_with_a_manifest_of_somebody_else_is_never_replaced() {
     let others: [&[(&str, &str)]; 4] = [
         &[("manifest.json", r#"{"name":"my web app"}"#)],

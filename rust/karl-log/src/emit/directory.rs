@@ -153,13 +153,17 @@ fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory).and_then(|file| file.sync_all())
 }
 
-/// Puts the staged directory in the target's place; what was there goes.
+/// Puts the staged directory in the target's place, with the rights that one there had; what was there goes.
 fn replace(staging: TempDir, target: &Path) -> Result<()> {
     let io = |error: io::Error| Error::io("rename to", target, error);
-    if target.symlink_metadata().is_err() {
+    let Ok(before) = target.symlink_metadata() else {
         fs::rename(staging.path(), target).map_err(io)?;
         let _moved: PathBuf = staging.keep();
         return Ok(());
+    };
+    if before.is_dir() {
+        let kept = fs::set_permissions(staging.path(), before.permissions());
+        kept.map_err(|error| Error::io("keep the rights of", target, error))?;
     }
     match renameat_with(CWD, staging.path(), CWD, target, RenameFlags::EXCHANGE) {
         // The staging name now holds the old output, which goes with it.

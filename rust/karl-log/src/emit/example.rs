@@ -20,7 +20,8 @@ pub enum Flaw {
     NoTrajectory,
     /// The tool says that the rollout was cut short.
     Truncated,
-    /// A message is no object with a role, its content is neither text nor parts of text, or a tool call is none.
+    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content is neither text nor parts of text, or a
+    /// tool call is none.
     BadMessage,
     /// A message has neither content nor tool calls.
     EmptyMessage,
@@ -179,7 +180,8 @@ fn turns(value: Value, role: &str) -> Vec<Value> {
     }
 }
 
-fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
+fn chat(messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
+    let mut messages: Vec<Value> = messages.into_iter().map(openai::message).collect();
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let roles: Option<Vec<String>> = messages.iter().map(role).collect();
     let roles = roles.ok_or(Flaw::BadMessage)?;

@@ -1,4 +1,4 @@
-//! Tool calls and tools in the form that chat templates know.
+//! Messages, tool calls and tools in the form that chat templates know.
 
 use serde_json::{Map, Value, json};
 
@@ -24,6 +24,38 @@ pub(crate) fn call(call: Value) -> Option<Value> {
     fields.shift_remove("type");
     made.extend(fields);
     Some(Value::Object(made))
+}
+
+/// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
+/// stays as it is.
+pub(super) fn message(message: Value) -> Value {
+    let Value::Object(mut fields) = message else { return message };
+    let from = fields.get("from").and_then(Value::as_str);
+    let Some(role) = from.and_then(role).filter(|_| !fields.contains_key("role")) else {
+        return Value::Object(fields);
+    };
+    let mut made = Map::new();
+    made.insert("role".to_owned(), json!(role));
+    match fields.shift_remove("value") {
+        Some(call) if fields["from"] == "function_call" => {
+            made.insert("tool_calls".to_owned(), json!([call]))
+        }
+        value => made.insert("content".to_owned(), json!(value)),
+    };
+    fields.shift_remove("from");
+    made.extend(fields);
+    Value::Object(made)
+}
+
+/// The role of who speaks in a conversation of `ShareGPT`, or of `LLaMA-Factory`, which tells calls of tools from answers.
+fn role(from: &str) -> Option<&'static str> {
+    Some(match from {
+        "system" => "system",
+        "human" | "user" => "user",
+        "gpt" | "assistant" | "function_call" => "assistant",
+        "tool" | "observation" => "tool",
+        _ => return None,
+    })
 }
 
 /// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`; what is no flat one stays as it is.
@@ -67,6 +99,24 @@ mod tests {
         }
         assert_eq!(call(json!(5)), None);
         assert_eq!(call(json!({"name": 5})), Some(json!({"name": 5})));
+    }
+
+    #[test]
+    fn messages_of_share_gpt_take_the_form_and_nothing_of_them_is_lost() {
+        for (from, role) in
+            [("human", "user"), ("gpt", "assistant"), ("system", "system"), ("observation", "tool")]
+        {
+            let made = message(json!({"from": from, "value": "x", "loss": null}));
+            assert_eq!(made.to_string(), json!({"role": role, "content": "x", "loss": null}).to_string());
+        }
+        let called = message(json!({"from": "function_call", "value": r#"{"name":"f","arguments":{}}"#}));
+        let calls = json!([r#"{"name":"f","arguments":{}}"#]);
+        assert_eq!(called, json!({"role": "assistant", "tool_calls": calls}));
+        assert_eq!(message(json!({"from": "gpt"})), json!({"role": "assistant", "content": null}));
+        let both = json!({"role": "user", "content": "x", "from": "gpt", "value": "y"});
+        for other in [both, json!({"from": "narrator", "value": "x"}), json!({"from": 5}), json!("x")] {
+            assert_eq!(message(other.clone()), other);
+        }
     }
 
     #[test]
