@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -137,14 +138,22 @@ def _check_first(alone: DataSet) -> None:
     try:
         next(alone.rows(), None)
     except DataSetError as error:
-        raise _foreign(alone.path, str(error).removeprefix(f"{alone.path}, ")) from error
+        raise _foreign(alone.path, str(error).removeprefix(f"{Path(alone.path)}, ")) from error
 
 
 def _foreign(path: str | Path, why: str) -> DataSetError:
     error = DataSetError(f"{path} is no data set of karl-fast: {why}")
-    if not Path(path).is_dir() or any(Path(path).iterdir()):
-        error.hint = f"karl-fast sample {path} -o data -k 512 makes one of a log"
+    if not _is_empty(Path(path)):
+        error.hint = f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
     return error
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether it is known to be a folder without anything."""
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:
+        return False
 
 
 def _manifest(folder: Path) -> Manifest:

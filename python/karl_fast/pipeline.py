@@ -13,9 +13,9 @@ from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.origin import inputs, run
 from karl_fast.export.place import check_place
-from karl_fast.export.write import plan, refuse_empty, write
+from karl_fast.export.write import check_any, plan, write
 from karl_fast.log import Log, read
-from karl_fast.log.inputs import listed
+from karl_fast.log.inputs import PARQUET, listed
 from karl_fast.log.keys import first, held, holder, lacking, record, recordless, top
 from karl_fast.selection import select
 from karl_fast.settings import Settings
@@ -106,7 +106,7 @@ def sample(
         _refuse_range(selection.facts())
         wanted = settings.count(selection.available)
         draft = _core.Draft.of(selection, wanted, how)
-        refuse_empty(draft, log)
+        check_any(draft, log)
         manifest = of_draft(log, selection, draft, wanted)
         seconds = round(time.perf_counter() - start, 3)
         manifest |= {"inputs": inputs(log), "run": run(log, seconds, draft.failed_rows)}
@@ -208,9 +208,9 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     sentence = f"no row is left to draw: {read:,} read" + (f", dropped: {reasons}" if reasons else "")
     damaged = sum(count for file in log.inputs for _, count in file["dropped"])
     if not 0 < account["dropped"].get("missing_reward", 0) == read - damaged:
-        words = read == account["dropped"].get("reward_not_a_number")
-        error = NothingToSampleError(sentence + _there(log) + (_first_bad(log) if words else ""))
-        error.hint = NUMBER if words else None
+        why = next((reason for reason in UNREAD if account["dropped"].get(reason) == read > 0), None)
+        error = NothingToSampleError(sentence + _there(log) + (_first_bad(log) if why else ""))
+        error.hint = UNREAD[why] if why else None
         return error
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
     lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
@@ -222,13 +222,22 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
     return error
 
 
-NUMBER = "a reward is a number, true, false or null; --reward names the field of another"
-"""What to do where no record's reward is one."""
+UNREAD = {
+    "reward_not_a_number": "a reward is a number, true, false or null; --reward names the field of another",
+    "bad_group": "a group is a text, a number, true or false; --group names what is inside of it: task.id, hash(task)",
+    "bad_id": "an id is a text, a number, true or false; --id names what is inside of it: run.id",
+}
+"""What to do where that is wrong with every record."""
 
 
 def _first_bad(log: Log) -> str:
-    """Where the first row lies that could not be read."""
-    places = ((file["path"], bad) for file in log.inputs for bad in file["bad_rows"])
+    """Where the first row lies that could not be read, if it is where anybody can look."""
+    plain = (
+        file
+        for file in log.inputs
+        if file["codec"] == "plain" and not file["path"].endswith(PARQUET) and file["path"] != "-"
+    )
+    places = ((file["path"], bad) for file in plain for bad in file["bad_rows"])
     return next((f"; the first at {path}, line {bad['line']}, byte {bad['offset']}" for path, bad in places), "")
 
 

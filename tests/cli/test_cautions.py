@@ -170,3 +170,17 @@ def test_a_place_that_nobody_can_look_at_is_not_told(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(log.read_bytes()))
     done = karl("sample", "log.jsonl.gz", "-k", 15, "--dry-run", folder=tmp_path)
     assert "warning: 3 rows have a bad message in messages: a message is an object" in said(done.stderr)
+
+
+def test_damage_inside_packed_bytes_is_told_with_what_it_may_have_done(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", rows.records(400)).read_bytes()
+    packed = bytearray(gzip.compress(log))
+    packed[-6] ^= 1  # of the check sum alone: every row is as it was
+    (tmp_path / "log.jsonl.gz").write_bytes(packed)
+    for command in (["sample", "-k", "3", "--dry-run"], ["inspect"]):
+        done = karl(*command, "log.jsonl.gz", folder=tmp_path)
+        told = (
+            "warning: the packed bytes of log.jsonl.gz are damaged: rows behind the damage are lost, and rows before it"
+        )
+        assert told in said(done.stdout + done.stderr)
+        assert "are damaged" not in said(karl(*command, "log.jsonl", folder=tmp_path).stderr)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karl_fast.export.flaws import MESSAGE, SPEAKERS
 from karl_fast.log import keys
 from tests import rows
 from tests.cli.run import karl
@@ -69,7 +71,9 @@ def test_4_where_no_record_has_the_reward_and_the_likeliest_field_is_told(log: P
 
 BAD = {
     "message 1 of m.x has no role; it holds speaker, text": [{"speaker": "human", "text": "q"}],
-    "message 1 of m.x is from 'narrator', who is nobody known": [{"from": "narrator", "value": "q"}],
+    "message 1 of m.x is from 'narrator', who is none of system, human": [{"from": "narrator", "value": "q"}],
+    "message 1 of m.x is from what is no text": [{"from": 5, "value": "q"}],
+    "message 2 of m.x has a value that is neither a text nor parts of text": [TALK[0], {"from": "gpt", "value": 5}],
     "message 3 of m.x is no object": [*TALK, "text"],
     "m.x is no list of messages": {"role": "assistant", "content": "a"},
     "message 2 of m.x has a role that is no text": [TALK[0], {"role": 5, "content": "a"}],
@@ -85,7 +89,7 @@ def test_4_where_every_conversation_is_of_another_form_and_one_is_told(tmp_path:
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--messages", "m.x", folder=tmp_path)
     more = f"; in one record {told}" if told else ""
     assert refused(done, 4).startswith(f"none of the chosen rows can be written: bad message 5{more}")
-    meant = "a message is an object with a role, and its content a text or parts of text; --messages names another path"
+    meant = f"{MESSAGE}; --messages names another path"
     assert done.stderr.splitlines()[1] == f"hint: {meant}"
 
 
@@ -255,6 +259,16 @@ def test_a_group_that_is_an_object_is_meant_by_its_name(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[1] == "hint: name its path with --group"
 
 
+def test_groups_that_are_objects_are_told_with_the_first_and_what_is_inside(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n) | {"group": {"task": f"t{n % 2}"}} for n in range(5)])
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
+    assert refused(done, 4).endswith("; the first at log.jsonl, line 1, byte 0")
+    meant = "a group is a text, a number, true or false; --group names what is inside of it: task.id, hash(task)"
+    assert done.stderr.splitlines()[1] == f"hint: {meant}"
+    for group in ("group.task", "hash(group)"):
+        assert karl("sample", "log.jsonl", "-k", 3, "--dry-run", "--group", group, folder=tmp_path).returncode == 0
+
+
 def test_rewards_that_are_texts_are_told_with_the_first(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [rows.record(n) | {"reward": "0.5"} for n in range(5)])
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
@@ -263,9 +277,20 @@ def test_rewards_that_are_texts_are_told_with_the_first(tmp_path: Path) -> None:
     assert refused(done, 4).endswith("; the first at log.jsonl, line 1, byte 0")
     meant = "a reward is a number, true, false or null; --reward names the field of another"
     assert done.stderr.splitlines()[1] == f"hint: {meant}"
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress((tmp_path / "log.jsonl").read_bytes()))
+    done = karl("sample", "log.jsonl.gz", "-k", 3, "--dry-run", folder=tmp_path)
+    assert "the first at" not in done.stderr
     (tmp_path / "log.jsonl").write_text("[1]\n{\n")
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path)
     assert "hint:" not in done.stderr
+
+
+@pytest.mark.parametrize("speaker", SPEAKERS)
+def test_everybody_who_is_known_is_heard(tmp_path: Path, speaker: str) -> None:
+    said = '{"name": "f"}' if speaker == "function_call" else "x"
+    talk = [{"from": speaker.title(), "value": said}, {"from": "gpt", "value": "a"}]
+    rows.write(tmp_path / "log.jsonl", [{"id": n, "reward": n, "messages": talk} for n in range(4)])
+    assert karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=tmp_path).returncode == 0
 
 
 def test_conversations_of_share_gpt_are_told_and_taken(tmp_path: Path) -> None:

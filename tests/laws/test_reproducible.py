@@ -213,8 +213,9 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     log = rows.write(tmp_path / "logs" / "log.jsonl", rows.records(40))
     rows.write(tmp_path / "logs" / "more.jsonl", [rows.record(100 + n) for n in range(10)])
     (tmp_path / "link.jsonl").symlink_to(log)
-    (tmp_path / "empty.jsonl").touch()
-    every = [log, tmp_path / "logs", tmp_path / "logs" / "*.jsonl", tmp_path / "link.jsonl", log]
+    (tmp_path / "hard.jsonl").hardlink_to(log)
+    logs = tmp_path / "logs"
+    every = [tmp_path / "link.jsonl", log, logs, logs / "*.jsonl", tmp_path / "hard.jsonl", log]
     with karl_fast.read(every) as twice, karl_fast.read(tmp_path / "logs") as once:
         assert [file["path"] for file in twice.inputs] == [str(log), str(tmp_path / "logs" / "more.jsonl")]
         assert len(twice) == len(once) == 50

@@ -40,6 +40,7 @@ def _unread(report: Manifest) -> Iterator[str]:
     """What was looked for in records and is in none, or not in many; files that hold little else than damage."""
     settings, files = report["settings"], report["inputs"]
     yield from _no_logs(files)
+    yield from _damaged(files)
     yield from _passed(report["run"]["parquet_passed"])
     if why := why_no_groups(files):
         yield clean(why)
@@ -48,6 +49,17 @@ def _unread(report: Manifest) -> Iterator[str]:
     if settings.get("domain") is not None and not report["domains"]:
         yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
     yield from _missing(report)
+
+
+def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
+    """Which packed files are damaged: their check sums say that, and not where."""
+    damaged = [clean(file["path"]) for file in files if "damaged_stream" in dict(file["dropped"])]
+    if damaged:
+        more = f" and {counted(len(damaged) - 1, 'other file')}" if len(damaged) > 1 else ""
+        yield (
+            f"the packed bytes of {damaged[0]}{more} are damaged: rows behind the damage are lost, and rows before it"
+            " may be other than they were"
+        )
 
 
 def _missing(report: Manifest) -> Iterator[str]:

@@ -9,12 +9,18 @@ from karl_fast.log.keys import at, held
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MESSAGE = "a message is an object with a role, and its content a text or parts of text"
+MESSAGE = "a message is an object with a role (or from), and its content (or value) a text or parts of text"
 """What a bad message is not, unless its tool calls are none."""
 
 
-SPEAKERS = ("system", "human", "user", "gpt", "assistant", "function_call", "tool", "observation")
+SPEAKERS = (
+    *("system", "human", "user", "gpt", "chatgpt", "bing", "bard", "model", "assistant"),
+    *("function_call", "tool", "function", "observation", "function_response"),
+)
 """Whom a message of ShareGPT can be from."""
+
+SHOWN = 40
+"""How much of anybody else's name an error shows."""
 
 
 def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
@@ -42,17 +48,29 @@ def bad_message(record: Mapping[str, Any], path: str) -> str:
 def _wrong(message: object) -> str | None:
     if not isinstance(message, dict):
         return "is no object"
-    if "role" not in message and "from" in message:
-        return f"is from {message['from']!r}, who is nobody known" if message.get("from") not in SPEAKERS else None
+    if "role" not in message and {"from", "value"} <= message.keys():
+        return _misspoken(message["from"], message["value"])
     if not isinstance(message.get("role", ""), str):
         return "has a role that is no text"
     if "role" not in message:
         return f"has no role{held([*message], 'it', 'holds')}"
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    if isinstance(content, str | list | None) and all(_is_text(part) for part in parts):
+    return None if _is_content(message.get("content")) else "has a content that is neither a text nor parts of text"
+
+
+def _misspoken(speaker: object, value: object) -> str | None:
+    """What is wrong with a message of ShareGPT."""
+    if not isinstance(speaker, str):
+        return "is from what is no text"
+    if speaker.lower() not in SPEAKERS:
+        return f"is from {speaker[:SHOWN]!r}, who is none of {', '.join(SPEAKERS)}"
+    if speaker.lower() == "function_call" or _is_content(value):
         return None
-    return "has a content that is neither a text nor parts of text"
+    return "has a value that is neither a text nor parts of text"
+
+
+def _is_content(content: object) -> bool:
+    parts = content if isinstance(content, list) else []
+    return isinstance(content, str | list | None) and all(_is_text(part) for part in parts)
 
 
 def _is_text(part: object) -> bool:

@@ -84,7 +84,7 @@ def export(
         unknown if log_weights is None else log_weights,
         plan(log.settings),
     )
-    refuse_empty(draft, log)
+    check_any(draft, log)
     return write(draft, given(log, draft), out, force=force)
 
 
@@ -94,7 +94,7 @@ def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: boo
     return manifest
 
 
-def refuse_empty(draft: _core.Draft, log: Log) -> None:
+def check_any(draft: _core.Draft, log: Log) -> None:
     """Raise where no row of a draft can be written, with the reasons; and with what records hold that have no text."""
     facts = draft.facts()
     if facts["rows"]:

@@ -67,17 +67,34 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         if not found:
             raise UsageError("no log given")
         taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PARQUET)))
-        passed = dict.fromkeys(shown(path) for path, _ in found if os.path.realpath(path) not in taken)
+        passed = dict.fromkeys(shown(path) for path, _ in found if _identity(path) not in taken)
         yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken.values()], [*passed])
 
 
-def _once(found: Iterable[tuple[str, bool]]) -> dict[str, tuple[str, bool]]:
-    """Each file by where it is, with the name that came first; it may be without records if nobody named it alone."""
-    once: dict[str, tuple[str, bool]] = {}
+def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
+    """Each file once, by a name that is no link where it has one: tools keep what belongs to it beside that.
+
+    It may be without records if nobody named it alone.
+    """
+    once: dict[object, tuple[str, bool]] = {}
     for path, inside in found:
-        name, before = once.get(place := os.path.realpath(path), (path, True))
-        once[place] = name, inside and before
+        name, before = once.get(which := _identity(path), (path, True))
+        once[which] = (path if _is_link(name) and not _is_link(path) else name), inside and before
     return once
+
+
+def _identity(path: str) -> object:
+    """What two names of one file share."""
+    try:
+        facts = None if path == "-" else Path(path).stat()
+    except OSError:
+        return path
+    return (facts.st_dev, facts.st_ino) if facts and facts.st_ino else path
+
+
+def _is_link(path: str) -> bool:
+    """Whether a link is on the way to a file."""
+    return os.path.realpath(path) != os.path.abspath(path)  # noqa: PTH100  (resolve() would follow it)
 
 
 def shown(path: str) -> str:
@@ -120,14 +137,12 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
     """What the matches of a glob lead to; nobody asked for a folder among them that holds no log."""
-    found, empty = [], None
+    found: list[tuple[str, bool]] = []
     for match in matches:
-        try:
-            found += _expand(match, suffixes)
-        except UsageError as error:
-            empty = empty or error
-    if empty and not found:
-        raise empty
+        folder = Path(match).is_dir()
+        found += [(path, True) for path in _walked(match, suffixes)[0]] if folder else [(match, False)]
+    if all(inside and path.endswith(PARQUET) for path, inside in found):
+        return [file for match in matches for file in _expand(match, suffixes)]  # which says why of the first
     return found
 
 
@@ -141,6 +156,14 @@ def _exists(path: Path) -> bool:
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
     """The logs of a folder, and its Parquet files."""
+    found, passed = _walked(folder, suffixes)
+    if all(path.endswith(PARQUET) for path in found):
+        raise _no_log(folder, suffixes, found, passed)
+    return [(path, True) for path in found]
+
+
+def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
+    """The logs of a folder and its Parquet files, if it has any, and how many data sets were passed over."""
     found, passed = [], 0
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
@@ -149,9 +172,7 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
         else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith((*suffixes, PARQUET))]
             found += [str(path) for path in paths if not _is_special(path)]
-    if all(path.endswith(PARQUET) for path in found):
-        raise _no_log(folder, suffixes, found, passed)
-    return [(path, True) for path in found]
+    return found, passed
 
 
 def _no_log(folder: str, suffixes: tuple[str, ...], parquet: list[str], passed: int) -> UsageError:

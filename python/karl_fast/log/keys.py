@@ -31,8 +31,8 @@ NAMES = {
 """What tools call a field, the likeliest first."""
 
 
-INSIDE = ("", ".id", ".name")
-"""What follows the name of a field, where it is an object that has a name of its own."""
+INSIDE = {"group": ("", ".id", ".name")}
+"""What may follow the name of a field that is an object: it has a name of its own."""
 
 
 def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
@@ -144,7 +144,7 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
     wanted = field if asked is None else asked
     others = [key for key in islice(keys, MOST) if key != wanted]
     near = nearest(wanted, others)
-    usual = (name + more for more in INSIDE for name in NAMES.get(field, ()))
+    usual = (name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ()))
     return near[0] if near else next((name for name in usual if name in others), None)
 
 

@@ -139,7 +139,7 @@ impl Spread {
     }
 }
 
-/// The last bin whose lower edge is at or below the value: guessed by the bins in one unit, decided by the edges themselves.
+/// The last bin whose lower edge is at or below the value: guessed from how many bins a unit has, decided by the edges.
 fn bin(edges: &[f64], in_one: f64, value: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
     let mut bin = (((value - edges[0]) * in_one) as usize).min(BINS - 1);

@@ -1,7 +1,9 @@
 //! Each rule by hand, and the order they count in.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
-use karl_core::filter::{ConstantCount, constant_groups, missing_group, missing_reward, tally};
+use karl_core::filter::{
+    ConstantCount, below_minimum, constant_groups, missing_group, missing_reward, tally,
+};
 use karl_core::{Groups, Rules, Verdict};
 
 use Verdict::{BelowMinimum, ConstantGroup, Duplicate, Kept, MissingGroup, MissingReward};
@@ -22,6 +24,30 @@ fn a_row_counts_under_the_first_rule_that_drops_it() {
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
     assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, ConstantGroup, MissingReward]);
     assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 1]);
+}
+
+#[test]
+fn rows_beyond_the_first_blocks_are_judged_alike_by_any_number_of_threads() {
+    let rewards: Vec<f64> =
+        (0..50_000_u32).map(|row| if row % 7 == 0 { NAN } else { f64::from(row % 5) }).collect();
+    let wanted: Vec<Verdict> = rewards
+        .iter()
+        .map(|&reward| {
+            if reward.is_nan() {
+                MissingReward
+            } else if reward < 2.0 {
+                BelowMinimum
+            } else {
+                Kept
+            }
+        })
+        .collect();
+    for threads in [1, 3] {
+        let mut verdicts = vec![Kept; rewards.len()];
+        missing_reward(&mut verdicts, &rewards, threads).unwrap();
+        below_minimum(&mut verdicts, &rewards, 2.0, threads).unwrap();
+        assert!(verdicts == wanted, "{threads}");
+    }
 }
 
 #[test]

@@ -70,13 +70,17 @@ fn wanted(log: &Log, at: usize, row: u32) -> Result<Wanted> {
     Ok(Wanted { at, row, place, digest })
 }
 
-/// Every row is looked up in memory that nobody has touched for long: many threads wait for several at a time.
+/// Every row is looked up in memory that nobody has touched for long, which threads wait for side by side.
 fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<Wanted>> {
     let parts = rows.chunks(LOOKED_UP).enumerate().collect();
     let part = |(part, rows): (usize, &[u32])| {
         (part * LOOKED_UP..).zip(rows).map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()
     };
-    Ok(map(parts, threads, part).into_iter().collect::<Result<Vec<_>>>()?.concat())
+    let mut all = Vec::with_capacity(rows.len());
+    for part in map(parts, threads, part) {
+        all.extend(part?);
+    }
+    Ok(all)
 }
 
 /// What one thread reads at a time: all of a packed file, or a part of a plain one.
@@ -113,22 +117,37 @@ fn fetch_share<R>(
     Ok(made)
 }
 
-/// Reads records of plain files again, each into a slice of its length; a file is opened once for all of its records.
+/// A record of a plain file, as it stands there.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    source: &'a Source,
+    place: Place,
+    digest: u64,
+}
+
+impl<'a> Standing<'a> {
+    /// That of a row; none for a row that the log does not have.
+    pub(crate) fn new(log: &'a Log, row: u32) -> Option<Self> {
+        let (place, digest) = log.record(row)?;
+        Some(Self { source: &log.inputs[place.input].source, place, digest })
+    }
+
+    /// Bytes.
+    pub(crate) const fn len(&self) -> usize {
+        self.place.length as usize
+    }
+}
+
+/// Reads records again, each into a slice of its length; a file is opened once for all of its records.
 ///
 /// # Errors
 /// As [`fetch_each`].
-pub(crate) fn fetch_into(records: Vec<(&Log, u32, &mut [u8])>) -> Result<()> {
-    let mut records = records
-        .into_iter()
-        .enumerate()
-        .map(|(at, (log, row, to))| Ok((log, wanted(log, at, row)?, to)))
-        .collect::<Result<Vec<_>>>()?;
-    records.sort_unstable_by_key(|(_, wanted, _)| (wanted.place.input, wanted.place.offset));
-    for of_one_file in records.chunk_by_mut(|(_, a, _), (_, b, _)| a.place.input == b.place.input) {
-        let (log, Wanted { place: first, .. }, _) = of_one_file[0];
-        let source = &log.inputs[first.input].source;
+pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
+    records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
+    for of_one_file in records.chunk_by_mut(|(a, _), (b, _)| a.place.input == b.place.input) {
+        let (Standing { source, place: first, .. }, _) = of_one_file[0];
         let file = File::open(&source.path).map_err(|error| failure("open", source, first, error))?;
-        for (_, Wanted { place, digest, .. }, to) in of_one_file {
+        for (Standing { source, place, digest }, to) in of_one_file {
             file.read_exact_at(to, place.offset).map_err(|error| failure("read", source, *place, error))?;
             unchanged(source, *place, *digest, to)?;
         }

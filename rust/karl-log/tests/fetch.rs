@@ -35,6 +35,23 @@ fn changed(log: &Log, rows: &[u32]) -> bool {
 }
 
 #[test]
+fn thousands_of_records_come_in_the_order_asked_for_by_any_number_of_threads() {
+    let row = |at| format!("{{\"id\":{at},\"reward\":{at}}}\n");
+    let text: String = (0..10_000).map(row).collect();
+    let (_folder, _, log) = logged(text.as_bytes());
+    let mut rows = all(&log);
+    rows.reverse();
+    for threads in [1, 3] {
+        let records = fetch(&log, &rows, threads, &Watch::new()).unwrap();
+        let digests = records.iter().map(|record| (karl_core::rng::id128(record) >> 64) as u64);
+        assert!(digests.eq(log.digests().into_iter().rev()), "{threads}");
+    }
+    rows[9_000] = 10_000;
+    let refused = fetch(&log, &rows, 3, &Watch::new()).unwrap_err().to_string();
+    assert!(refused.contains("10000"), "{refused}");
+}
+
+#[test]
 fn records_come_as_they_were_in_the_order_asked_for_and_as_often() {
     for bytes in [text().into_bytes(), gzip(text().as_bytes()), zstd(text().as_bytes())] {
         let (_folder, _, log) = logged(&bytes);

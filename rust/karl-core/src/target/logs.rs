@@ -56,7 +56,7 @@ mod tests {
         let verdicts: Vec<Verdict> = (0..300).map(verdict).collect();
         let groups = Groups::from_codes(codes, 7).unwrap();
         for scopes in [Scopes::Whole, Scopes::Of(&groups), Scopes::OfOrAlone(&groups)] {
-            for verdicts in [&[], verdicts.as_slice()] {
+            for verdicts in [&[], verdicts.as_slice(), &[Verdict::Duplicate; 300]] {
                 let rows = Rows { scores: &scores, verdicts, scopes };
                 let target = Boltzmann::fit(rows, Temperature::Inverse(0.3), 1).unwrap();
                 for (first, count) in [(0, 300), (1, 64), (63, 200), (299, 1), (300, 0)] {

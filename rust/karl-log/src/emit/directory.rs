@@ -115,15 +115,21 @@ pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, wat
     sync(parent).map_err(|error| Error::io("sync the folder of", target, error))
 }
 
-/// A hidden directory beside the target, with the mode that the user's umask gives.
+/// A hidden directory beside the target: with the mode of the one that is there, else with the one that the umask gives.
 fn stage(parent: &Path, target: &Path) -> Result<TempDir> {
     let name = target.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let name: String = name.chars().take(NAME_KEPT).collect();
     let staging = tempfile::Builder::new()
         .prefix(&format!(".{name}.karl-fast-"))
-        .permissions(fs::Permissions::from_mode(0o777))
+        .permissions(fs::Permissions::from_mode(mode(target).unwrap_or(0o777)))
         .tempdir_in(parent);
     staging.map_err(|error| Error::io("create a directory beside", target, without_path(error)))
+}
+
+/// The mode of a directory that its owner can write to.
+fn mode(target: &Path) -> Option<u32> {
+    let facts = target.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
+    Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
 }
 
 /// Directories made on the way to the target, innermost first; gone again unless they are kept.
@@ -153,26 +159,35 @@ fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory).and_then(|file| file.sync_all())
 }
 
-/// Puts the staged directory in the target's place, with the rights that one there had; what was there goes.
+/// Puts the staged directory in the target's place, with the mode of the one that is there; what was there goes.
 fn replace(staging: TempDir, target: &Path) -> Result<()> {
     let io = |error: io::Error| Error::io("rename to", target, error);
-    let Ok(before) = target.symlink_metadata() else {
+    if target.symlink_metadata().is_err() {
         fs::rename(staging.path(), target).map_err(io)?;
         let _moved: PathBuf = staging.keep();
         return Ok(());
-    };
-    if before.is_dir() {
-        let kept = fs::set_permissions(staging.path(), before.permissions());
-        kept.map_err(|error| Error::io("keep the rights of", target, error))?;
+    }
+    // The umask may have taken some of it away.
+    if let Some(kept) = mode(target).filter(|&kept| mode(staging.path()) != Some(kept)) {
+        let kept = fs::set_permissions(staging.path(), fs::Permissions::from_mode(kept));
+        kept.map_err(|error| Error::io("keep the mode of", target, error))?;
     }
     match renameat_with(CWD, staging.path(), CWD, target, RenameFlags::EXCHANGE) {
         // The staging name now holds the old output, which goes with it.
-        Ok(()) => staging.close().map_err(|error| Error::io("remove the old output beside", target, error)),
+        Ok(()) => remove(staging),
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => {
             swap(staging, target)
         }
         Err(error) => Err(io(error.into())),
     }
+}
+
+/// Removes an output that another has taken the place of, also one that was not to be written to.
+fn remove(old: TempDir) -> Result<()> {
+    let path = old.path().to_path_buf();
+    let _may_not_be_ours = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+    let doing = "remove the output before, in whose place the new one is:";
+    old.close().map_err(|error| Error::io(doing, &path, without_path(error)))
 }
 
 /// Two renames, for file systems that cannot exchange: for a moment there is no target, never a half one.

@@ -14,7 +14,7 @@ use super::render::Shape;
 use super::walk::Strata;
 use super::work::Work;
 use crate::error::Result;
-use crate::fetch::fetch;
+use crate::fetch::{Standing, fetch};
 use crate::log::Log;
 use crate::rows::Place;
 use crate::watch::Watch;
@@ -113,7 +113,7 @@ pub fn draft(
     watch: &Watch,
 ) -> Result<Draft> {
     let settings = Settings { hold: settings.hold || judge.is_some(), ..settings };
-    let work = Work::new(Maker { log, facts, settings }, judge);
+    let work = Work::new(Maker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
         Draw::Copied(copies) => work.copied(copies, watch),
@@ -162,7 +162,7 @@ impl Draft {
     pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::Line<'a>> {
         let line = |&line: &usize| match &self.lines[line] {
             Some(text) => Some(file::Line::Text(text)),
-            None => log.map(|log| file::Line::Record(log, self.rows[line])),
+            None => Standing::new(log?, self.rows[line]).map(file::Line::Record),
         };
         lines.iter().filter_map(line).collect()
     }

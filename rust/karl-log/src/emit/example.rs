@@ -124,7 +124,7 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
-        (Some(Value::Array(messages)), ..) => Ok(Held::Chat { messages, tools }),
+        (Some(Value::Array(messages)), ..) => Ok(Held::Chat { messages: spoken(messages), tools }),
         (Some(_), ..) => Err(Flaw::BadMessage),
         (_, Some(prompt), Some(completion), _) => Ok(Held::Halves { prompt, completion, tools }),
         (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Held::Text(text)),
@@ -175,13 +175,16 @@ pub(crate) fn joined(prompt: Value, completion: Value) -> Vec<Value> {
 /// A list of messages as it is; anything else as the content of one message.
 fn turns(value: Value, role: &str) -> Vec<Value> {
     match value {
-        Value::Array(messages) => messages,
+        Value::Array(messages) => spoken(messages),
         content => vec![json!({"role": role, "content": content})],
     }
 }
 
-fn chat(messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
-    let mut messages: Vec<Value> = messages.into_iter().map(openai::message).collect();
+fn spoken(messages: Vec<Value>) -> Vec<Value> {
+    messages.into_iter().map(openai::message).collect()
+}
+
+fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
     let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
     let roles: Option<Vec<String>> = messages.iter().map(role).collect();
     let roles = roles.ok_or(Flaw::BadMessage)?;
@@ -195,10 +198,11 @@ fn chat(messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<R
     Ok(Read { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
 }
 
-/// The tools that the model was offered, if there are any.
+/// The tools that the model was offered, if there are any; a list, or the JSON text of one.
 pub(crate) fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
+        Value::String(text) => trusted::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered),
         _ => None,
     }
 }

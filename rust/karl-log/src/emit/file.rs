@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::fetch::fetch_into;
-use crate::log::Log;
+use crate::fetch::{Standing, fetch_into};
 use crate::parallel::map;
 use crate::watch::Watch;
 
@@ -23,15 +22,15 @@ const BEHIND: u64 = 8 << 20;
 pub enum Line<'a> {
     /// A text.
     Text(&'a str),
-    /// A record of a plain file, as it stands there.
-    Record(&'a Log, u32),
+    /// A record as it stands in its log.
+    Record(Standing<'a>),
 }
 
 impl Line<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Record(log, row) => log.place(*row).map_or(0, |place| place.length as usize),
+            Self::Record(record) => record.len(),
         }
     }
 }
@@ -92,7 +91,7 @@ fn gather(buffer: &mut Vec<u8>, lines: &[Line<'_>], watch: &Watch) -> Result<()>
         let (place, later) = rest.split_at_mut(line.len());
         match line {
             Line::Text(text) => place.copy_from_slice(text.as_bytes()),
-            Line::Record(log, row) => records.push((*log, *row, place)),
+            Line::Record(record) => records.push((*record, place)),
         }
         let (end, later) = later.split_at_mut(1);
         end.fill(b'\n');

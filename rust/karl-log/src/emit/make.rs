@@ -12,7 +12,8 @@ use super::{Facts, Settings};
 use crate::format::Fields;
 use crate::log::Log;
 use crate::parts::joined;
-use crate::source::Codec;
+use crate::rows::Place;
+use crate::source::{Codec, Source};
 use crate::trusted::{self, lookup};
 
 /// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
@@ -72,9 +73,20 @@ pub(super) struct Maker<'a> {
     pub(super) log: &'a Log,
     pub(super) facts: Facts<'a>,
     pub(super) settings: Settings,
+    /// Whether each file can be read again. A copy of a pipe is gone with the log, and what is packed would have to be
+    /// unpacked again.
+    lasts: Vec<bool>,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    pub(super) fn new(log: &'a Log, facts: Facts<'a>, settings: Settings) -> Self {
+        let lasts = |Source { name, path, codec, .. }: &Source| {
+            *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
+        };
+        let lasts = log.inputs.iter().map(|input| lasts(&input.source)).collect();
+        Self { log, facts, settings, lasts }
+    }
+
     /// The record as far as it can be made without knowing the shape of the others.
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<Candidate, Flaw> {
         if self.settings.shape == Shape::Raw {
@@ -130,15 +142,10 @@ impl Maker<'_> {
         Ok((!self.stands(row)).then_some(text))
     }
 
-    /// Whether a record is read again where it is written as it came. A copy of a pipe is gone with the log, and what is
-    /// packed would have to be unpacked again.
+    /// Whether a record is read again where it is written as it came.
     fn stands(&self, row: u32) -> bool {
-        let lasts = |input: usize| {
-            let source = &self.log.inputs[input].source;
-            source.codec == Codec::Plain && absolute(&source.name).is_ok_and(|path| path == source.path)
-        };
-        let place = self.log.place(row).filter(|place| place.length >= LONG);
-        !self.settings.hold && place.is_some_and(|place| lasts(place.input))
+        let long = |place: Place| place.length >= LONG && self.lasts[place.input];
+        !self.settings.hold && self.log.place(row).is_some_and(long)
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

@@ -30,21 +30,28 @@ pub(crate) fn call(call: Value) -> Option<Value> {
 /// stays as it is.
 pub(super) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
-    let from = fields.get("from").and_then(Value::as_str);
-    let Some(role) = from.and_then(role).filter(|_| !fields.contains_key("role")) else {
+    let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+    let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
+    let (Some(role), Some(value), false) = (role(&from), fields.get("value").cloned(), own) else {
         return Value::Object(fields);
     };
+    let (key, value) =
+        if from == "function_call" { ("tool_calls", calls(value)) } else { ("content", value) };
     let mut made = Map::new();
-    made.insert("role".to_owned(), json!(role));
-    match fields.shift_remove("value") {
-        Some(call) if fields["from"] == "function_call" => {
-            made.insert("tool_calls".to_owned(), json!([call]))
-        }
-        value => made.insert("content".to_owned(), json!(value)),
-    };
-    fields.shift_remove("from");
+    made.extend([("role".to_owned(), json!(role)), (key.to_owned(), value)]);
+    fields.retain(|key, _| key != "from" && key != "value");
     made.extend(fields);
     Value::Object(made)
+}
+
+/// Calls as a list, of one or of the JSON text of several.
+fn calls(value: Value) -> Value {
+    let several =
+        value.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok()).filter(Value::is_array);
+    match several.unwrap_or(value) {
+        Value::Array(calls) => Value::Array(calls),
+        call => json!([call]),
+    }
 }
 
 /// The role of who speaks in a conversation of `ShareGPT`, or of `LLaMA-Factory`, which tells calls of tools from answers.
@@ -52,14 +59,17 @@ fn role(from: &str) -> Option<&'static str> {
     Some(match from {
         "system" => "system",
         "human" | "user" => "user",
-        "gpt" | "assistant" | "function_call" => "assistant",
-        "tool" | "observation" => "tool",
+        "gpt" | "chatgpt" | "bing" | "bard" | "model" | "assistant" | "function_call" => "assistant",
+        "tool" | "function" | "observation" | "function_response" => "tool",
         _ => return None,
     })
 }
 
-/// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`; what is no flat one stays as it is.
+/// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made of a flat one, or of the JSON text of
+/// either; what is neither stays as it is.
 pub(super) fn tool(tool: Value) -> Value {
+    let parsed = tool.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok()).filter(Value::is_object);
+    let tool = parsed.unwrap_or(tool);
     let flat = tool.get("function").is_none() && tool.get("name").is_some_and(Value::is_string);
     if flat && tool.get("parameters").is_some() {
         json!({"type": "function", "function": tool})
@@ -104,7 +114,7 @@ mod tests {
     #[test]
     fn messages_of_share_gpt_take_the_form_and_nothing_of_them_is_lost() {
         for (from, role) in
-            [("human", "user"), ("gpt", "assistant"), ("system", "system"), ("observation", "tool")]
+            [("human", "user"), ("GPT", "assistant"), ("system", "system"), ("function", "tool")]
         {
             let made = message(json!({"from": from, "value": "x", "loss": null}));
             assert_eq!(made.to_string(), json!({"role": role, "content": "x", "loss": null}).to_string());
@@ -112,9 +122,18 @@ mod tests {
         let called = message(json!({"from": "function_call", "value": r#"{"name":"f","arguments":{}}"#}));
         let calls = json!([r#"{"name":"f","arguments":{}}"#]);
         assert_eq!(called, json!({"role": "assistant", "tool_calls": calls}));
-        assert_eq!(message(json!({"from": "gpt"})), json!({"role": "assistant", "content": null}));
-        let both = json!({"role": "user", "content": "x", "from": "gpt", "value": "y"});
-        for other in [both, json!({"from": "narrator", "value": "x"}), json!({"from": 5}), json!("x")] {
+        let several = message(json!({"from": "function_call", "value": r#"[{"name":"f"},{"name":"g"}]"#}));
+        assert_eq!(several, json!({"role": "assistant", "tool_calls": [{"name": "f"}, {"name": "g"}]}));
+        let others = [
+            json!({"role": "user", "content": "x", "from": "gpt", "value": "y"}),
+            json!({"from": "gpt", "value": "y", "content": ""}),
+            json!({"from": "gpt", "value": "y", "tool_calls": []}),
+            json!({"from": "narrator", "value": "x"}),
+            json!({"from": "gpt"}),
+            json!({"from": 5, "value": "x"}),
+            json!("x"),
+        ];
+        for other in others {
             assert_eq!(message(other.clone()), other);
         }
     }
@@ -123,6 +142,7 @@ mod tests {
     fn flat_tools_take_the_form_too() {
         let flat = json!({"name": "f", "description": "d", "parameters": {}});
         let wanted = json!({"type": "function", "function": flat});
+        assert_eq!(tool(json!(flat.to_string())), wanted);
         assert_eq!(tool(flat), wanted);
         for other in [wanted, json!({"name": "f"}), json!("f"), json!({"input_schema": {}})] {
             assert_eq!(tool(other.clone()), other);
