@@ -105,6 +105,21 @@ def test_killed_at_random_and_resumed_a_run_ends_with_the_same_bytes(
     assert metrics(adapter) == metrics(uninterrupted)
 
 
+def test_killed_while_it_saved_its_last_checkpoint_a_run_gets_its_last_weights(
+    data: Path, tiny_model: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    """The checkpoint is there; the adapter beside it is still that of the one before, and an older one has not gone."""
+    adapter = tmp_path / "adapter"
+    shutil.copytree(uninterrupted, adapter)
+    before = sorted((adapter / "checkpoints").iterdir())[-2]
+    shutil.copyfile(before / "adapters.safetensors", adapter / "adapters.safetensors")
+    shutil.copytree(before, adapter / "checkpoints" / "0000001")
+    assert bytes_of(adapter) != bytes_of(uninterrupted)
+    done = run(data, tiny_model, adapter, resume=True)
+    assert done.returncode == 0, done.stderr
+    assert bytes_of(adapter) == bytes_of(uninterrupted)
+
+
 def killed(words: list[str], adapter: Path, step: int, later: float) -> bool:
     """Starts a run and kills it a while after a step; whether it was still going."""
     process = subprocess.Popen(words, env=quiet(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

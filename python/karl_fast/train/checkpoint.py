@@ -85,10 +85,14 @@ class Checkpoints:
             whole.write(draft / "optimizer.safetensors", _tensors(flat(optimizer.state)))
             whole.write(draft / CONFIG, _json(self.config))
             whole.write(draft / STATE, _json(asdict(state)))
-        whole.write(self.path / CONFIG, _json(self.config))
-        whole.write(self.path / ADAPTERS, _tensors(weights))
-        self._forget(state.best)
+        self._follow(state)
         return place
+
+    def _follow(self, state: State) -> None:
+        """Make the adapter that of a checkpoint, and let older checkpoints go."""
+        whole.write(self.path / CONFIG, _json(self.config))
+        self.put(state.step)
+        self._forget(state.best)
 
     def _forget(self, best: tuple[float, int] | None) -> None:
         """Remove all but the last few and the best."""
@@ -133,6 +137,7 @@ class Checkpoints:
         state = _state(newest / STATE)
         _same(newest, state.settings | {BEGAN: state.began}, settings | {BEGAN: began or state.began})
         _filled(newest, model, optimizer)
+        self._follow(state)  # a run that was killed while it saved may not have come to that
         return state
 
 
