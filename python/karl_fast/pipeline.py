@@ -98,20 +98,22 @@ def sample(
     settings.count(0)
     if out is not None:
         check_place(out, force=force)
-    how = plan(settings, hold=out is None)
+    how = plan(settings, "held" if out is None else "unread")
     with _opened(logs, settings, progress) as log:
         selection = select(log)
         if not selection.available:
             raise _nothing(log, selection)
         _refuse_range(selection.facts())
-        wanted = settings.count(selection.available)
-        draft = _core.Draft.of(selection, wanted, how)
-        check_any(draft, log)
-        manifest = of_draft(log, selection, draft, wanted)
-        seconds = round(time.perf_counter() - start, 3)
-        manifest |= {"inputs": inputs(log), "run": run(log, seconds, draft.failed_rows)}
-        if out is not None:
-            write(draft, manifest, out, force=force)
+
+        def made(how: _core.Export) -> tuple[_core.Draft, Manifest]:
+            wanted = settings.count(selection.available)
+            draft = _core.Draft.of(selection, wanted, how)
+            check_any(draft, log)
+            manifest = of_draft(log, selection, draft, wanted)
+            seconds = round(time.perf_counter() - start, 3)
+            return draft, manifest | {"inputs": inputs(log), "run": run(log, seconds, draft.failed_rows)}
+
+        draft, manifest = made(how) if out is None else write(made, how, out, force=force)
         return Sample(manifest, draft)
 
 

@@ -14,20 +14,30 @@ from karl_fast.export.place import check_place
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karl_fast.log import Log
     from karl_fast.protocols import Floats, Integers
     from karl_fast.settings import Settings
+
+    Made = Callable[[_core.Export], tuple[_core.Draft, Manifest]]
 
 FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
 
-def plan(settings: Settings, *, hold: bool = False) -> _core.Export:
-    """How rows are to be made, in the form that the extension takes; ``hold`` where nothing is written of them."""
+def plan(settings: Settings, ahead: str) -> _core.Export:
+    """How rows are to be made, in the form that the extension takes.
+
+    Args:
+        settings: every choice.
+        ahead: what is known of records that are written as they came before they are: that they can be (``judged``),
+            or also their texts (``held``), or nothing (``unread``).
+    """
     return _core.Export(
         shape=settings.shape,
         allow_secrets=settings.allow_secrets,
-        hold=hold,
+        ahead=ahead,
         fractions=settings.split,
         fewest=FEWEST,
         seed=settings.seed,
@@ -76,22 +86,26 @@ def export(
     check_place(out, force=force)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
-    draft = _core.Draft.given(
-        log.core,
-        rows,
-        rewards,
-        unknown if scores is None else scores,
-        unknown if log_weights is None else log_weights,
-        plan(log.settings),
-    )
-    check_any(draft, log)
-    return write(draft, given(log, draft), out, force=force)
+    scores, log_weights = (unknown if column is None else column for column in (scores, log_weights))
+
+    def made(how: _core.Export) -> tuple[_core.Draft, Manifest]:
+        draft = _core.Draft.given(log.core, rows, rewards, scores, log_weights, how)
+        check_any(draft, log)
+        return draft, given(log, draft)
+
+    return write(made, plan(log.settings, "unread"), out, force=force)[1]
 
 
-def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> Manifest:
-    """Write a draft and its manifest."""
-    draft.write(str(Path(out)), dumps(manifest), force=force)
-    return manifest
+def write(made: Made, how: _core.Export, out: str | Path, *, force: bool) -> tuple[_core.Draft, Manifest]:
+    """Write a draft and its manifest.
+
+    Where a record that was taken unread turns out to be no row, the draft is made again of judged ones.
+    """
+    for each in (how, how.judged()):
+        draft, manifest = made(each)
+        if draft.write(str(Path(out)), dumps(manifest), force=force):
+            break
+    return draft, manifest
 
 
 def check_any(draft: _core.Draft, log: Log) -> None:

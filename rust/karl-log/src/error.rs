@@ -53,6 +53,13 @@ pub enum Error {
         /// Where the record began, in bytes of the decoded file.
         offset: u64,
     },
+    /// A record that was to be written unread is no JSON, or more than one line: the rows have to be judged first.
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Where the record begins, in bytes of the decoded file.
+        offset: u64,
+    },
     /// The output exists, and nobody said to replace it.
     Exists {
         /// The output.
@@ -99,6 +106,9 @@ impl fmt::Display for Error {
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {
                 write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
+            }
+            Self::Unwritable { path, offset } => {
+                write!(f, "{}: the record at byte {offset} cannot be written as it stands", path.display())
             }
             Self::Exists { path } => write!(f, "{}: it exists", path.display()),
             Self::Foreign { path, problem } => write!(f, "{}: it exists and {problem}", path.display()),

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 use karl_core::rng::id128;
+use memchr::memchr2;
 
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -12,13 +13,14 @@ use crate::parallel::map;
 use crate::rows::Place;
 use crate::scan::upper;
 use crate::source::{Codec, Source, Stream, is_damage};
+use crate::trusted;
 use crate::watch::Watch;
 
 /// Rows of a plain file that one thread reads at a time.
 const SHARE: usize = 32;
 
 /// Rows that one thread looks up at a time.
-const LOOKED_UP: usize = 4096;
+pub(crate) const LOOKED_UP: usize = 4096;
 
 /// Reads records again, as they came; the result is in the order of `rows`.
 ///
@@ -123,36 +125,55 @@ pub struct Standing<'a> {
     source: &'a Source,
     place: Place,
     digest: u64,
+    /// Whether nobody knows yet that it is a row.
+    unread: bool,
 }
 
 impl<'a> Standing<'a> {
     /// That of a row; none for a row that the log does not have.
-    pub(crate) fn new(log: &'a Log, row: u32) -> Option<Self> {
+    pub(crate) fn new(log: &'a Log, row: u32, unread: bool) -> Option<Self> {
         let (place, digest) = log.record(row)?;
-        Some(Self { source: &log.inputs[place.input].source, place, digest })
+        Some(Self { source: &log.inputs[place.input].source, place, digest, unread })
     }
 
     /// Bytes.
     pub(crate) const fn len(&self) -> usize {
         self.place.length as usize
     }
+
+    /// Refuses bytes that are not those that were scanned, or that are no row.
+    fn check(&self, record: &[u8]) -> Result<()> {
+        unchanged(self.source, self.place, self.digest, record)?;
+        if self.unread && !is_row(record) { Err(self.source.unwritable(self.place.offset)) } else { Ok(()) }
+    }
 }
 
 /// Reads records again, each into a slice of its length; a file is opened once for all of its records.
 ///
 /// # Errors
-/// As [`fetch_each`].
+/// As [`fetch_each`]; [`Error::Unwritable`] for a record that nobody has judged, and that is no row.
 pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
     records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
     for of_one_file in records.chunk_by_mut(|(a, _), (b, _)| a.place.input == b.place.input) {
         let (Standing { source, place: first, .. }, _) = of_one_file[0];
         let file = File::open(&source.path).map_err(|error| failure("open", source, first, error))?;
-        for (Standing { source, place, digest }, to) in of_one_file {
-            file.read_exact_at(to, place.offset).map_err(|error| failure("read", source, *place, error))?;
-            unchanged(source, *place, *digest, to)?;
+        for (record, to) in of_one_file {
+            let read = file.read_exact_at(to, record.place.offset);
+            read.map_err(|error| failure("read", source, record.place, error))?;
+            record.check(to)?;
         }
     }
     Ok(())
+}
+
+/// Whether a record can stand in a file of lines as it came. Python reads a lone carriage return as a line break too.
+pub(crate) fn is_row(record: &[u8]) -> bool {
+    !is_broken(record) && trusted::check(record).is_ok()
+}
+
+/// Whether a record is more than one line.
+pub(crate) fn is_broken(record: &[u8]) -> bool {
+    memchr2(b'\n', b'\r', record).is_some()
 }
 
 /// Refuses a record that is not what was scanned.

@@ -134,6 +134,11 @@ impl Source {
         Error::Changed { path: PathBuf::from(&self.name), offset }
     }
 
+    /// That a record is no row as it stands.
+    pub(crate) fn unwritable(&self, offset: u64) -> Error {
+        Error::Unwritable { path: PathBuf::from(&self.name), offset }
+    }
+
     /// A plain file's bytes from `offset` on.
     ///
     /// # Errors

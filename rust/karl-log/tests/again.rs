@@ -8,13 +8,20 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use karl_log::emit::directory::{Part, SPLITS, write};
-use karl_log::emit::{Draft, Settings, Shape};
+use karl_log::emit::{Ahead, Draft, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, exists, files, folder, open};
 
-const RAW: Settings =
-    Settings { shape: Shape::Raw, allow_secrets: false, hold: false, max_per_group: None, threads: 2 };
+const RAW: Settings = Settings {
+    shape: Shape::Raw,
+    allow_secrets: false,
+    ahead: Ahead::Judged,
+    max_per_group: None,
+    threads: 2,
+};
+
+const UNREAD: Settings = Settings { allow_secrets: true, ahead: Ahead::Unread, ..RAW };
 
 /// Records of rising length, the last of them long, in two files.
 fn texts() -> [String; 2] {
@@ -37,7 +44,7 @@ fn a_row_is_the_same_whether_it_is_held_or_read_again() {
     let folder = folder();
     let log = given(&folder);
     let rows = by_line(&log);
-    let held = draft_of(&log, &rows, rows.len(), Settings { hold: true, ..RAW });
+    let held = draft_of(&log, &rows, rows.len(), Settings { ahead: Ahead::Held, ..RAW });
     let again = draft_of(&log, &rows, rows.len(), RAW);
     assert!(held.lines.iter().all(Option::is_some) && held.rows == again.rows);
     for (held, again) in held.lines.iter().flatten().zip(&again.lines) {
@@ -46,8 +53,12 @@ fn a_row_is_the_same_whether_it_is_held_or_read_again() {
     let all: Vec<usize> = (0..rows.len()).collect();
     let read = again.texts(Some(&log), &all, 2, &Watch::new()).unwrap();
     assert!(read.iter().eq(held.lines.iter().flatten()));
-    for (draft, threads) in [(&held, 1), (&again, 1), (&again, 3)] {
-        let target = folder.path().join(format!("out{threads}{}", draft.lines.iter().flatten().count()));
+    let unread = draft_of(&log, &rows, rows.len(), UNREAD);
+    assert_eq!((&unread.rows, &unread.lines), (&again.rows, &again.lines));
+    for (number, (draft, threads)) in
+        [(&held, 1), (&again, 1), (&again, 3), (&unread, 1), (&unread, 3)].into_iter().enumerate()
+    {
+        let target = folder.path().join(format!("out{number}"));
         put(&target, &log, draft, threads).unwrap();
         let wanted: String = read.iter().rev().flat_map(|text| [text.as_ref(), "\n"]).collect();
         assert!(fs::read_to_string(target.join(SPLITS[0])).unwrap() == wanted);
@@ -73,6 +84,46 @@ fn a_record_that_has_changed_meanwhile_is_not_written() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judged_draft() {
+    for (put_in, dropped) in
+        [("\\q", 1), ("\u{1}", 1), ("\\ud800", 1), ("\",\r\"b\": \"", 0), ("\\u00e9\\n", 0)]
+    {
+        let folder = folder();
+        let [first, last] = texts();
+        let odd = last.replacen("né ", put_in, 1);
+        let log = read(open(&files(&folder, &[first, odd])), &logs::settings(), &Watch::new()).unwrap();
+        let rows = by_line(&log);
+        let target = folder.path().join("out");
+        let unread = draft_of(&log, &rows, rows.len(), UNREAD);
+        assert_eq!(unread.rows.len(), rows.len(), "nothing is known of them");
+        let said = put(&target, &log, &unread, 2);
+        if put_in.ends_with('n') {
+            assert!(said.is_ok());
+            continue;
+        }
+        let at = log.inputs[1].source.path.clone();
+        assert!(matches!(said, Err(Error::Unwritable { offset: 0, path }) if path == at), "{put_in:?}");
+        assert!(!exists(&target) && fs::read_dir(folder.path()).unwrap().count() == 2);
+        let judged = draft_of(&log, &rows, rows.len(), Settings { ahead: Ahead::Judged, ..UNREAD });
+        assert_eq!(judged.rows.len(), rows.len() - dropped, "{put_in:?}");
+        put(&target, &log, &judged, 2).unwrap();
+    }
+}
+
+#[test]
+fn records_are_read_ahead_where_there_is_a_judge_or_more_to_a_row_than_json() {
+    let folder = folder();
+    let texts: [String; 1] =
+        [(0..3).map(|at| format!("{{\"id\": {at}, \"a\": \"{}\\q\"}}\n", "x".repeat(5000))).collect()];
+    let log = read(open(&files(&folder, &texts)), &logs::settings(), &Watch::new()).unwrap();
+    let rows = by_line(&log);
+    for settings in [Settings { allow_secrets: false, ..UNREAD }, Settings { shape: Shape::Text, ..UNREAD }] {
+        assert_eq!(draft_of(&log, &rows, 3, settings).rows.len(), 0);
+    }
+    assert_eq!(draft_of(&log, &rows, 3, UNREAD).rows.len(), 3);
 }
 
 #[test]

@@ -3,14 +3,19 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, Flaw, Ordinals, Settings, Shape};
+use karl_log::emit::{Ahead, Draft, Flaw, Ordinals, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
 use serde_json::{Value, json};
 
-const CHAT: Settings =
-    Settings { shape: Shape::Chat, allow_secrets: false, hold: true, max_per_group: None, threads: 2 };
+const CHAT: Settings = Settings {
+    shape: Shape::Chat,
+    allow_secrets: false,
+    ahead: Ahead::Held,
+    max_per_group: None,
+    threads: 2,
+};
 
 fn lines(records: &[Value]) -> String {
     records.iter().map(|record| format!("{record}\n")).collect::<Vec<_>>().concat()

@@ -3,13 +3,18 @@
 
 mod logs;
 
-use karl_log::emit::{Flaw, Settings, Shape};
+use karl_log::emit::{Ahead, Flaw, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use logs::{by_line, draft_of, files, folder, open, settings};
 
-const CHAT: Settings =
-    Settings { shape: Shape::Chat, allow_secrets: false, hold: true, max_per_group: None, threads: 2 };
+const CHAT: Settings = Settings {
+    shape: Shape::Chat,
+    allow_secrets: false,
+    ahead: Ahead::Held,
+    max_per_group: None,
+    threads: 2,
+};
 
 /// Ten rows a group, best first; the first five of each cannot be written.
 fn half_broken() -> (tempfile::TempDir, Log) {

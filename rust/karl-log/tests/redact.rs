@@ -5,7 +5,7 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, Settings, Shape};
+use karl_log::emit::{Ahead, Draft, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Watch};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
         &log,
         &[0],
         1,
-        Settings { shape, allow_secrets, hold: true, max_per_group: None, threads: 1 },
+        Settings { shape, allow_secrets, ahead: Ahead::Held, max_per_group: None, threads: 1 },
     )
 }
 
@@ -244,8 +244,13 @@ fn a_stopped_draft_says_so() {
     watch.stop();
     let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
-    let settings =
-        Settings { shape: Shape::Chat, allow_secrets: false, hold: true, max_per_group: None, threads: 2 };
+    let settings = Settings {
+        shape: Shape::Chat,
+        allow_secrets: false,
+        ahead: Ahead::Held,
+        max_per_group: None,
+        threads: 2,
+    };
     assert!(matches!(
         karl_log::emit::draft(
             &log,

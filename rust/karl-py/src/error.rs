@@ -31,7 +31,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
-        Error::Changed { .. } => LogChangedError::new_err(message),
+        Error::Changed { .. } | Error::Unwritable { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),
         Error::Foreign { .. } => OutputForeignError::new_err(message),

@@ -48,6 +48,31 @@ pub enum Draw<'a> {
     Copied(Copies<'a>),
 }
 
+/// What is known of records that are written as they came, before they are written: of the long ones of plain files, for
+/// the others are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// Their texts: nothing is read again.
+    Held,
+    /// That they can be written. They are read again, and have to be what they were.
+    Judged,
+    /// Nothing, where all that can be wrong with a row is that it is no JSON: it is read once, and judged as it is
+    /// written; see [`Error::Unwritable`](crate::Error::Unwritable).
+    Unread,
+}
+
+impl Ahead {
+    /// Each, by the name by which it is asked for.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("held", Self::Held), ("judged", Self::Judged), ("unread", Self::Unread)];
+
+    /// At least that they can be written.
+    #[must_use]
+    pub const fn judged(self) -> Self {
+        if let Self::Unread = self { Self::Judged } else { self }
+    }
+}
+
 /// How to make rows of records.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -55,13 +80,23 @@ pub struct Settings {
     pub shape: Shape,
     /// Whether secrets stay as they are.
     pub allow_secrets: bool,
-    /// Whether texts are held that are records as they stand in the log. Else the long ones of plain files are read
-    /// again, which have to be what they were.
-    pub hold: bool,
+    /// What is known of records that are written as they came.
+    pub ahead: Ahead,
     /// How many rows of a group there may be, in a draw without replacement.
     pub max_per_group: Option<usize>,
     /// How many threads to make rows with; at least one is used.
     pub threads: usize,
+}
+
+impl Settings {
+    /// What can be known ahead: a judge sees every text, and what may hold a secret is read for it.
+    fn known(&self, judged: bool) -> Ahead {
+        match self.ahead {
+            _ if judged => Ahead::Held,
+            ahead if self.shape != Shape::Raw || !self.allow_secrets => ahead.judged(),
+            ahead => ahead,
+        }
+    }
 }
 
 /// How many chosen records that were not written are told with their places; all are counted.
@@ -76,6 +111,8 @@ pub struct Draft {
     pub copies: Vec<u32>,
     /// The text of each, without its line end; none where the record is read again for it.
     pub lines: Vec<Option<String>>,
+    /// Whether records that are read again have not been judged.
+    pub(super) unread: bool,
     /// Chosen records that were not written, by reason.
     pub dropped: BTreeMap<Flaw, u64>,
     /// The first of them in the log, in order of place, where they lie in files.
@@ -112,7 +149,7 @@ pub fn draft(
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let settings = Settings { hold: settings.hold || judge.is_some(), ..settings };
+    let settings = Settings { ahead: settings.known(judge.is_some()), ..settings };
     let work = Work::new(Maker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
@@ -162,7 +199,7 @@ impl Draft {
     pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::Line<'a>> {
         let line = |&line: &usize| match &self.lines[line] {
             Some(text) => Some(file::Line::Text(text)),
-            None => Standing::new(log?, self.rows[line]).map(file::Line::Record),
+            None => Standing::new(log?, self.rows[line], self.unread).map(file::Line::Record),
         };
         lines.iter().filter_map(line).collect()
     }

@@ -2,13 +2,13 @@
 
 use std::path::absolute;
 
-use memchr::memchr2;
 use serde_json::{Map, Number, Value, json};
 
 use super::example::{Flaw, Read, example};
 use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
-use super::{Facts, Settings};
+use super::{Ahead, Facts, Settings};
+use crate::fetch::is_broken;
 use crate::format::Fields;
 use crate::log::Log;
 use crate::parts::joined;
@@ -43,6 +43,11 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// A record that is written as it stands in its log.
+    pub(super) fn standing() -> Self {
+        Self { text: None, trimmed: 0, secrets: Found::new(), tools: false }
+    }
+
     /// The row with null for its tools, which says the same as none: rows of one file have the same keys.
     pub(super) fn without_tools(text: &str) -> String {
         // Quotes inside a JSON string are escaped, so the last such key is the row's own.
@@ -119,10 +124,10 @@ impl<'a> Maker<'a> {
         Ok(Line { text, trimmed, secrets, tools })
     }
 
-    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. Python reads a
-    /// lone carriage return as a line break too. A secret may also stand under a key that a later one replaces.
+    /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. A secret may also
+    /// stand under a key that a later one replaces.
     fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut Found) -> Result<Option<String>, Flaw> {
-        let broken = memchr2(b'\n', b'\r', &bytes).is_some();
+        let broken = is_broken(&bytes);
         let safe = self.settings.allow_secrets && !broken;
         if safe && self.stands(row) {
             return Ok(None);
@@ -143,9 +148,9 @@ impl<'a> Maker<'a> {
     }
 
     /// Whether a record is read again where it is written as it came.
-    fn stands(&self, row: u32) -> bool {
+    pub(super) fn stands(&self, row: u32) -> bool {
         let long = |place: Place| place.length >= LONG && self.lasts[place.input];
-        !self.settings.hold && self.log.place(row).is_some_and(long)
+        self.settings.ahead != Ahead::Held && self.log.place(row).is_some_and(long)
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

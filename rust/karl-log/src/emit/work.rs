@@ -1,17 +1,18 @@
 //! Rows made until as many as are wanted can be written.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
 
-use super::draft::{Draft, Judge};
+use super::draft::{Ahead, Draft, Judge, Settings};
 use super::example::Flaw;
 use super::make::{Body, Candidate, Line, Maker};
 use super::render::Shape;
 use super::walk::{Limits, Strata, walk};
 use crate::error::{Error, Result};
-use crate::fetch::{fetch, fetch_each};
+use crate::fetch::{LOOKED_UP, fetch, fetch_each};
 use crate::parallel::map;
 use crate::source::Codec;
 use crate::watch::Watch;
@@ -106,13 +107,30 @@ impl<'a> Work<'a> {
 
     /// Makes rows, or finds their flaws.
     fn make(&mut self, rows: &[u32], watch: &Watch) -> Result<()> {
-        let rest = self.begin(rows, watch)?;
+        let rows = self.leave(rows);
+        let rest = self.begin(&rows, watch)?;
         let (maker, settings) = (&self.maker, self.maker.settings);
         let shape = self.shape.unwrap_or(settings.shape);
         let line =
             |row, bytes| (row, maker.parse(row, bytes).and_then(|candidate| maker.line(candidate, shape)));
         let lines = fetch_each(maker.log, rest, settings.threads, watch, line)?;
         self.keep(lines, watch)
+    }
+
+    /// Leaves the rows that are judged as they are written; the others are to be made.
+    fn leave<'r>(&mut self, rows: &'r [u32]) -> Cow<'r, [u32]> {
+        let Settings { ahead, threads, .. } = self.maker.settings;
+        if ahead != Ahead::Unread {
+            return Cow::Borrowed(rows);
+        }
+        let parts = rows.chunks(LOOKED_UP).collect();
+        let stand =
+            map(parts, threads, |part| part.iter().map(|&row| self.maker.stands(row)).collect::<Vec<_>>());
+        let each = rows.iter().zip(stand.into_iter().flatten());
+        let (left, others): (Vec<_>, Vec<_>) = each.partition(|&(_, stands)| stands);
+        self.shape = self.shape.or((!left.is_empty()).then_some(Shape::Raw));
+        self.made.extend(left.into_iter().map(|(&row, _)| (row, Line::standing())));
+        others.into_iter().map(|(&row, _)| row).collect()
     }
 
     /// Makes the first rows, whose shape is that of all, batch by batch until some can be made; the others are left.
@@ -164,7 +182,8 @@ impl<'a> Work<'a> {
 
     /// The drawn rows with their texts.
     fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, failed: &[(u32, Flaw)]) -> Draft {
-        let mut draft = Draft { shape: self.shape, ..Draft::default() };
+        let unread = self.maker.settings.ahead == Ahead::Unread;
+        let mut draft = Draft { shape: self.shape, unread, ..Draft::default() };
         draft.fail(self.maker.log, failed);
         let lines: Vec<(u32, u32, Line)> = rows
             .into_iter()

@@ -31,19 +31,22 @@ pub(super) fn end_by(bytes: &[u8], lanes: impl Lanes) -> Option<usize> {
             return Some(number * BLOCK + end);
         }
     }
+    blocks.feed(&padded(rest), lanes).map(|end| whole.len() * BLOCK + end)
+}
+
+/// The last bytes of a text as a block, with spaces behind them.
+#[inline(always)]
+pub(crate) fn padded(rest: &[u8]) -> Block {
     let mut last = [b' '; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
-    blocks.feed(&last, lanes).map(|end| whole.len() * BLOCK + end)
+    last
 }
 
 /// What one block of a container leaves for the next.
 #[derive(Default)]
 struct Blocks {
     depth: usize,
-    /// All ones inside a string.
-    in_string: u64,
-    /// 1 where the first byte of the next block is escaped.
-    escaped: u64,
+    strings: Strings,
 }
 
 impl Blocks {
@@ -52,9 +55,7 @@ impl Blocks {
     #[inline(always)]
     fn feed(&mut self, block: &Block, lanes: impl Lanes) -> Option<usize> {
         let bits = lanes.bits(block);
-        let quotes = bits.quote & !self.escaped(bits.backslash);
-        let inside = parity(quotes) ^ self.in_string;
-        self.in_string = 0_u64.wrapping_sub(inside >> 63);
+        let Marks { inside, .. } = self.strings.feed(bits.quote, bits.backslash);
         let (open, close) = (bits.open & !inside, bits.close & !inside);
         let closed = close.count_ones() as usize;
         if closed >= self.depth {
@@ -81,6 +82,41 @@ impl Blocks {
             }
         }
         None
+    }
+}
+
+/// Where the strings of a text are, block by block.
+#[derive(Default)]
+pub(crate) struct Strings {
+    /// All ones inside a string.
+    open: u64,
+    /// 1 where the first byte of the next block is escaped.
+    escaped: u64,
+}
+
+/// The strings of one block, one bit a byte.
+pub(crate) struct Marks {
+    /// The quotes that are not escaped.
+    pub(crate) quotes: u64,
+    /// What stands in strings, with their first quotes and without their last.
+    pub(crate) inside: u64,
+    /// The bytes behind the backslashes that escape.
+    pub(crate) escaped: u64,
+}
+
+impl Strings {
+    /// Whether a string has begun that has not ended.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn feed(&mut self, quote: u64, backslash: u64) -> Marks {
+        let escaped = self.escaped(backslash);
+        let quotes = quote & !escaped;
+        let inside = parity(quotes) ^ self.open;
+        self.open = 0_u64.wrapping_sub(inside >> 63);
+        Marks { quotes, inside, escaped }
     }
 
     /// The bytes that stand after an odd run of backslashes.

@@ -11,7 +11,7 @@
 //!
 //! Not taken: serde's `IgnoredAny`, which validates while it skips at about a fifth of the speed.
 
-mod blocks;
+pub(crate) mod blocks;
 mod cursor;
 mod habits;
 pub(crate) mod lanes;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
-use karl_log::Place;
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Draw, Flaw, Ordinals, Shape};
+use karl_log::emit::{self, Ahead, Draw, Flaw, Ordinals, Shape};
+use karl_log::{Error, Place};
 use pyo3::prelude::*;
 
 use self::strata::{Dealt, Stratum, strata};
@@ -48,7 +48,7 @@ pub(crate) struct Export {
 impl Export {
     /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, hold, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, ahead, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
     #[allow(
         clippy::too_many_arguments,
         reason = "one keyword a setting; the Python layer holds them in one object"
@@ -56,7 +56,7 @@ impl Export {
     fn new(
         shape: &str,
         allow_secrets: bool,
-        hold: bool,
+        ahead: &str,
         fractions: [f64; 3],
         fewest: usize,
         seed: u64,
@@ -71,7 +71,7 @@ impl Export {
         let settings = emit::Settings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
-            hold,
+            ahead: by_name(ahead)?,
             max_per_group,
             threads,
         };
@@ -84,6 +84,18 @@ impl Export {
         let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
         Ok(Self { settings, fractions, fewest, seed, judge, per })
     }
+
+    /// The same with every record read and judged before it is written.
+    fn judged(&self, py: Python<'_>) -> Self {
+        let settings = emit::Settings { ahead: self.settings.ahead.judged(), ..self.settings };
+        let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
+        Self { settings, judge, per: self.per.clone(), ..*self }
+    }
+}
+
+fn by_name(ahead: &str) -> PyResult<Ahead> {
+    let known = Ahead::ALL.into_iter().find(|&(name, _)| name == ahead).map(|(_, ahead)| ahead);
+    known.ok_or_else(|| UsageError::new_err(format!("ahead is {ahead:?}, wanted held, judged or unread")))
 }
 
 /// A chosen record that could not be written, and its place in a file.
@@ -217,9 +229,10 @@ impl Draft {
         enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
     }
 
-    /// Writes the directory, whole or not at all.
+    /// Writes the directory, whole or not at all. False, and nothing is written, where a record that was taken unread
+    /// turns out to be no row: the draft is to be made again of judged ones.
     #[pyo3(signature = (target, manifest, *, force))]
-    fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<bool> {
         enter(py, None, |watch| {
             let splits = self.splits.each_ref().map(|lines| self.inner.written(self.log(), lines));
             let files = SPLITS
@@ -229,7 +242,10 @@ impl Draft {
             let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
             let manifest = [Line::Text(manifest)];
             parts.push(Part { name: MANIFEST, lines: &manifest });
-            directory::write(&target, &parts, self.threads, force, watch)
+            match directory::write(&target, &parts, self.threads, force, watch) {
+                Err(Error::Unwritable { .. }) => Ok(false),
+                written => written.map(|()| true),
+            }
         })
     }
 }

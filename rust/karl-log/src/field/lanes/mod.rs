@@ -26,8 +26,11 @@ pub(crate) struct Bits {
 pub(crate) trait Lanes: Copy {
     fn bits(self, block: &Block) -> Bits;
 
-    /// The bytes that cannot stand in a string as they are: quotes, backslashes and control characters.
-    fn odd(self, block: &Block) -> u64;
+    /// The bytes that are one of some.
+    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64;
+
+    /// The control characters.
+    fn control(self, block: &Block) -> u64;
 
     /// The length of a string, from behind its opening quote: none where its end is out of reach, or an escape stands
     /// before it.
@@ -103,15 +106,16 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn odd(self, block: &Block) -> u64 {
-        let odd = |part: u8x16| {
+    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
+        by_part(block, |part| {
             let is = |byte| part.simd_eq(u8x16::splat(byte));
-            is(b'"') | is(b'\\') | part.min(u8x16::splat(CONTROL)).simd_eq(part)
-        };
-        let parts = block.as_chunks::<16>().0.iter().enumerate();
-        parts.fold(0, |all, (number, part)| {
-            all | u64::from(odd(u8x16::new(*part)).to_bitmask()) << (16 * number)
+            some.map(is).into_iter().fold(u8x16::splat(0), |all, one| all | one)
         })
+    }
+
+    #[inline(always)]
+    fn control(self, block: &Block) -> u64 {
+        by_part(block, |part| part.min(u8x16::splat(CONTROL)).simd_eq(part))
     }
 
     #[inline(always)]
@@ -133,6 +137,16 @@ impl Lanes for Portable {
     }
 }
 
+/// The bits of a block of which 16 bytes are looked at at once.
+#[inline(always)]
+fn by_part(block: &Block, found: impl Fn(u8x16) -> u8x16) -> u64 {
+    let parts = block.as_chunks::<16>().0.iter().enumerate();
+    let bits = |(number, part): (usize, &[u8; 16])| {
+        u64::from(found(u8x16::new(*part)).to_bitmask()) << (16 * number)
+    };
+    parts.fold(0, |all, part| all | bits(part))
+}
+
 #[cfg(target_arch = "x86_64")]
 use x86::Vectorized;
 
@@ -140,24 +154,27 @@ use x86::Vectorized;
 mod tests {
     use super::*;
 
+    /// Bytes that are looked for: the first and the last of all, and one between.
+    const SOME: [u8; 3] = [0, b':', 0xff];
+
     struct Look<'a>(&'a Block);
 
     impl Work for Look<'_> {
-        type Output = (Bits, u64);
+        type Output = (Bits, u64, u64);
 
         #[inline(always)]
-        fn run(self, lanes: impl Lanes) -> (Bits, u64) {
-            (lanes.bits(self.0), lanes.odd(self.0))
+        fn run(self, lanes: impl Lanes) -> Self::Output {
+            (lanes.bits(self.0), lanes.any(self.0, SOME), lanes.control(self.0))
         }
     }
 
     /// One byte after the other.
-    fn naive(block: &Block) -> (Bits, u64) {
+    fn naive(block: &Block) -> (Bits, u64, u64) {
         let each = |is: &dyn Fn(u8) -> bool| (0..BLOCK).map(|at| u64::from(is(block[at])) << at).sum();
         let bits = |wanted: &[u8]| each(&|byte| wanted.contains(&byte));
         let found =
             Bits { quote: bits(b"\""), backslash: bits(b"\\"), open: bits(b"{["), close: bits(b"}]") };
-        (found, each(&|byte| byte < b' ' || byte == b'"' || byte == b'\\'))
+        (found, bits(&SOME), each(&|byte| byte < b' '))
     }
 
     #[test]

@@ -36,10 +36,15 @@ impl Lanes for V4 {
     }
 
     #[inline(always)]
-    fn odd(self, block: &Block) -> u64 {
+    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
         let block: __m512i = cast(*block);
         let is = |byte| self.avx512bw._mm512_cmpeq_epi8_mask(block, all64(byte));
-        is(b'"') | is(b'\\') | self.avx512bw._mm512_cmple_epu8_mask(block, all64(CONTROL))
+        some.map(is).into_iter().fold(0, |all, one| all | one)
+    }
+
+    #[inline(always)]
+    fn control(self, block: &Block) -> u64 {
+        self.avx512bw._mm512_cmple_epu8_mask(cast(*block), all64(CONTROL))
     }
 
     #[inline(always)]
@@ -76,14 +81,18 @@ impl Lanes for V3 {
     }
 
     #[inline(always)]
-    fn odd(self, block: &Block) -> u64 {
+    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
+        let or = |all, one| self.avx2._mm256_or_si256(all, one);
+        let found = |half| some.map(|byte| equal(self, half, byte)).into_iter().fold(cast([0_u8; 32]), or);
         let [low, high]: [__m256i; 2] = cast(*block);
-        let odd = |half| {
-            let is = |byte| equal(self, half, byte);
-            let control = self.avx2._mm256_cmpeq_epi8(self.avx2._mm256_min_epu8(half, all32(CONTROL)), half);
-            self.avx2._mm256_or_si256(control, self.avx2._mm256_or_si256(is(b'"'), is(b'\\')))
-        };
-        mask(self, odd(low), odd(high))
+        mask(self, found(low), found(high))
+    }
+
+    #[inline(always)]
+    fn control(self, block: &Block) -> u64 {
+        let is = |half| self.avx2._mm256_cmpeq_epi8(self.avx2._mm256_min_epu8(half, all32(CONTROL)), half);
+        let [low, high]: [__m256i; 2] = cast(*block);
+        mask(self, is(low), is(high))
     }
 
     #[inline(always)]

@@ -1,0 +1,94 @@
+//! What may follow what in a JSON text.
+
+/// How deep `serde_json` reads; an open container is one bit of a word.
+const DEEPEST: u32 = 127;
+
+/// What may come next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    /// A value.
+    #[default]
+    Value,
+    /// A value, or the end of an array without any.
+    FirstValue,
+    /// A key.
+    Key,
+    /// A key, or the end of an object without any.
+    FirstKey,
+    /// The colon behind a key.
+    Colon,
+    /// The end of a container, or the comma behind a value in it; outside of all, nothing.
+    End,
+}
+
+/// Where in a text its reader is. Every step is none where the text is no JSON, or may be none.
+#[derive(Debug, Default)]
+pub(super) struct Grammar {
+    next: Next,
+    /// One bit an open container, the innermost the lowest: 1 for an object.
+    objects: u128,
+    depth: u32,
+}
+
+impl Grammar {
+    /// Whether one value was read, and all of it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.depth == 0 && self.next == Next::End
+    }
+
+    /// A value, or a key, which is not to begin as those do that `serde_json` reserves.
+    #[inline(always)]
+    pub(super) fn string(&mut self, first: u8) -> Option<()> {
+        if !matches!(self.next, Next::Key | Next::FirstKey) {
+            return self.value();
+        }
+        self.next = Next::Colon;
+        (!matches!(first, b'$' | b'\\')).then_some(())
+    }
+
+    /// A value that is no container.
+    #[inline(always)]
+    pub(super) fn value(&mut self) -> Option<()> {
+        let wanted = matches!(self.next, Next::Value | Next::FirstValue);
+        self.next = Next::End;
+        wanted.then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn open(&mut self, object: bool) -> Option<()> {
+        self.value()?;
+        self.next = if object { Next::FirstKey } else { Next::FirstValue };
+        self.objects = self.objects << 1 | u128::from(object);
+        self.depth += 1;
+        (self.depth <= DEEPEST).then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn close(&mut self, object: bool) -> Option<()> {
+        let empty = if object { Next::FirstKey } else { Next::FirstValue };
+        let may =
+            self.depth > 0 && self.in_object() == object && (self.next == Next::End || self.next == empty);
+        self.next = Next::End;
+        self.depth = self.depth.saturating_sub(1);
+        self.objects >>= 1;
+        may.then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn comma(&mut self) -> Option<()> {
+        let may = self.depth > 0 && self.next == Next::End;
+        self.next = if self.in_object() { Next::Key } else { Next::Value };
+        may.then_some(())
+    }
+
+    #[inline(always)]
+    pub(super) fn colon(&mut self) -> Option<()> {
+        let may = self.next == Next::Colon;
+        self.next = Next::Value;
+        may.then_some(())
+    }
+
+    const fn in_object(&self) -> bool {
+        self.objects & 1 == 1
+    }
+}
