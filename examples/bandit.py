@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import mlx.core as mx
@@ -98,6 +99,8 @@ def show(histories: dict[str, list[Any]], file: str) -> None:
 
 def main(*files: str) -> None:
     """Train, print, and draw where a file is named."""
+    if files and find_spec("matplotlib") is None:
+        sys.exit("a figure needs matplotlib: pip install matplotlib")
     print("target".ljust(34), *(f"{share:.3f}" for share in TARGET))
     histories = {name: [train(objective, seed) for seed in range(SEEDS)] for name, objective in OBJECTIVES.items()}
     for name, runs in histories.items():

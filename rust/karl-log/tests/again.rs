@@ -116,8 +116,8 @@ fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judg
 #[test]
 fn records_are_read_ahead_where_there_is_a_judge_or_more_to_a_row_than_json() {
     let folder = folder();
-    let texts: [String; 1] =
-        [(0..3).map(|at| format!("{{\"id\": {at}, \"a\": \"{}\\q\"}}\n", "x".repeat(5000))).collect()];
+    let row = |at: usize| format!("{{\"id\": {at}, \"a\": \"{}\\q\"}}\n", "x".repeat(5000));
+    let texts: [String; 1] = [(0..3).map(row).collect()];
     let log = read(open(&files(&folder, &texts)), &logs::settings(), &Watch::new()).unwrap();
     let rows = by_line(&log);
     for settings in [Settings { allow_secrets: false, ..UNREAD }, Settings { shape: Shape::Text, ..UNREAD }] {

@@ -12,7 +12,8 @@ use crate::source::{Codec, Source, is_damage};
 use crate::watch::Watch;
 
 /// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.
-const DAMAGED: &str = "its packed bytes are damaged: lines behind the damage are lost, and those before it may be other than they were";
+const DAMAGED: &str = "its packed bytes are damaged: lines behind the damage are lost, and those before it \
+    may be other than they were";
 
 /// The same files with temporary ones in the place of those that are packed; they are there as long as what is returned
 /// with them.

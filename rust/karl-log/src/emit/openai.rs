@@ -32,23 +32,23 @@ pub(super) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
-    let (Some(role), Some(value), false) = (role(&from), fields.get("value").cloned(), own) else {
+    let Some(role) = role(&from).filter(|_| !own && fields.contains_key("value")) else {
         return Value::Object(fields);
     };
+    fields.shift_remove("from");
+    let value = fields.shift_remove("value").unwrap_or_default();
     let (key, value) =
         if from == "function_call" { ("tool_calls", calls(value)) } else { ("content", value) };
     let mut made = Map::new();
     made.extend([("role".to_owned(), json!(role)), (key.to_owned(), value)]);
-    fields.retain(|key, _| key != "from" && key != "value");
     made.extend(fields);
     Value::Object(made)
 }
 
-/// Calls as a list, of one or of the JSON text of several.
+/// Calls as a list, of one or several, or of the JSON text of either.
 fn calls(value: Value) -> Value {
-    let several =
-        value.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok()).filter(Value::is_array);
-    match several.unwrap_or(value) {
+    let parsed = value.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok());
+    match parsed.unwrap_or(value) {
         Value::Array(calls) => Value::Array(calls),
         call => json!([call]),
     }
@@ -120,8 +120,7 @@ mod tests {
             assert_eq!(made.to_string(), json!({"role": role, "content": "x", "loss": null}).to_string());
         }
         let called = message(json!({"from": "function_call", "value": r#"{"name":"f","arguments":{}}"#}));
-        let calls = json!([r#"{"name":"f","arguments":{}}"#]);
-        assert_eq!(called, json!({"role": "assistant", "tool_calls": calls}));
+        assert_eq!(called, json!({"role": "assistant", "tool_calls": [{"name": "f", "arguments": {}}]}));
         let several = message(json!({"from": "function_call", "value": r#"[{"name":"f"},{"name":"g"}]"#}));
         assert_eq!(several, json!({"role": "assistant", "tool_calls": [{"name": "f"}, {"name": "g"}]}));
         let others = [
