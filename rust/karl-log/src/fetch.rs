@@ -47,13 +47,14 @@ pub fn fetch_each<R: Send>(
 ) -> Result<Vec<R>> {
     let mut wanted = all_wanted(log, rows, threads)?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
-    let mut made = Vec::with_capacity(rows.len());
+    let mut made: Vec<Option<R>> = rows.iter().map(|_| None).collect();
     let source = |share: &[Wanted]| &log.inputs[share[0].place.input].source;
     for share in map(shares(log, &wanted), threads, |share| fetch_share(source(share), share, watch, &one)) {
-        made.extend(share?);
+        for (at, one) in share? {
+            made[at] = Some(one);
+        }
     }
-    made.sort_unstable_by_key(|&(at, _)| at);
-    Ok(made.into_iter().map(|(_, made)| made).collect())
+    Ok(made.into_iter().flatten().collect())
 }
 
 /// A record that is wanted.

@@ -1,10 +1,9 @@
 //! The rows of a draft dealt into train, valid and test.
 
-use std::collections::HashMap;
-
 use karl_core::Keys;
 use karl_core::order::{check_fractions, split_of, write_order};
 use karl_core::rng::{Key, id128};
+use rustc_hash::FxHashMap;
 
 use super::Draft;
 use crate::error::Result;
@@ -37,7 +36,7 @@ impl Draft {
         fewest: usize,
     ) -> Result<([Vec<usize>; 3], [usize; 3])> {
         check_fractions(fractions)?;
-        let line_of: HashMap<u32, usize> =
+        let line_of: FxHashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
         let order = self.order(log, ordinals, seed)?;
         // Every number is below 1: where train has it all, no group need be looked up.

@@ -1,8 +1,7 @@
 //! A draw without replacement, one row after another, that passes over what may not be drawn.
 
-use std::collections::HashMap;
-
 use karl_core::sample::{Ranked, Ranking};
+use rustc_hash::FxHashMap;
 
 /// How many rows each stratum may have.
 #[derive(Clone, Debug)]
@@ -35,8 +34,8 @@ pub(super) struct Limits<'a> {
 /// What a draw has of each group and stratum so far; it grows with the rows that were drawn, not with the log.
 #[derive(Default)]
 struct Had {
-    groups: HashMap<u32, usize>,
-    strata: HashMap<usize, u64>,
+    groups: FxHashMap<u32, usize>,
+    strata: FxHashMap<usize, u64>,
 }
 
 /// What becomes of a row.

@@ -1,10 +1,10 @@
 //! Rows made until as many as are wanted can be written.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use karl_core::Copies;
 use karl_core::sample::Ranking;
+use rustc_hash::FxHashMap;
 
 use super::draft::{Ahead, Draft, Judge, Settings};
 use super::example::Flaw;
@@ -42,13 +42,13 @@ pub(super) struct Work<'a> {
     maker: Maker<'a>,
     judge: Option<Judge<'a>>,
     shape: Option<Shape>,
-    made: HashMap<u32, Line>,
-    flaws: HashMap<u32, Flaw>,
+    made: FxHashMap<u32, Line>,
+    flaws: FxHashMap<u32, Flaw>,
 }
 
 impl<'a> Work<'a> {
     pub(super) fn new(maker: Maker<'a>, judge: Option<Judge<'a>>) -> Self {
-        Self { maker, judge, shape: None, made: HashMap::new(), flaws: HashMap::new() }
+        Self { maker, judge, shape: None, made: FxHashMap::default(), flaws: FxHashMap::default() }
     }
 
     pub(super) fn ranked(
