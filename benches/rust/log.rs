@@ -10,7 +10,7 @@ use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
 use karl_log::emit::redact::redacted;
-use karl_log::emit::{Ahead, Draw, Facts, Settings, Shape, draft};
+use karl_log::emit::{Draw, Facts, Prepared, Settings, Shape, draft};
 use karl_log::field::{Path, Scan, Wanted};
 use karl_log::split::Lines;
 use karl_log::value::{Reward, reward};
@@ -89,7 +89,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
     let settings =
-        Settings { shape, allow_secrets: false, ahead: Ahead::Held, max_per_group: None, threads: 1 };
+        Settings { shape, allow_secrets: false, prepared: Prepared::Held, max_per_group: None, threads: 1 };
     let watch = Watch::new();
     bencher
         .counter(ItemsCount::new(250_usize))

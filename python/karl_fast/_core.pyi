@@ -329,7 +329,7 @@ class Export:
         *,
         shape: str,
         allow_secrets: bool,
-        ahead: str,
+        prepared: str,
         fractions: tuple[float, float, float],
         fewest: int,
         seed: int,

@@ -54,12 +54,13 @@ class Job:
     out: str = "data"
     old: bool = False
     shape: str = "chat"
+    more: tuple[str, ...] = ()
     stdin: str | None = None
     exchange: int | None = None
 
     def run(self, shim: Server, folder: Path, **fault: object) -> Done:
         stdin = folder.parent / self.stdin if self.stdin else Path(os.devnull)
-        more = ("--force",) if self.old else ()
+        more = (*self.more, *(("--force",) if self.old else ()))
         arguments = ("sample", *self.logs, "-o", self.out, "--as", self.shape, *HOW, *more)
         return shim.run(*arguments, folder=folder, stdin=stdin, exchange=self.exchange, **fault)  # type: ignore[arg-type]
 
@@ -70,6 +71,7 @@ JOBS = {
     "replaced": Job(old=True),
     "replaced by two renames": Job(old=True, exchange=errno.EINVAL),
     "replaced by long records as they came": Job(logs=("log-of-long.jsonl",), shape="raw", old=True),
+    "of long records that are read once": Job(logs=("log-of-long.jsonl",), shape="raw", more=("--allow-secrets",)),
     "from a folder of packed logs": Job(logs=("logs",)),
     "from standard input": Job(logs=("-",), stdin="stdin.jsonl"),
 }

@@ -26,18 +26,18 @@ FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
 
-def plan(settings: Settings, ahead: str) -> _core.Export:
+def plan(settings: Settings, prepared: str) -> _core.Export:
     """How rows are to be made, in the form that the extension takes.
 
     Args:
         settings: every choice.
-        ahead: what is known of records that are written as they came before they are: that they can be (``judged``),
-            or also their texts (``held``), or nothing (``unread``).
+        prepared: how far records that are written as they came are before: their texts are ``held``, or they are
+            ``judged``, or ``unread``.
     """
     return _core.Export(
         shape=settings.shape,
         allow_secrets=settings.allow_secrets,
-        ahead=ahead,
+        prepared=prepared,
         fractions=settings.split,
         fewest=FEWEST,
         seed=settings.seed,

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use karl_log::emit::directory::{Part, SPLITS, write};
-use karl_log::emit::{Ahead, Draft, Settings, Shape};
+use karl_log::emit::{Draft, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, exists, files, folder, open};
@@ -16,12 +16,12 @@ use logs::{by_line, draft_of, exists, files, folder, open};
 const RAW: Settings = Settings {
     shape: Shape::Raw,
     allow_secrets: false,
-    ahead: Ahead::Judged,
+    prepared: Prepared::Judged,
     max_per_group: None,
     threads: 2,
 };
 
-const UNREAD: Settings = Settings { allow_secrets: true, ahead: Ahead::Unread, ..RAW };
+const UNREAD: Settings = Settings { allow_secrets: true, prepared: Prepared::Unread, ..RAW };
 
 /// Records of rising length, the last of them long, in two files.
 fn texts() -> [String; 2] {
@@ -44,7 +44,7 @@ fn a_row_is_the_same_whether_it_is_held_or_read_again() {
     let folder = folder();
     let log = given(&folder);
     let rows = by_line(&log);
-    let held = draft_of(&log, &rows, rows.len(), Settings { ahead: Ahead::Held, ..RAW });
+    let held = draft_of(&log, &rows, rows.len(), Settings { prepared: Prepared::Held, ..RAW });
     let again = draft_of(&log, &rows, rows.len(), RAW);
     assert!(held.lines.iter().all(Option::is_some) && held.rows == again.rows);
     for (held, again) in held.lines.iter().flatten().zip(&again.lines) {
@@ -107,7 +107,7 @@ fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judg
         let at = log.inputs[1].source.path.clone();
         assert!(matches!(said, Err(Error::Unwritable { offset: 0, path }) if path == at), "{put_in:?}");
         assert!(!exists(&target) && fs::read_dir(folder.path()).unwrap().count() == 2);
-        let judged = draft_of(&log, &rows, rows.len(), Settings { ahead: Ahead::Judged, ..UNREAD });
+        let judged = draft_of(&log, &rows, rows.len(), Settings { prepared: Prepared::Judged, ..UNREAD });
         assert_eq!(judged.rows.len(), rows.len() - dropped, "{put_in:?}");
         put(&target, &log, &judged, 2).unwrap();
     }

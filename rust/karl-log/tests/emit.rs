@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Ahead, Draft, Flaw, Ordinals, Settings, Shape};
+use karl_log::emit::{Draft, Flaw, Ordinals, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const CHAT: Settings = Settings {
     shape: Shape::Chat,
     allow_secrets: false,
-    ahead: Ahead::Held,
+    prepared: Prepared::Held,
     max_per_group: None,
     threads: 2,
 };

@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Ahead, Flaw, Settings, Shape};
+use karl_log::emit::{Flaw, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use logs::{by_line, draft_of, files, folder, open, settings};
@@ -11,7 +11,7 @@ use logs::{by_line, draft_of, files, folder, open, settings};
 const CHAT: Settings = Settings {
     shape: Shape::Chat,
     allow_secrets: false,
-    ahead: Ahead::Held,
+    prepared: Prepared::Held,
     max_per_group: None,
     threads: 2,
 };

@@ -5,7 +5,7 @@
 
 mod logs;
 
-use karl_log::emit::{Ahead, Draft, Settings, Shape};
+use karl_log::emit::{Draft, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Watch};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
         &log,
         &[0],
         1,
-        Settings { shape, allow_secrets, ahead: Ahead::Held, max_per_group: None, threads: 1 },
+        Settings { shape, allow_secrets, prepared: Prepared::Held, max_per_group: None, threads: 1 },
     )
 }
 
@@ -247,7 +247,7 @@ fn a_stopped_draft_says_so() {
     let settings = Settings {
         shape: Shape::Chat,
         allow_secrets: false,
-        ahead: Ahead::Held,
+        prepared: Prepared::Held,
         max_per_group: None,
         threads: 2,
     };

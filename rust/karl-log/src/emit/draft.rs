@@ -48,25 +48,31 @@ pub enum Draw<'a> {
     Copied(Copies<'a>),
 }
 
-/// What is known of records that are written as they came, before they are written: of the long ones of plain files, for
-/// the others are held.
+/// How far the long records of plain files are prepared that are written as they came; all others are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ahead {
-    /// Their texts: nothing is read again.
+pub enum Prepared {
+    /// Their texts are held: nothing is read again.
     Held,
-    /// That they can be written. They are read again, and have to be what they were.
+    /// They are known to be rows. They are read again, and have to be what they were.
     Judged,
-    /// Nothing, where all that can be wrong with a row is that it is no JSON: it is read once, and judged as it is
+    /// Not at all, where nothing can be wrong with a row but that it is no JSON: each is read once, and judged as it is
     /// written; see [`Error::Unwritable`](crate::Error::Unwritable).
     Unread,
 }
 
-impl Ahead {
-    /// Each, by the name by which it is asked for.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("held", Self::Held), ("judged", Self::Judged), ("unread", Self::Unread)];
+impl Prepared {
+    /// That of a name; none for another.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "held" => Some(Self::Held),
+            "judged" => Some(Self::Judged),
+            "unread" => Some(Self::Unread),
+            _ => None,
+        }
+    }
 
-    /// At least that they can be written.
+    /// The same, and at least judged.
     #[must_use]
     pub const fn judged(self) -> Self {
         if let Self::Unread = self { Self::Judged } else { self }
@@ -80,8 +86,8 @@ pub struct Settings {
     pub shape: Shape,
     /// Whether secrets stay as they are.
     pub allow_secrets: bool,
-    /// What is known of records that are written as they came.
-    pub ahead: Ahead,
+    /// How far records that are written as they came are prepared.
+    pub prepared: Prepared,
     /// How many rows of a group there may be, in a draw without replacement.
     pub max_per_group: Option<usize>,
     /// How many threads to make rows with; at least one is used.
@@ -89,12 +95,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What can be known ahead: a judge sees every text, and what may hold a secret is read for it.
-    fn known(&self, judged: bool) -> Ahead {
-        match self.ahead {
-            _ if judged => Ahead::Held,
-            ahead if self.shape != Shape::Raw || !self.allow_secrets => ahead.judged(),
-            ahead => ahead,
+    /// How far records are prepared: a judge of the caller's sees every text, and what may hold a secret is read for it.
+    fn preparing(&self, judge: bool) -> Prepared {
+        match self.prepared {
+            _ if judge => Prepared::Held,
+            prepared if self.shape != Shape::Raw || !self.allow_secrets => prepared.judged(),
+            prepared => prepared,
         }
     }
 }
@@ -149,7 +155,7 @@ pub fn draft(
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let settings = Settings { ahead: settings.known(judge.is_some()), ..settings };
+    let settings = Settings { prepared: settings.preparing(judge.is_some()), ..settings };
     let work = Work::new(Maker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value, json};
 use super::example::{Flaw, Read, example};
 use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
-use super::{Ahead, Facts, Settings};
+use super::{Facts, Prepared, Settings};
 use crate::fetch::is_broken;
 use crate::format::Fields;
 use crate::log::Log;
@@ -150,7 +150,7 @@ impl<'a> Maker<'a> {
     /// Whether a record is read again where it is written as it came.
     pub(super) fn stands(&self, row: u32) -> bool {
         let long = |place: Place| place.length >= LONG && self.lasts[place.input];
-        self.settings.ahead != Ahead::Held && self.log.place(row).is_some_and(long)
+        self.settings.prepared != Prepared::Held && self.log.place(row).is_some_and(long)
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

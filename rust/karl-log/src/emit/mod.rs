@@ -26,7 +26,7 @@ mod work;
 
 pub use answer::answers;
 pub use deal::Ordinals;
-pub use draft::{Ahead, Draft, Draw, Facts, Judge, Settings, draft};
+pub use draft::{Draft, Draw, Facts, Judge, Prepared, Settings, draft};
 pub use example::{Example, Flaw};
 pub use render::Shape;
 pub use walk::Strata;

@@ -6,7 +6,7 @@ use karl_core::Copies;
 use karl_core::sample::Ranking;
 use rustc_hash::FxHashMap;
 
-use super::draft::{Ahead, Draft, Judge, Settings};
+use super::draft::{Draft, Judge, Prepared, Settings};
 use super::example::Flaw;
 use super::make::{Body, Candidate, Line, Maker};
 use super::render::Shape;
@@ -119,8 +119,8 @@ impl<'a> Work<'a> {
 
     /// Leaves the rows that are judged as they are written; the others are to be made.
     fn leave<'r>(&mut self, rows: &'r [u32]) -> Cow<'r, [u32]> {
-        let Settings { ahead, threads, .. } = self.maker.settings;
-        if ahead != Ahead::Unread {
+        let Settings { prepared, threads, .. } = self.maker.settings;
+        if prepared != Prepared::Unread {
             return Cow::Borrowed(rows);
         }
         let parts = rows.chunks(LOOKED_UP).collect();
@@ -182,7 +182,7 @@ impl<'a> Work<'a> {
 
     /// The drawn rows with their texts.
     fn draft(mut self, rows: Vec<u32>, copies: Vec<u32>, failed: &[(u32, Flaw)]) -> Draft {
-        let unread = self.maker.settings.ahead == Ahead::Unread;
+        let unread = self.maker.settings.prepared == Prepared::Unread;
         let mut draft = Draft { shape: self.shape, unread, ..Draft::default() };
         draft.fail(self.maker.log, failed);
         let lines: Vec<(u32, u32, Line)> = rows

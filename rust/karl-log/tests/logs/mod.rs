@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use karl_core::sample::Ranking;
-use karl_log::emit::{self, Ahead, Draft, Draw, Facts, Shape};
+use karl_log::emit::{self, Draft, Draw, Facts, Prepared, Shape};
 use karl_log::layout::Wishes;
 use karl_log::read::{Settings, read, read_in_ranges};
 use karl_log::source::Source;
@@ -132,7 +132,13 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
         &log,
         &by_line(&log),
         log.len(),
-        emit::Settings { shape, allow_secrets: false, ahead: Ahead::Held, max_per_group: None, threads: 2 },
+        emit::Settings {
+            shape,
+            allow_secrets: false,
+            prepared: Prepared::Held,
+            max_per_group: None,
+            threads: 2,
+        },
     )
 }
 

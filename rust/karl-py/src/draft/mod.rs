@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Ahead, Draw, Flaw, Ordinals, Shape};
+use karl_log::emit::{self, Draw, Flaw, Ordinals, Prepared, Shape};
 use karl_log::{Error, Place};
 use pyo3::prelude::*;
 
@@ -48,7 +48,7 @@ pub(crate) struct Export {
 impl Export {
     /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
     #[new]
-    #[pyo3(signature = (*, shape, allow_secrets, ahead, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[pyo3(signature = (*, shape, allow_secrets, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
     #[allow(
         clippy::too_many_arguments,
         reason = "one keyword a setting; the Python layer holds them in one object"
@@ -56,7 +56,7 @@ impl Export {
     fn new(
         shape: &str,
         allow_secrets: bool,
-        ahead: &str,
+        prepared: &str,
         fractions: [f64; 3],
         fewest: usize,
         seed: u64,
@@ -68,10 +68,12 @@ impl Export {
         let unknown = || {
             UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
         };
+        let not_prepared =
+            || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
         let settings = emit::Settings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
-            ahead: by_name(ahead)?,
+            prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
             max_per_group,
             threads,
         };
@@ -87,15 +89,10 @@ impl Export {
 
     /// The same with every record read and judged before it is written.
     fn judged(&self, py: Python<'_>) -> Self {
-        let settings = emit::Settings { ahead: self.settings.ahead.judged(), ..self.settings };
+        let settings = emit::Settings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
         Self { settings, judge, per: self.per.clone(), ..*self }
     }
-}
-
-fn by_name(ahead: &str) -> PyResult<Ahead> {
-    let known = Ahead::ALL.into_iter().find(|&(name, _)| name == ahead).map(|(_, ahead)| ahead);
-    known.ok_or_else(|| UsageError::new_err(format!("ahead is {ahead:?}, wanted held, judged or unread")))
 }
 
 /// A chosen record that could not be written, and its place in a file.
