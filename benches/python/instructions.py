@@ -31,6 +31,8 @@ CASES = [
     "core::top",
     "core::zscore::false",
     "core::zscore::true",
+    "log::check::Big",
+    "log::check::Small",
     "log::make_rows::Chat",
     "log::make_rows::Raw",
     "log::parse_rewards",

@@ -13,6 +13,7 @@ use karl_log::emit::redact::redacted;
 use karl_log::emit::{Draw, Facts, Prepared, Settings, Shape, draft};
 use karl_log::field::{Path, Scan, Wanted};
 use karl_log::split::Lines;
+use karl_log::trusted;
 use karl_log::value::{Reward, reward};
 
 const KINDS: [Kind; 2] = [Kind::Big, Kind::Small];
@@ -41,6 +42,14 @@ fn scan_fields(bencher: Bencher, kind: Kind) {
     let mut scan = Scan::new(wanted);
     let mut all = || lines.iter().filter(|line| scan.object(line.as_bytes(), &mut values).is_ok()).count();
     bencher.counter(bytes(&lines)).bench_local(|| counted(&mut all));
+}
+
+/// Whether a record is JSON, every byte of it, with nothing built.
+#[divan::bench(args = KINDS)]
+fn check(bencher: Bencher, kind: Kind) {
+    let lines = lines(kind, records(kind));
+    let whole = |line: &&String| trusted::check(line.as_bytes()).is_ok();
+    bencher.counter(bytes(&lines)).bench(|| counted(|| lines.iter().filter(whole).count()));
 }
 
 /// A parse of the whole record.

@@ -329,7 +329,7 @@ class Export:
         *,
         shape: str,
         allow_secrets: bool,
-        prepared: str,
+        prepared: Literal["held", "judged", "unread"],
         fractions: tuple[float, float, float],
         fewest: int,
         seed: int,

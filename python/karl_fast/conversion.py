@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError, UsageError
+from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError, PackedError, UsageError
 from karl_fast.export.place import check_around
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
 from karl_fast.settings import Settings
@@ -121,6 +121,7 @@ def convert(
         LogError: a file that was named is no transcript, or there is no conversation at all: with the first damage.
         MissingExtraError: a Parquet file without pyarrow.
         AlreadyConvertedError: a file that was named holds trajectories already.
+        PackedError: a file that was named is not unpacked here.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
         UsageError: a format that nobody knows, no file, a limit below 1, or the name of a packed file to write.
@@ -149,7 +150,7 @@ def convert(
                 force=force,
                 progress=progress,
             )
-        except (AlreadyConvertedError, LogChangedError):
+        except (AlreadyConvertedError, LogChangedError, PackedError):
             raise
         except LogError as error:
             error.hint = REWARD_HINT if ": reward " in str(error) else HINT

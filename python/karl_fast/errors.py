@@ -62,6 +62,12 @@ class TranscriptError(LogError):
     hint = "karl-fast convert makes a log of it; --rate result, karl-v1 or karl-v2 gives rewards where it has none"
 
 
+class PackedError(LogError):
+    """A file that is packed in a way that is not unpacked here."""
+
+    hint = "unpack it, or pack it with gzip or zstd"
+
+
 class LogChangedError(LogError):
     """A file that is no longer what it was when it was scanned."""
 

@@ -104,16 +104,20 @@ def sample(
         if not selection.available:
             raise _nothing(log, selection)
         _refuse_range(selection.facts())
+        files, wanted = inputs(log), settings.count(selection.available)
 
         def made(how: _core.Export) -> tuple[_core.Draft, Manifest]:
-            wanted = settings.count(selection.available)
             draft = _core.Draft.of(selection, wanted, how)
             check_any(draft, log)
-            manifest = of_draft(log, selection, draft, wanted)
+            manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
             seconds = round(time.perf_counter() - start, 3)
-            return draft, manifest | {"inputs": inputs(log), "run": run(log, seconds, draft.failed_rows)}
+            return draft, manifest | {"run": run(log, seconds, draft.failed_rows)}
 
-        draft, manifest = made(how) if out is None else write(made, how, out, force=force)
+        draft, manifest = made(how)
+        if out is not None and not write(draft, manifest, out, force=force):
+            del draft  # and what it holds
+            draft, manifest = made(how.judged())
+            write(draft, manifest, out, force=force)
         return Sample(manifest, draft)
 
 

@@ -26,6 +26,7 @@ STANDARD = {
     "LayoutError": ValueError,
     "LogError": ValueError,
     "LogChangedError": ValueError,
+    "PackedError": ValueError,
     "TranscriptError": ValueError,
     "FileError": OSError,
     "DataSetError": ValueError,

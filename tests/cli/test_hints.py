@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import json
-import lzma
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +17,6 @@ from tests.cli.test_exits import refused
 from tests.convert.samples import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 TALK = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
@@ -310,11 +307,3 @@ def test_conversations_of_share_gpt_are_told_and_taken(tmp_path: Path) -> None:
     messages = [json.loads(line)["messages"] for line in done.stdout.splitlines()]
     answer = {"role": "assistant", "content": "a", "weight": 1}
     assert messages == [[{"role": "system", "content": "s"}, {"role": "user", "content": "q"}, answer]] * 3
-
-
-@pytest.mark.parametrize(("packer", "pack"), [("bzip2", bz2.compress), ("xz", lzma.compress)])
-def test_what_is_packed_in_another_way_is_told(log: Path, packer: str, pack: Callable[[bytes], bytes]) -> None:
-    log.write_bytes(pack(log.read_bytes()))
-    for words in (["sample", log, "-k", 3, "--dry-run"], ["inspect", log], ["convert", log, "-o", log.parent / "out"]):
-        sentence = refused(karl(*words), 1)
-        assert f"{log}: it is packed by {packer}, wanted gzip, zstd, or plain text" in sentence, words

@@ -72,6 +72,9 @@ JOBS = {
     "replaced by two renames": Job(old=True, exchange=errno.EINVAL),
     "replaced by long records as they came": Job(logs=("log-of-long.jsonl",), shape="raw", old=True),
     "of long records that are read once": Job(logs=("log-of-long.jsonl",), shape="raw", more=("--allow-secrets",)),
+    "of long records of which one is no row": Job(
+        logs=("log-of-one-bad.jsonl",), shape="raw", more=("--allow-secrets", "-k", "12")
+    ),
     "from a folder of packed logs": Job(logs=("logs",)),
     "from standard input": Job(logs=("-",), stdin="stdin.jsonl"),
 }
@@ -89,6 +92,8 @@ class Place:
         (self.pristine / "tmp").mkdir()
         rows.write(self.pristine / "log.jsonl", rows.records(12))
         rows.write(self.pristine / "log-of-long.jsonl", long)
+        one_bad = (self.pristine / "log-of-long.jsonl").read_text().replace("xx", r"\q", 1)
+        (self.pristine / "log-of-one-bad.jsonl").write_text(one_bad)
         rows.write(base / "stdin.jsonl", rows.records(12))
         (logs / "log.jsonl.gz").write_bytes(gzip.compress(rows.dumps(rows.records(12)).encode()))
         rows.write(logs.parent / "other.jsonl", rows.records(4))

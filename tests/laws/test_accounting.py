@@ -206,22 +206,3 @@ def test_a_row_that_fails_is_replaced_by_the_next_key(tmp_path: Path) -> None:
     karl_fast.sample(worse, tmp_path / "b", **how)
     ids = [{row["karl_fast"]["id"] for row in rows.lines(tmp_path / name)} for name in "ab"]
     assert ids[0] == ids[1]
-
-
-@pytest.mark.parametrize("damaged", [0, 5])
-@pytest.mark.parametrize("sampler", ["gumbel", "systematic", "multinomial"])
-def test_rows_that_are_judged_as_they_are_written_are_those_that_are_judged_before(
-    tmp_path: Path, sampler: str, damaged: int
-) -> None:
-    """Long raw rows are read once, to be written; one that is no JSON then is left out as if it had been known."""
-    lines = [encoded(number, group=f"g{number % 4}", padding="x" * 5000) for number in range(40)]
-    lines[:damaged] = [line.replace(b"xx", rb"\q", 1) for line in lines[:damaged]]
-    (tmp_path / "log.jsonl").write_bytes(b"\n".join(lines))
-    how: dict[str, Any] = {"k": 30, "sampler": sampler, "shape": "raw", "allow_secrets": True, "max_per_group": None}
-    held = karl_fast.sample(tmp_path / "log.jsonl", None, **how)
-    written = karl_fast.sample(tmp_path / "log.jsonl", tmp_path / "out", **how)
-    exported = (tmp_path / "out" / "train.jsonl").read_text().splitlines()
-    assert exported == list(held.lines())[: len(exported)]
-    assert written.manifest["draw"] == held.manifest["draw"]
-    assert bool(held.manifest["draw"]["failed"]) == bool(damaged)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "out"]

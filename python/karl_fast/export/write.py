@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError
@@ -14,19 +14,15 @@ from karl_fast.export.place import check_place
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from karl_fast.log import Log
     from karl_fast.protocols import Floats, Integers
     from karl_fast.settings import Settings
-
-    Made = Callable[[_core.Export], tuple[_core.Draft, Manifest]]
 
 FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
 
-def plan(settings: Settings, prepared: str) -> _core.Export:
+def plan(settings: Settings, prepared: Literal["held", "judged", "unread"]) -> _core.Export:
     """How rows are to be made, in the form that the extension takes.
 
     Args:
@@ -86,26 +82,23 @@ def export(
     check_place(out, force=force)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
-    scores, log_weights = (unknown if column is None else column for column in (scores, log_weights))
+    draft = _core.Draft.given(
+        log.core,
+        rows,
+        rewards,
+        unknown if scores is None else scores,
+        unknown if log_weights is None else log_weights,
+        plan(log.settings, "judged"),
+    )
+    check_any(draft, log)
+    manifest = given(log, draft)
+    write(draft, manifest, out, force=force)
+    return manifest
 
-    def made(how: _core.Export) -> tuple[_core.Draft, Manifest]:
-        draft = _core.Draft.given(log.core, rows, rewards, scores, log_weights, how)
-        check_any(draft, log)
-        return draft, given(log, draft)
 
-    return write(made, plan(log.settings, "unread"), out, force=force)[1]
-
-
-def write(made: Made, how: _core.Export, out: str | Path, *, force: bool) -> tuple[_core.Draft, Manifest]:
-    """Write a draft and its manifest.
-
-    Where a record that was taken unread turns out to be no row, the draft is made again of judged ones.
-    """
-    for each in (how, how.judged()):
-        draft, manifest = made(each)
-        if draft.write(str(Path(out)), dumps(manifest), force=force):
-            break
-    return draft, manifest
+def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> bool:
+    """Write a draft and its manifest; False, and nothing, where a record that was left unread is no row."""
+    return draft.write(str(Path(out)), dumps(manifest), force=force)
 
 
 def check_any(draft: _core.Draft, log: Log) -> None:

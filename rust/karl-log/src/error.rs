@@ -39,6 +39,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A file that is packed in a way that is not unpacked here.
+    Packed {
+        /// The file.
+        path: PathBuf,
+        /// What has packed it.
+        packer: &'static str,
+    },
     /// A dotted field path that means nothing.
     Field {
         /// As it came.
@@ -96,12 +103,20 @@ impl Error {
 pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
+/// What is wrong with a file that is not unpacked here.
+pub(crate) fn packed_by(packer: &str) -> String {
+    format!("it is packed by {packer}")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
+            Self::Packed { path, packer } => {
+                write!(f, "{}: {}, wanted gzip, zstd, or plain text", path.display(), packed_by(packer))
+            }
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {

@@ -5,15 +5,14 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 use karl_core::rng::id128;
-use memchr::memchr2;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::Log;
 use crate::parallel::map;
 use crate::rows::Place;
 use crate::scan::upper;
-use crate::source::{Codec, Source, Stream, is_damage};
-use crate::trusted;
+use crate::source::{Codec, Source, Stream};
+use crate::trusted::is_row;
 use crate::watch::Watch;
 
 /// Rows of a plain file that one thread reads at a time.
@@ -36,8 +35,9 @@ pub fn fetch(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<V
 /// Packed files are unpacked side by side, one a thread; the rows of plain ones are shared among the threads.
 ///
 /// # Errors
-/// [`Error::Io`] if a file cannot be read, [`Error::Changed`] if a record no longer has the bytes that were
-/// scanned, [`Error::Draw`] for a row that the log does not have, [`Error::Interrupted`].
+/// [`Error::Io`](crate::Error::Io) if a file cannot be read, [`Error::Changed`](crate::Error::Changed) if a record no
+/// longer has the bytes that were scanned, [`Error::Draw`](crate::Error::Draw) for a row that the log does not have,
+/// [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn fetch_each<R: Send>(
     log: &Log,
     rows: &[u32],
@@ -104,14 +104,14 @@ fn fetch_share<R>(
     one: impl Fn(u32, Vec<u8>) -> R,
 ) -> Result<Vec<(usize, R)>> {
     let first = share[0].place;
-    let mut reader = Reader::open(source, watch).map_err(|error| failure("open", source, first, error))?;
+    let mut reader = Reader::open(source, watch).map_err(|error| source.lost("open", first.offset, error))?;
     let mut made = Vec::with_capacity(share.len());
     // A packed file is read forwards only: a row that is asked for again is copied.
     let mut again: Option<Vec<u8>> = None;
     for (index, &Wanted { at, row, place, digest }) in share.iter().enumerate() {
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
-        let record = record.map_err(|error| failure("read", source, place, error))?;
+        let record = record.map_err(|error| source.lost("read", place.offset, error))?;
         unchanged(source, place, digest, &record)?;
         watch.advance(u64::from(place.length))?;
         again = share.get(index + 1).is_some_and(|next| next.row == row).then(|| record.clone());
@@ -152,42 +152,25 @@ impl<'a> Standing<'a> {
 /// Reads records again, each into a slice of its length; a file is opened once for all of its records.
 ///
 /// # Errors
-/// As [`fetch_each`]; [`Error::Unwritable`] for a record that nobody has judged, and that is no row.
+/// As [`fetch_each`]; [`Error::Unwritable`](crate::Error::Unwritable) for a record that nobody has judged, and that is no
+/// row.
 pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
     records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
     for of_one_file in records.chunk_by_mut(|(a, _), (b, _)| a.place.input == b.place.input) {
         let (Standing { source, place: first, .. }, _) = of_one_file[0];
-        let file = File::open(&source.path).map_err(|error| failure("open", source, first, error))?;
+        let file = File::open(&source.path).map_err(|error| source.lost("open", first.offset, error))?;
         for (record, to) in of_one_file {
             let read = file.read_exact_at(to, record.place.offset);
-            read.map_err(|error| failure("read", source, record.place, error))?;
+            read.map_err(|error| source.lost("read", record.place.offset, error))?;
             record.check(to)?;
         }
     }
     Ok(())
 }
 
-/// Whether a record can stand in a file of lines as it came. Python reads a lone carriage return as a line break too.
-pub(crate) fn is_row(record: &[u8]) -> bool {
-    !is_broken(record) && trusted::check(record).is_ok()
-}
-
-/// Whether a record is more than one line.
-pub(crate) fn is_broken(record: &[u8]) -> bool {
-    memchr2(b'\n', b'\r', record).is_some()
-}
-
 /// Refuses a record that is not what was scanned.
 fn unchanged(source: &Source, place: Place, digest: u64, record: &[u8]) -> Result<()> {
     if upper(id128(record)) == digest { Ok(()) } else { Err(source.changed(place.offset)) }
-}
-
-/// A file that is gone or ends early is no longer what it was.
-fn failure(doing: &'static str, source: &Source, place: Place, error: io::Error) -> Error {
-    if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
-        return source.changed(place.offset);
-    }
-    source.failed(doing, error)
 }
 
 /// How much of a packed file is passed over at a time: as much as a block of zstd holds, and less than a cache.

@@ -16,10 +16,11 @@ pub const END: u64 = 1 << 20;
 /// it is no longer than both), or of all of it.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Interrupted`](crate::Error::Interrupted).
+/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Changed`](crate::Error::Changed) if it is gone,
+/// [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
     let io = |error| source.failed("read", error);
-    let mut file = File::open(&source.path).map_err(io)?;
+    let mut file = File::open(&source.path).map_err(|error| source.lost("open", 0, error))?;
     let mut hasher = XxHash3_128::new();
     if whole || source.size <= 2 * END {
         // What a growing file has gained since was not read.

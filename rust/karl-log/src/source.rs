@@ -30,7 +30,7 @@ impl Codec {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
             // A frame, or one to be skipped, with which some parallel writers begin.
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
         }
     }
@@ -46,6 +46,21 @@ impl Codec {
     }
 }
 
+/// How many of a file's first bytes are looked at.
+const MAGIC: usize = 10;
+
+/// What has packed a file that is not unpacked here. The few letters that bzip2 begins with may begin a text too.
+fn packer(magic: &[u8]) -> Option<&'static str> {
+    match magic {
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y'] => Some("bzip2"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
+        [b'P', b'K', 3, 4, ..] => Some("zip"),
+        [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Some("7-Zip"),
+        _ => None,
+    }
+}
+
 /// One input file.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -55,6 +70,8 @@ pub struct Source {
     pub name: String,
     /// How they are packed.
     pub codec: Codec,
+    /// What has packed them, where that is not unpacked here.
+    pub packer: Option<&'static str>,
     /// Packed bytes when it was opened.
     pub size: u64,
     /// Last change, in seconds since 1970.
@@ -79,12 +96,13 @@ impl Source {
             return Err(Error::Layout { path: PathBuf::from(name), problem });
         }
         let mut file = File::open(path).map_err(io("open"))?;
-        let mut magic = Vec::with_capacity(4);
-        (&mut file).take(4).read_to_end(&mut magic).map_err(io("read"))?;
+        let mut magic = Vec::with_capacity(MAGIC);
+        (&mut file).take(MAGIC as u64).read_to_end(&mut magic).map_err(io("read"))?;
         Ok(Self {
             path: absolute(path).map_err(io("look at"))?,
             name: name.to_owned(),
             codec: Codec::of(&magic),
+            packer: packer(&magic),
             size: facts.len(),
             modified_seconds: modified(&facts),
             ahead: false,
@@ -127,6 +145,20 @@ impl Source {
     /// What the system says of it; its bytes may be those of a copy, which nobody knows by name.
     pub(crate) fn failed(&self, doing: &'static str, error: io::Error) -> Error {
         Error::io(doing, Path::new(&self.name), error)
+    }
+
+    /// What a failure means of a file that was read before: one that is gone or ends early is no longer what it was.
+    pub(crate) fn lost(&self, doing: &'static str, offset: u64, error: io::Error) -> Error {
+        if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
+            return self.changed(offset);
+        }
+        self.failed(doing, error)
+    }
+
+    /// Refuses a file that is not unpacked here.
+    pub(crate) fn readable(&self) -> Result<()> {
+        let refused = |packer| Error::Packed { path: PathBuf::from(&self.name), packer };
+        self.packer.map(refused).map_or(Ok(()), Err)
     }
 
     /// That a record is no longer what it was.

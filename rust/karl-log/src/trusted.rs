@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -31,6 +31,16 @@ pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
 /// As [`parse`].
 pub fn check(record: &[u8]) -> Result<(), serde_json::Error> {
     if sound(record) { Ok(()) } else { read::<Checked>(record).map(|_| ()) }
+}
+
+/// Whether a record can stand in a file of lines as it came: as [`check`], and on one line.
+pub(crate) fn is_row(record: &[u8]) -> bool {
+    !is_broken(record) && check(record).is_ok()
+}
+
+/// Whether a record is on more than one line. Python reads a lone carriage return as a line break too.
+pub(crate) fn is_broken(record: &[u8]) -> bool {
+    memchr2(b'\n', b'\r', record).is_some()
 }
 
 /// How many keys of an object are looked at.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use karl_log::emit::directory::{Part, SPLITS, write};
-use karl_log::emit::{Draft, Prepared, Settings, Shape};
+use karl_log::emit::{Draft, Flaw, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, exists, files, folder, open};
@@ -86,25 +86,26 @@ fn a_record_that_has_changed_meanwhile_is_not_written() {
     }
 }
 
+/// A log of two files, with something put into the first record of the second, which is long.
+fn odd(folder: &tempfile::TempDir, put_in: &str) -> Log {
+    let [first, last] = texts();
+    let texts = [first, last.replacen("né ", put_in, 1)];
+    read(open(&files(folder, &texts)), &logs::settings(), &Watch::new()).unwrap()
+}
+
 #[test]
 fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judged_draft() {
-    for (put_in, dropped) in
-        [("\\q", 1), ("\u{1}", 1), ("\\ud800", 1), ("\",\r\"b\": \"", 0), ("\\u00e9\\n", 0)]
-    {
+    for (put_in, dropped) in [("\\q", 1), ("\u{1}", 1), ("\\ud800", 1), ("\",\r\"b\": \"", 0)] {
         let folder = folder();
-        let [first, last] = texts();
-        let odd = last.replacen("né ", put_in, 1);
-        let log = read(open(&files(&folder, &[first, odd])), &logs::settings(), &Watch::new()).unwrap();
+        let (log, target) = (odd(&folder, put_in), folder.path().join("out"));
         let rows = by_line(&log);
-        let target = folder.path().join("out");
         let unread = draft_of(&log, &rows, rows.len(), UNREAD);
-        assert_eq!(unread.rows.len(), rows.len(), "nothing is known of them");
-        let said = put(&target, &log, &unread, 2);
-        if put_in.ends_with('n') {
-            assert!(said.is_ok());
-            continue;
-        }
-        let at = log.inputs[1].source.path.clone();
+        assert_eq!(
+            (unread.rows.len(), unread.shape),
+            (rows.len(), Some(Shape::Raw)),
+            "nothing is known of them"
+        );
+        let (said, at) = (put(&target, &log, &unread, 2), log.inputs[1].source.path.clone());
         assert!(matches!(said, Err(Error::Unwritable { offset: 0, path }) if path == at), "{put_in:?}");
         assert!(!exists(&target) && fs::read_dir(folder.path()).unwrap().count() == 2);
         let judged = draft_of(&log, &rows, rows.len(), Settings { prepared: Prepared::Judged, ..UNREAD });
@@ -114,7 +115,25 @@ fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judg
 }
 
 #[test]
-fn records_are_read_ahead_where_there_is_a_judge_or_more_to_a_row_than_json() {
+fn a_record_that_was_taken_unread_and_is_a_row_is_written() {
+    let folder = folder();
+    let log = odd(&folder, "\\u00e9\\n\\ud83d\\ude00");
+    let rows = by_line(&log);
+    put(&folder.path().join("out"), &log, &draft_of(&log, &rows, rows.len(), UNREAD), 2).unwrap();
+}
+
+#[test]
+fn a_draft_of_unread_records_alone_has_their_shape() {
+    let folder = folder();
+    let log = given(&folder);
+    let is_long = |row: &i64| log.place(u32::try_from(*row).unwrap()).unwrap().length >= 4096;
+    let stand: Vec<i64> = by_line(&log).into_iter().filter(is_long).collect();
+    let draft = draft_of(&log, &stand, stand.len(), UNREAD);
+    assert!(draft.lines.iter().all(Option::is_none) && draft.shape == Some(Shape::Raw));
+}
+
+#[test]
+fn records_are_read_before_where_there_is_a_judge_or_more_to_a_row_than_json() {
     let folder = folder();
     let row = |at: usize| format!("{{\"id\": {at}, \"a\": \"{}\\q\"}}\n", "x".repeat(5000));
     let texts: [String; 1] = [(0..3).map(row).collect()];
@@ -124,6 +143,15 @@ fn records_are_read_ahead_where_there_is_a_judge_or_more_to_a_row_than_json() {
         assert_eq!(draft_of(&log, &rows, 3, settings).rows.len(), 0);
     }
     assert_eq!(draft_of(&log, &rows, 3, UNREAD).rows.len(), 3);
+    let log = given(&folder);
+    let rows = by_line(&log);
+    let judge = |line: &str| Ok((line.len() > 5000).then_some(Flaw::TooManyTokens));
+    let draft = logs::judged(&log, &rows, rows.len(), UNREAD, Some(&judge));
+    assert!(
+        draft.lines.iter().flatten().all(|line| line.len() <= 5000)
+            && draft.lines.iter().all(Option::is_some)
+    );
+    assert!(draft.dropped[&Flaw::TooManyTokens] > 0);
 }
 
 #[test]

@@ -15,6 +15,7 @@ import_exception!(karl_fast.errors, DTypeError);
 import_exception!(karl_fast.errors, FileError);
 import_exception!(karl_fast.errors, LayoutError);
 import_exception!(karl_fast.errors, LogChangedError);
+import_exception!(karl_fast.errors, PackedError);
 import_exception!(karl_fast.errors, LogError);
 import_exception!(karl_fast.errors, OutputExistsError);
 import_exception!(karl_fast.errors, OutputForeignError);
@@ -31,6 +32,8 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
+        Error::Packed { .. } => PackedError::new_err(message),
+        // `Draft.write` answers the second itself.
         Error::Changed { .. } | Error::Unwritable { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),

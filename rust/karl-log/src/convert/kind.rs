@@ -161,7 +161,6 @@ pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told>
 fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
     let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
     let input = match probe(source.clone(), &wishes, watch) {
-        Err(Error::Layout { problem, .. }) if !source.optional => return Ok(Told::Refused(problem.into())),
         Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Told::Nothing),
         input => input?,
     };

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
@@ -94,8 +95,8 @@ fn is_absent(error: &io::Error) -> bool {
 /// Writes all parts, or nothing; each with so many threads.
 ///
 /// # Errors
-/// As [`check_target`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch). The target is then
-/// what it was, unless all that failed was to remove the old output or to sync the directory around it: then it is
+/// As [`check_target`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
+/// [`Error::Unwritable`] for a record that was taken unread and is no row. The target is then what it was, unless all that failed was to remove the old output or to sync the directory around it: then it is
 /// the new whole.
 pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, watch: &Watch) -> Result<()> {
     check_target(target, force)?;
@@ -104,8 +105,9 @@ pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, wat
         Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
     let staging = stage(parent, target)?;
     // Each waits for the disk, and the disk for none of them.
+    let failed = AtomicBool::new(false);
     let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {
-        file::write(&staging.path().join(part.name), part.lines, threads, watch)
+        file::write(&staging.path().join(part.name), part.lines, threads, &failed, watch)
     });
     all.into_iter().collect::<Result<()>>()?;
     sync(staging.path()).map_err(|error| Error::io("sync", staging.path(), error))?;

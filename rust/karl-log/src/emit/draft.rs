@@ -55,8 +55,8 @@ pub enum Prepared {
     Held,
     /// They are known to be rows. They are read again, and have to be what they were.
     Judged,
-    /// Not at all, where nothing can be wrong with a row but that it is no JSON: each is read once, and judged as it is
-    /// written; see [`Error::Unwritable`](crate::Error::Unwritable).
+    /// Not at all, of files of lines, where nothing can be wrong with a row but that it is no JSON on one line: each is read
+    /// once, and judged as it is written; see [`Error::Unwritable`](crate::Error::Unwritable).
     Unread,
 }
 
@@ -115,7 +115,7 @@ pub struct Draft {
     pub rows: Vec<u32>,
     /// How often each was drawn.
     pub copies: Vec<u32>,
-    /// The text of each, without its line end; none where the record is read again for it.
+    /// The text of each, without its line end; none where the record is read for it as it is written.
     pub lines: Vec<Option<String>>,
     /// Whether records that are read again have not been judged.
     pub(super) unread: bool,
@@ -137,7 +137,7 @@ pub struct Draft {
     pub threshold: Option<f64>,
 }
 
-/// Draws rows that can be written.
+/// Draws rows that can be written, but for those that are left [`Prepared::Unread`]: of them nobody knows yet.
 ///
 /// Without replacement it is the draw of one row after another in the order of the ranking that passes over every record
 /// that cannot be written, and every record of a group or stratum that has its share; each is counted. With

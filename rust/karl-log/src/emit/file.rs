@@ -37,14 +37,21 @@ impl Line<'_> {
 
 /// Writes a new file, a line end after each line, and waits until it is on the disk.
 ///
-/// A file takes one block at a time, which others are gathered for meanwhile.
+/// A file takes one block at a time, which others are gathered for meanwhile. What comes behind a failure, of this file or
+/// of those that `failed` is shared with, is not tried any more: nothing of them stays.
 ///
 /// # Errors
-/// [`Error::Io`] if it is there or cannot be written; as [`fetch`](crate::fetch::fetch).
-pub(super) fn write(path: &Path, lines: &[Line<'_>], threads: usize, watch: &Watch) -> Result<()> {
+/// [`Error::Io`] if it is there or cannot be written; as [`fetch`](crate::fetch::fetch); [`Error::Unwritable`].
+pub(super) fn write(
+    path: &Path,
+    lines: &[Line<'_>],
+    threads: usize,
+    failed: &AtomicBool,
+    watch: &Watch,
+) -> Result<()> {
     let io = |error| Error::io("write", path, error);
     let file = File::create_new(path).map_err(io)?;
-    let (buffers, failed) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let buffers = Mutex::new(Vec::new());
     let one = |(from, lines): (u64, &[Line<'_>])| {
         let kept = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = kept().pop().unwrap_or_default();
@@ -56,7 +63,6 @@ pub(super) fn write(path: &Path, lines: &[Line<'_>], threads: usize, watch: &Wat
         kept().push(buffer);
         watch.advance(count)
     };
-    // What comes behind a failure is not tried any more: nothing of the file stays.
     let unless_failed = |block| {
         if failed.load(Relaxed) {
             return Ok(());
@@ -131,11 +137,12 @@ mod tests {
         let lines: Vec<Line<'_>> = texts.iter().map(|text| Line::Text(text)).collect();
         for threads in 1..5 {
             let path = folder.path().join(threads.to_string());
-            write(&path, &lines, threads, &Watch::new()).unwrap();
+            let put = || write(&path, &lines, threads, &AtomicBool::new(false), &Watch::new());
+            put().unwrap();
             assert!(std::fs::read_to_string(&path).unwrap() == texts.join("\n") + "\n");
-            assert!(write(&path, &lines, threads, &Watch::new()).is_err(), "it is there");
+            assert!(put().is_err(), "it is there");
         }
-        write(&folder.path().join("empty"), &[], 2, &Watch::new()).unwrap();
+        write(&folder.path().join("empty"), &[], 2, &AtomicBool::new(false), &Watch::new()).unwrap();
     }
 
     #[test]

@@ -8,13 +8,13 @@ use super::example::{Flaw, Read, example};
 use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
 use super::{Facts, Prepared, Settings};
-use crate::fetch::is_broken;
 use crate::format::Fields;
+use crate::layout::Layout;
 use crate::log::Log;
 use crate::parts::joined;
 use crate::rows::Place;
 use crate::source::{Codec, Source};
-use crate::trusted::{self, lookup};
+use crate::trusted::{self, is_broken, lookup};
 
 /// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
 /// come by than what is read already takes to copy, but each call takes its time.
@@ -151,6 +151,12 @@ impl<'a> Maker<'a> {
     pub(super) fn stands(&self, row: u32) -> bool {
         let long = |place: Place| place.length >= LONG && self.lasts[place.input];
         self.settings.prepared != Prepared::Held && self.log.place(row).is_some_and(long)
+    }
+
+    /// Whether a record can be left unread until it is written: of a document it is likely to be on many lines.
+    pub(super) fn is_left(&self, row: u32) -> bool {
+        let line = |place: Place| self.log.inputs[place.input].layout == Layout::Lines;
+        self.stands(row) && self.log.place(row).is_some_and(line)
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

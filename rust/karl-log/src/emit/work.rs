@@ -123,14 +123,12 @@ impl<'a> Work<'a> {
         if prepared != Prepared::Unread {
             return Cow::Borrowed(rows);
         }
-        let parts = rows.chunks(LOOKED_UP).collect();
-        let stand =
-            map(parts, threads, |part| part.iter().map(|&row| self.maker.stands(row)).collect::<Vec<_>>());
-        let each = rows.iter().zip(stand.into_iter().flatten());
-        let (left, others): (Vec<_>, Vec<_>) = each.partition(|&(_, stands)| stands);
-        self.shape = self.shape.or((!left.is_empty()).then_some(Shape::Raw));
-        self.made.extend(left.into_iter().map(|(&row, _)| (row, Line::standing())));
-        others.into_iter().map(|(&row, _)| row).collect()
+        let part = |rows: &[u32]| rows.iter().partition(|&&row| self.maker.is_left(row));
+        let parts: Vec<(Vec<u32>, Vec<u32>)> = map(rows.chunks(LOOKED_UP).collect(), threads, part);
+        let (left, others): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        self.made.extend(left.into_iter().flatten().map(|row| (row, Line::standing())));
+        self.shape = self.shape.or((!self.made.is_empty()).then_some(Shape::Raw));
+        Cow::Owned(others.concat())
     }
 
     /// Makes the first rows, whose shape is that of all, batch by batch until some can be made; the others are left.

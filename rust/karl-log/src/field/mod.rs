@@ -11,12 +11,13 @@
 //!
 //! Not taken: serde's `IgnoredAny`, which validates while it skips at about a fifth of the speed.
 
-pub(crate) mod blocks;
+mod blocks;
 mod cursor;
 mod habits;
 pub(crate) mod lanes;
 mod path;
 mod skip;
+pub(crate) mod strings;
 mod wanted;
 
 use std::borrow::Cow;

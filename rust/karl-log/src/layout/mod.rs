@@ -76,8 +76,9 @@ pub struct Wishes {
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
-/// [`Error::Layout`] if it holds several arrays that could, or is packed by what is not unpacked here.
+/// [`Error::Layout`] if it holds several arrays that could, [`Error::Packed`] if it is not unpacked here.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
+    source.readable()?;
     let (layout, keys) = look(&source, wishes, watch)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
     let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
@@ -97,28 +98,8 @@ fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<
             Ok((Layout::Array, element_keys(&mut window, wishes.max_line_bytes).map_err(io)?))
         }
         Some(b'{') => object(source, window, wishes, watch),
-        _ => match packer(window.bytes()) {
-            Some(packer) => Err(packed(source, packer)),
-            None => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
-        },
+        _ => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
     }
-}
-
-/// What has packed a file that is not unpacked here, by its first bytes.
-fn packer(bytes: &[u8]) -> Option<&'static str> {
-    let known: [(&[u8], _); 5] = [
-        (b"BZh", "bzip2"),
-        (b"\xfd7zXZ\0", "xz"),
-        (b"\x04\x22\x4d\x18", "lz4"),
-        (b"PK\x03\x04", "zip"),
-        (b"7z\xbc\xaf\x27\x1c", "7-Zip"),
-    ];
-    known.into_iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, packer)| packer)
-}
-
-fn packed(source: &Source, packer: &str) -> Error {
-    let problem = format!("it is packed by {packer}, wanted gzip, zstd, or plain text");
-    Error::Layout { path: PathBuf::from(&source.name), problem }
 }
 
 /// A file that begins with an object: lines of records, or one document.

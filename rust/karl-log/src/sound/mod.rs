@@ -2,16 +2,16 @@
 //!
 //! The yes is sure, and is given to standard JSON alone. Of all else nothing is said: the trusted path judges it.
 //!
-//! A text is looked at by blocks of 64 bytes (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1): one bit a byte
-//! tells where strings are, what is escaped in them, and where anything begins outside of them; only that is walked.
+//! A text is looked at by blocks of 64 bytes: one bit a byte tells where strings are and what is escaped in them
+//! ([`crate::field::strings`]), and where anything begins outside of them; only that is walked.
 
 mod grammar;
 mod scalar;
 
 use self::grammar::Grammar;
 use self::scalar::{is_scalar, unit};
-use crate::field::blocks::{Marks, Strings, padded};
 use crate::field::lanes::{self, BLOCK, Block, Lanes, Work};
+use crate::field::strings::{Marks, Strings, padded};
 
 /// What stands for itself between strings, numbers and words.
 const SIGNS: [u8; 6] = *b"{}[]:,";
@@ -195,6 +195,63 @@ mod tests {
                 let text = format!("\"{}{piece}{piece}{}\"", "a".repeat(before), "b".repeat(after));
                 assert_eq!(sound(text.as_bytes()), parse(text.as_bytes()).is_ok(), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_no_json_wherever_it_stands_in_a_block() {
+        let texts = [
+            r#"{"a":1,}"#,
+            r#"{"a":}"#,
+            r#"{"a"}"#,
+            r#"{"a" 1}"#,
+            r#"{"a":1 "b":2}"#,
+            "{,}",
+            "{1:2}",
+            r#"{"a":1]"#,
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[1:2]",
+            "[1}",
+            "[1",
+            "1]",
+            "1,",
+            ",",
+            ":",
+            "1 2",
+            r#""a""b""#,
+            r#""a"1"#,
+            r#"1"a""#,
+            "\u{c}1",
+            "1\u{b}",
+            "\u{a0}1",
+            r#""abc"#,
+            r#"abc""#,
+            r#""\ud83dxude00""#,
+            r#""\ude00\ud83d""#,
+            r#""\ud83d\ud83d\ude00""#,
+            r#""\u00g0""#,
+            r#""\u00"#,
+            r"\n",
+            "tru",
+            "truex",
+            "nul",
+            "-",
+            "01",
+            "1.",
+            ".1",
+            "1e",
+            "+1",
+            "1a",
+            "",
+            " ",
+        ];
+        for (text, before) in
+            texts.into_iter().flat_map(|text| [0, 1, 58, 60, 62, 63, 64, 126].map(|at| (text, at)))
+        {
+            let text = format!("{}{text}", " ".repeat(before));
+            assert!(!sound(text.as_bytes()), "{text:?}");
         }
     }
 

@@ -128,7 +128,7 @@ struct Facts {
 
 #[pymethods]
 impl Draft {
-    /// `count` rows of a selection that can be written.
+    /// `count` rows of a selection that can be written, as far as it is known of them.
     #[staticmethod]
     fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
         let mut strata = strata(selection, count, export.per.as_ref())?;

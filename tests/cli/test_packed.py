@@ -1,0 +1,75 @@
+"""Logs that are packed in a way that is not unpacked here are told as that, and not as logs of bad rows."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import rows
+from tests.cli.run import karl
+from tests.cli.test_exits import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TALK = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+
+
+def zipped(text: bytes) -> bytes:
+    with zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
+        archive.writestr("log.jsonl", text)
+    return made.getvalue()
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zip": zipped,
+    "lz4": lambda text: b"\x04\x22\x4d\x18" + text,
+    "7-Zip": lambda text: b"7z\xbc\xaf\x27\x1c" + text,
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    records = [{"id": f"i{n}", "group": "g", "reward": n, "messages": TALK} for n in range(9)]
+    return rows.write(tmp_path / "log.jsonl", records)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sample", "-k", 3, "--dry-run"),
+        ("inspect",),
+        ("convert", "-o", "out"),
+        ("convert", "--format", "codex", "-o", "out"),
+    ],
+)
+def test_a_file_that_is_named_is_refused(log: Path, packer: str, words: tuple[Any, ...]) -> None:
+    log.write_bytes(PACKERS[packer](log.read_bytes()))
+    done = karl(words[0], "log.jsonl", *words[1:], folder=log.parent)
+    assert refused(done, 1) == f"log.jsonl: it is packed by {packer}, wanted gzip, zstd, or plain text"
+    assert done.stderr.splitlines()[1] == "hint: unpack it, or pack it with gzip or zstd"
+
+
+@pytest.mark.parametrize("words", [(), ("--format", "generic")])
+def test_a_file_in_a_folder_is_passed_over(log: Path, words: tuple[str, ...]) -> None:
+    (log.parent / "more.jsonl").write_bytes(bz2.compress(b"x"))
+    done = karl("convert", ".", "-o", "out.jsonl", *words, folder=log.parent)
+    assert done.returncode == 0, done.stderr
+    assert "it is packed by bzip2" in done.stderr
+    assert len((log.parent / "out.jsonl").read_text().splitlines()) == 9
+
+
+def test_a_text_that_begins_as_bzip2_does_is_a_bad_row(log: Path) -> None:
+    log.write_bytes(b"BZhang started this run\n" + log.read_bytes())
+    done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=log.parent)
+    assert done.returncode == 0
+    assert "not an object 1" in done.stderr

@@ -1,0 +1,93 @@
+"""Long raw rows are read once, and judged as they are written: what comes out is as if each were judged before."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import karl_fast
+from karl_fast import errors, pipeline
+from karl_fast.export.write import plan
+from tests import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.settings import Settings
+
+ONCE: dict[str, Any] = {"shape": "raw", "allow_secrets": True}
+SPLITS = ("train", "valid", "test")
+
+
+def log_of(folder: Path, bad: int) -> Path:
+    """Forty rows, of which two thirds are long; so many of those are no JSON, where nobody looks for a field."""
+    made = [
+        rows.record(n, f"g{n % 4}", n / 40, domain=f"d{n % 3}", padding="x" * (5000 if n % 3 else 1)) for n in range(40)
+    ]
+    lines = [json.dumps(row) for row in made]
+    long = [n for n in range(40) if n % 3]
+    for n in long[:bad]:
+        lines[n] = lines[n].replace("xx", r"\q", 1)
+    (folder / "log.jsonl").write_text("\n".join(lines))
+    return folder / "log.jsonl"
+
+
+@pytest.mark.parametrize("bad", [0, 6])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"sampler": "systematic"},
+        {"sampler": "multinomial"},
+        {"max_per_group": 6, "k": 20},
+        {"per": {"domain": "equal"}, "k": 20},
+        {"split": (0.5, 0.25, 0.25)},
+    ],
+)
+def test_the_rows_are_those_that_are_judged_before(tmp_path: Path, more: dict[str, Any], bad: int) -> None:
+    log, how = log_of(tmp_path, bad), {"k": 30, **ONCE, **more}
+    held = karl_fast.sample(log, None, **how)
+    for force in (False, True):
+        written = karl_fast.sample(log, tmp_path / "out", force=force, **how)
+        files = [tmp_path / "out" / f"{split}.jsonl" for split in SPLITS]
+        exported = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+        assert exported == list(held.lines()) == list(written.lines())
+        assert len([json.loads(line) for line in exported]) == sum(written.manifest["export"]["splits"].values())
+        one, other = ({**drawn.manifest, "run": drawn.manifest["run"]["failed_rows"]} for drawn in (held, written))
+        assert one == other
+        assert more or bool(held.manifest["draw"]["failed"]) == bool(bad)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "out"]
+
+
+def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def noted(settings: Settings, prepared: Any) -> Any:
+        asked.append(prepared)
+        return plan(settings, prepared)
+
+    monkeypatch.setattr(pipeline, "plan", noted)
+    for out in (tmp_path / "out", None):
+        karl_fast.sample(log_of(tmp_path, 0), out, k=30, **ONCE)
+    assert asked == ["unread", "held"]
+
+
+@pytest.mark.parametrize("export", [False, True])
+def test_a_log_that_is_gone_before_it_is_drawn_from_has_changed(tmp_path: Path, export: bool) -> None:
+    log = karl_fast.read(log_of(tmp_path, 0), k=30, **ONCE)
+    (tmp_path / "log.jsonl").unlink()
+    draw = partial(karl_fast.export, log, np.arange(2)) if export else partial(karl_fast.sample, log)
+    with pytest.raises(errors.LogChangedError, match=r"log\.jsonl"):
+        draw(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_leaves_out_a_row_that_is_no_json(tmp_path: Path) -> None:
+    log = karl_fast.read(log_of(tmp_path, 6), **ONCE)
+    manifest = karl_fast.export(log, np.arange(40), tmp_path / "out")
+    assert manifest["draw"]["failed"] == {"unparsable": 6}
+    assert len(rows.lines(tmp_path / "out")) == sum(manifest["export"]["splits"].values()) == 34
