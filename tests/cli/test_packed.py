@@ -73,3 +73,17 @@ def test_a_text_that_begins_as_bzip2_does_is_a_bad_row(log: Path) -> None:
     done = karl("sample", "log.jsonl", "-k", 3, "--dry-run", folder=log.parent)
     assert done.returncode == 0
     assert "not an object 1" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["more.jsonl", "more.jsonl.bz2"])
+def test_a_file_of_a_folder_that_is_sampled_is_told(log: Path, name: str) -> None:
+    for file in (name, f"a.{name}"):
+        (log.parent / file).write_bytes(bz2.compress(b"x"))
+    done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
+    words = " ".join(done.stderr.split())
+    told = f"2 files of folders were passed over: a.{name} is packed by bzip2, and not by gzip or zstd"
+    assert (done.returncode, told in words, "no records" in words) == (0, True, False), words
+    log.unlink()
+    done = karl("inspect", ".", folder=log.parent)
+    assert done.returncode == 4
+    assert f"a.{name} is packed by" in done.stdout

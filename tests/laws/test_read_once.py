@@ -11,7 +11,7 @@ import pytest
 
 import karl_fast
 from karl_fast import errors, pipeline
-from karl_fast.export.write import plan
+from karl_fast.export.write import UNPARSABLE, plan
 from tests import rows
 
 if TYPE_CHECKING:
@@ -91,3 +91,13 @@ def test_an_export_leaves_out_a_row_that_is_no_json(tmp_path: Path) -> None:
     manifest = karl_fast.export(log, np.arange(40), tmp_path / "out")
     assert manifest["draw"]["failed"] == {"unparsable": 6}
     assert len(rows.lines(tmp_path / "out")) == sum(manifest["export"]["splits"].values()) == 34
+
+
+def test_where_every_row_is_no_json_the_first_is_told(tmp_path: Path) -> None:
+    log = log_of(tmp_path, 26)
+    kept = [line for line in log.read_text().splitlines() if r"\q" in line]
+    log.write_text("\n".join(kept))
+    said = r"unparsable 26; the first at byte 0 of .*log\.jsonl"
+    with pytest.raises(errors.NothingToSampleError, match=said) as told:
+        karl_fast.sample(log, tmp_path / "out", k=26, **ONCE)
+    assert told.value.hint == UNPARSABLE

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from karl_fast.protocols import Floats, Integers
     from karl_fast.settings import Settings
 
+UNPARSABLE = "inspect --strict parses every record, and counts those that are no JSON"
+
 FEWEST = 4
 """The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
 
@@ -108,17 +110,20 @@ def check_any(draft: _core.Draft, log: Log) -> None:
         return
     reasons = ", ".join(f"{flaw.replace('_', ' ')} {count}" for flaw, count in facts["dropped"])
     sentence = f"none of the chosen rows can be written: {reasons or 'no row was chosen'}"
-    more, hint = _meant(log, dict(facts["dropped"]))
+    more, hint = _meant(log, draft, dict(facts["dropped"]))
     error = NothingToSampleError(sentence + more)
     error.hint = hint
     raise error
 
 
-def _meant(log: Log, dropped: dict[str, int]) -> tuple[str, str | None]:
-    """What an error adds to say where conversations were looked for, and its hint."""
+def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:
+    """What an error adds to say where conversations were looked for, or where the first row lies that is no JSON."""
     if "no_trajectory" in dropped:
         return lacking(log, "messages", log.settings.messages)
     if "bad_message" in dropped:
         path = messages_from(log.inputs)
         return bad_message(record(log), path), misread(path)
+    if dropped.keys() == {"unparsable"} and draft.failed_rows:
+        first = draft.failed_rows[0]
+        return f"; the first at byte {first['offset']:,} of {first['path']}", UNPARSABLE
     return "", None

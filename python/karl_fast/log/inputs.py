@@ -21,6 +21,10 @@ PACKED = (".gz", ".zst", ".zstd")
 """How packed files are called."""
 
 
+OTHERWISE = (".bz2", ".xz", ".lz4")
+"""How files are called that nothing here unpacks: those of a folder are looked at, and said to be passed over."""
+
+
 def packed_too(*suffixes: str) -> tuple[str, ...]:
     """How files are called that are packed or not."""
     return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
@@ -165,12 +169,13 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
 def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
     """The logs of a folder and its Parquet files, if it has any, and how many data sets were passed over."""
     found, passed = [], 0
+    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), PARQUET)
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if is_output(here):
             passed += 1
         else:
-            paths = [Path(here, name) for name in sorted(names) if name.endswith((*suffixes, PARQUET))]
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
             found += [str(path) for path in paths if not _is_special(path)]
     return found, passed
 
