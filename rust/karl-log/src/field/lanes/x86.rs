@@ -38,8 +38,12 @@ impl Lanes for V4 {
     #[inline(always)]
     fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
         let block: __m512i = cast(*block);
-        let is = |byte| self.avx512bw._mm512_cmpeq_epi8_mask(block, all64(byte));
-        some.map(is).into_iter().fold(0, |all, one| all | one)
+        let mut any = 0;
+        // A loop, for what the standard library calls a closure from is not compiled for these vectors.
+        for byte in some {
+            any |= self.avx512bw._mm512_cmpeq_epi8_mask(block, all64(byte));
+        }
+        any
     }
 
     #[inline(always)]
@@ -82,10 +86,14 @@ impl Lanes for V3 {
 
     #[inline(always)]
     fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
-        let or = |all, one| self.avx2._mm256_or_si256(all, one);
-        let found = |half| some.map(|byte| equal(self, half, byte)).into_iter().fold(cast([0_u8; 32]), or);
-        let [low, high]: [__m256i; 2] = cast(*block);
-        mask(self, found(low), found(high))
+        let halves: [__m256i; 2] = cast(*block);
+        let mut any: [__m256i; 2] = cast([0_u8; BLOCK]);
+        for byte in some {
+            for (any, half) in any.iter_mut().zip(halves) {
+                *any = self.avx2._mm256_or_si256(*any, equal(self, half, byte));
+            }
+        }
+        mask(self, any[0], any[1])
     }
 
     #[inline(always)]
