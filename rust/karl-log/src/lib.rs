@@ -12,6 +12,7 @@
 
 mod ahead;
 pub mod category;
+mod codec;
 pub mod convert;
 pub mod emit;
 pub mod error;
