@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
@@ -104,21 +105,25 @@ def sample(
         if not selection.available:
             raise _nothing(log, selection)
         _refuse_range(selection.facts())
-        files, wanted = inputs(log), settings.count(selection.available)
-
-        def made(how: _core.Export) -> tuple[_core.Draft, Manifest]:
-            draft = _core.Draft.of(selection, wanted, how)
-            check_any(draft, log)
-            manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
-            seconds = round(time.perf_counter() - start, 3)
-            return draft, manifest | {"run": run(log, seconds, draft.failed_rows)}
-
+        made = partial(_made, log, selection, inputs(log), start)
         draft, manifest = made(how)
         if out is not None and not write(draft, manifest, out, force=force):
             del draft  # and what it holds
             draft, manifest = made(how.judged())
             write(draft, manifest, out, force=force)
         return Sample(manifest, draft)
+
+
+def _made(
+    log: Log, selection: _core.Selection, files: list[Manifest], start: float, how: _core.Export
+) -> tuple[_core.Draft, Manifest]:
+    """The rows, and what is told of them: their files, and the seconds since the start beside the rest."""
+    wanted = log.settings.count(selection.available)
+    draft = _core.Draft.of(selection, wanted, how)
+    check_any(draft, log)
+    manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
+    seconds = round(time.perf_counter() - start, 3)
+    return draft, manifest | {"run": run(log, seconds, draft.failed_rows)}
 
 
 def inspect(
