@@ -124,7 +124,10 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
-        (Some(Value::Array(messages)), ..) => Ok(Held::Chat { messages: spoken(messages), tools }),
+        (Some(Value::Array(messages)), ..) => {
+            let system = record.get_mut("system").map(Value::take);
+            Ok(Held::Chat { messages: openai::conversation(system, messages), tools })
+        }
         (Some(_), ..) => Err(Flaw::BadMessage),
         (_, Some(prompt), Some(completion), _) => Ok(Held::Halves { prompt, completion, tools }),
         (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Held::Text(text)),
@@ -175,13 +178,9 @@ pub(crate) fn joined(prompt: Value, completion: Value) -> Vec<Value> {
 /// A list of messages as it is; anything else as the content of one message.
 fn turns(value: Value, role: &str) -> Vec<Value> {
     match value {
-        Value::Array(messages) => spoken(messages),
+        Value::Array(messages) => openai::conversation(None, messages),
         content => vec![json!({"role": role, "content": content})],
     }
-}
-
-fn spoken(messages: Vec<Value>) -> Vec<Value> {
-    messages.into_iter().map(openai::message).collect()
 }
 
 fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {

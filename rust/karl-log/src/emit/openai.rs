@@ -26,9 +26,21 @@ pub(crate) fn call(call: Value) -> Option<Value> {
     Some(Value::Object(made))
 }
 
+/// The messages of a conversation. One of `ShareGPT` that has no message from the system begins with the text that
+/// `LLaMA-Factory` keeps of it beside the conversation.
+pub(super) fn conversation(system: Option<Value>, messages: Vec<Value>) -> Vec<Value> {
+    let shared = messages.first().is_some_and(|first| first.get("from").is_some());
+    let mut messages: Vec<Value> = messages.into_iter().map(message).collect();
+    let begun = messages.first().is_some_and(|first| first["role"] == "system");
+    if let Some(Value::String(text)) = system.filter(|text| shared && !begun && *text != "") {
+        messages.insert(0, json!({"role": "system", "content": text}));
+    }
+    messages
+}
+
 /// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
 /// stays as it is.
-pub(super) fn message(message: Value) -> Value {
+fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
@@ -135,6 +147,28 @@ mod tests {
         for other in others {
             assert_eq!(message(other.clone()), other);
         }
+    }
+
+    #[test]
+    fn the_system_beside_a_conversation_of_share_gpt_begins_it() {
+        let (human, system) =
+            (json!({"from": "human", "value": "x"}), json!({"from": "system", "value": "s"}));
+        let roles = |beside: Value, messages: &[&Value]| -> Vec<Value> {
+            let made = conversation(Some(beside), messages.iter().map(|&one| one.clone()).collect());
+            made.iter().map(|message| message["role"].clone()).collect()
+        };
+        assert_eq!(roles(json!("s"), &[&human]), ["system", "user"]);
+        let own = json!({"role": "user", "content": "x"});
+        for (beside, messages) in [
+            (json!("t"), [&system, &human]),
+            (json!(""), [&human; 2]),
+            (json!(5), [&human; 2]),
+            (json!("s"), [&own; 2]),
+        ] {
+            assert_eq!(roles(beside, &messages).len(), 2);
+        }
+        assert_eq!(conversation(Some(json!("s")), vec![human])[0]["content"], "s");
+        assert!(conversation(Some(json!("s")), Vec::new()).is_empty());
     }
 
     #[test]
