@@ -6,7 +6,6 @@
 
 use super::frame::{Formula, Line, Spread};
 use super::laid::Laid;
-use super::spread::spreads;
 use crate::blocks;
 use crate::deal::{Deals, Hand, Room, all_fine, with_room};
 use crate::group::Groups;
@@ -31,6 +30,11 @@ pub(super) fn fill<R: Real, F: Formula>(
     }
     let spreads = spreads(rewards, groups, threads);
     with_spreads(rewards, groups, &spreads, formula, advantages, threads)
+}
+
+/// The spread of each group, of those that are not dealt.
+pub(super) fn spreads<R: Real>(rewards: &[R], groups: &Groups<'_>, threads: usize) -> Vec<Spread> {
+    groups.fold(threads, Spread::EMPTY, |spread, _, row| spread.push(rewards[row].widen()))
 }
 
 /// Whether the rows of these groups are dealt into ranges of them.

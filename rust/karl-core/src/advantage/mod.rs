@@ -40,6 +40,7 @@
 mod baseline;
 mod centre;
 mod coded;
+mod common;
 mod convention;
 mod empg;
 mod frame;
@@ -55,7 +56,6 @@ mod ragged;
 mod returns;
 mod shrunk;
 mod single;
-mod spread;
 mod whiten;
 mod whole;
 mod zscore;
@@ -75,8 +75,7 @@ pub use shrunk::{Shrunk, shrunk};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{Extent, zscore, zscore_over};
 
-pub(crate) use frame::Spread;
-pub(crate) use spread::spreads;
+pub(crate) use common::Commons;
 
 use std::borrow::Cow;
 
@@ -88,7 +87,6 @@ use crate::real::Real;
 use centre::Centre;
 use frame::{Formula, check, check_rewards, fill, score};
 use leave_one_out::LeaveOneOut;
-use spread::fill_with_spreads;
 use zscore::ZScore;
 
 /// The axis: how a reward becomes the score that is tempered into a weight.
@@ -153,11 +151,11 @@ impl Score {
         }
     }
 
-    /// The scores of all rows, and the spread of the rewards of each group.
-    pub(crate) fn with_spreads<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Vec<Spread>, Cow<'a, [f64]>)> {
+    /// The scores of all rows, and what the rewards of each group have in common.
+    pub(crate) fn with_commons<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Commons, Cow<'a, [f64]>)> {
         let Grouped { rewards, groups, threads } = grouped;
         match *self {
-            Self::Raw => Ok((spreads(rewards, groups, threads), Cow::Borrowed(rewards))),
+            Self::Raw => Ok((Commons::of(rewards, groups, threads), Cow::Borrowed(rewards))),
             Self::Centre => grouped.score(&Centre),
             Self::ZScore { ddof, eps } => {
                 check_not_negative("eps", eps)?;
@@ -202,13 +200,13 @@ pub(crate) struct Grouped<'a, 'g> {
 }
 
 impl<'a> Grouped<'a, '_> {
-    fn score<F: Formula>(self, formula: &F) -> Result<(Vec<Spread>, Cow<'a, [f64]>)> {
+    fn score<F: Formula>(self, formula: &F) -> Result<(Commons, Cow<'a, [f64]>)> {
         let Self { rewards, groups, threads } = self;
         let mut advantages = vec![0.0; rewards.len()];
-        let (spreads, fine) = fill_with_spreads(rewards, groups, formula, &mut advantages, threads);
+        let (commons, fine) = Commons::and_scores(rewards, groups, formula, &mut advantages, threads);
         if !fine {
             check(&advantages, rewards, groups.into())?;
         }
-        Ok((spreads, Cow::Owned(advantages)))
+        Ok((commons, Cow::Owned(advantages)))
     }
 }

@@ -1,6 +1,6 @@
 //! How many groups are constant, and where they sit.
 
-use crate::advantage::{Spread, spreads};
+use crate::advantage::Commons;
 use crate::blocks;
 use crate::check::check_length;
 use crate::error::Result;
@@ -29,12 +29,10 @@ impl ConstantCount {
         self.all_max + self.all_min + self.other
     }
 
-    fn add(&mut self, group: &Spread, min: f64, max: f64) {
-        self.groups += 1;
-        match group.max {
-            _ if !group.is_constant() => {}
-            reward if reward >= max && max > min => self.all_max += 1,
-            reward if reward <= min && max > min => self.all_min += 1,
+    fn add(&mut self, reward: f64, min: f64, max: f64) {
+        match reward {
+            _ if reward >= max && max > min => self.all_max += 1,
+            _ if reward <= min && max > min => self.all_min += 1,
             _ => self.other += 1,
         }
     }
@@ -46,18 +44,16 @@ impl ConstantCount {
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
 pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    Ok(count_constant(rewards, &spreads(rewards, groups, threads), threads))
+    Ok(count_constant(rewards, &Commons::of(rewards, groups, threads), threads))
 }
 
-/// The same where the spread of each group is known.
-pub(crate) fn count_constant(rewards: &[f64], spreads: &[Spread], threads: usize) -> ConstantCount {
+/// The same where it is known what the rewards of each group have in common.
+pub(crate) fn count_constant(rewards: &[f64], commons: &Commons, threads: usize) -> ConstantCount {
     let (min, max) = blocks::map(rewards.len(), threads, |rows| range(&rewards[rows]))
         .into_iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
-    let mut count = ConstantCount::default();
-    for spread in spreads.iter().filter(|spread| spread.count > 1) {
-        count.add(spread, min, max);
-    }
+    let mut count = ConstantCount { groups: commons.comparable(), ..ConstantCount::default() };
+    commons.rewards().for_each(|reward| count.add(reward, min, max));
     count
 }
 

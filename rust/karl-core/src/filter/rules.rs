@@ -10,7 +10,7 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
-use crate::advantage::{Spread, spreads};
+use crate::advantage::Commons;
 use crate::blocks;
 use crate::check::{check_finite, check_length};
 use crate::error::Result;
@@ -107,18 +107,18 @@ impl Rules {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
         let needed = self.drop_constant_groups;
-        let spreads = if needed { spreads(rewards, groups, threads) } else { Vec::new() };
-        self.mark_with(verdicts, rewards, groups, fingerprints, &spreads, threads)
+        let commons = if needed { Commons::of(rewards, groups, threads) } else { Commons::default() };
+        self.mark_with(verdicts, rewards, groups, fingerprints, &commons, threads)
     }
 
-    /// The same where the spread of each group is known.
+    /// The same where it is known what the rewards of each group have in common.
     pub(crate) fn mark_with(
         &self,
         verdicts: &mut [Verdict],
         rewards: &[f64],
         groups: &Groups,
         fingerprints: Option<&[u128]>,
-        spreads: &[Spread],
+        commons: &Commons,
         threads: usize,
     ) -> Result<()> {
         if self.dedup {
@@ -128,7 +128,7 @@ impl Rules {
             below_minimum(verdicts, rewards, minimum, threads)?;
         }
         if self.drop_constant_groups {
-            mark_constant(verdicts, groups, spreads, threads);
+            mark_constant(verdicts, groups, commons, threads);
         }
         Ok(())
     }
@@ -214,13 +214,13 @@ pub fn constant_group(
 ) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    mark_constant(verdicts, groups, &spreads(rewards, groups, threads), threads);
+    mark_constant(verdicts, groups, &Commons::of(rewards, groups, threads), threads);
     Ok(())
 }
 
-fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, spreads: &[Spread], threads: usize) {
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, commons: &Commons, threads: usize) {
     mark(verdicts, Verdict::ConstantGroup, threads, |row| {
-        groups.code(row).is_some_and(|group| spreads[group].is_constant())
+        groups.code(row).is_some_and(|group| commons.is_constant(group))
     });
 }
 

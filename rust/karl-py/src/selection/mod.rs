@@ -4,6 +4,7 @@ mod columns;
 mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
+use karl_core::state::Moments;
 use karl_core::stream::Facts as Stream;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
@@ -171,25 +172,17 @@ impl Selection {
         component: Option<usize>,
         rows: Option<Vec<u32>>,
     ) -> PyResult<(SummaryFacts, Option<SummaryFacts>)> {
-        let (log, threads) = (self.log.get(), self.settings.threads);
-        let values =
-            component.and_then(|at| log.inner.components.get(at)).map_or(self.rewards(), Vec::as_slice);
-        let of = |rows: Option<&[u32]>, range| match rows {
-            None => Summary::of(values.len(), threads, |row| values[row], range),
-            Some(rows) => Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range),
-        };
-        let (before, range) = if let Some(streamed) = &log.inner.streamed {
-            let Stream { reward, components, .. } = &streamed.facts;
-            let seen = component.and_then(|at| components.get(at)).unwrap_or(reward);
+        let (values, threads) = (self.values(component), self.settings.threads);
+        let (before, range) = if let Some(seen) = self.seen(component) {
             (SummaryFacts::of_stream(seen), (seen.count > 0).then_some((seen.min, seen.max)))
         } else {
-            let summary = compute(py, || of(None, None))?;
-            let range = summary.range();
-            (SummaryFacts::new(summary), Some(range))
+            let all = compute(py, || Summary::of(values.len(), threads, |row| values[row], None))?;
+            let range = all.range();
+            (SummaryFacts::new(all), Some(range))
         };
         let after = rows.map(|mut rows| {
             rows.sort_unstable();
-            compute(py, || of(Some(&rows), range))
+            compute(py, || Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range))
         });
         Ok((before, after.transpose()?.map(SummaryFacts::new)))
     }
@@ -205,6 +198,18 @@ impl Selection {
                 Verdict::ALL.into_iter().zip(self.verdicts.map(|count| count as u64)).map(named).collect()
             }
         }
+    }
+
+    /// The reward of each row, or one component of it.
+    fn values(&self, component: Option<usize>) -> &[f64] {
+        let components = &self.log.get().inner.components;
+        component.and_then(|at| components.get(at)).map_or(self.rewards(), Vec::as_slice)
+    }
+
+    /// The same of the rows that went by, where the log is what was held of a stream.
+    fn seen(&self, component: Option<usize>) -> Option<&Moments> {
+        let Stream { reward, components, .. } = &self.log.get().inner.streamed.as_ref()?.facts;
+        Some(component.and_then(|at| components.get(at)).unwrap_or(reward))
     }
 
     /// The reward of each row.
