@@ -142,6 +142,19 @@ impl<'a> Standing<'a> {
         self.place.length as usize
     }
 
+    /// Reads the record from its file, which stays open for those that follow.
+    fn read(&self, open: &mut Option<(usize, File)>, to: &mut [u8]) -> Result<()> {
+        let Place { input, offset, .. } = self.place;
+        let lost = |doing| move |error| self.source.lost(doing, offset, error);
+        let file = match open.take().filter(|&(opened, _)| opened == input) {
+            Some((_, file)) => file,
+            None => File::open(&self.source.path).map_err(lost("open"))?,
+        };
+        file.read_exact_at(to, offset).map_err(lost("read"))?;
+        *open = Some((input, file));
+        self.check(to)
+    }
+
     /// Refuses bytes that are not those that were scanned, or that are no row.
     fn check(&self, record: &[u8]) -> Result<()> {
         unchanged(self.source, self.place, self.digest, record)?;
@@ -149,21 +162,22 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Reads records again, each into a slice of its length; a file is opened once for all of its records.
+/// Reads records again, each into a slice of its length; a file is opened once for all of its records, and a record that
+/// is wanted several times is read once.
 ///
 /// # Errors
 /// As [`fetch_each`]; [`Error::Unwritable`](crate::Error::Unwritable) for a record that nobody has judged, and that is no
 /// row.
 pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
     records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
-    for of_one_file in records.chunk_by_mut(|(a, _), (b, _)| a.place.input == b.place.input) {
-        let (Standing { source, place: first, .. }, _) = of_one_file[0];
-        let file = File::open(&source.path).map_err(|error| source.lost("open", first.offset, error))?;
-        for (record, to) in of_one_file {
-            let read = file.read_exact_at(to, record.place.offset);
-            read.map_err(|error| source.lost("read", record.place.offset, error))?;
-            record.check(to)?;
+    let mut file: Option<(usize, File)> = None;
+    let mut last: Option<(Place, &[u8])> = None;
+    for (record, to) in records {
+        match last {
+            Some((place, read)) if place == record.place => to.copy_from_slice(read),
+            _ => record.read(&mut file, to)?,
         }
+        last = Some((record.place, to));
     }
     Ok(())
 }
