@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import AlreadyConvertedError, FileError, LogChangedError, LogError, PackedError, UsageError
-from karl_fast.export.place import check_around
+from karl_fast.errors import FULL, AlreadyConvertedError, FileError, LogChangedError, LogError, PackedError, UsageError
+from karl_fast.export.place import advise, check_around
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
+from karl_fast.log.spool import COPIES
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -151,6 +152,11 @@ def convert(
                 progress=progress,
             )
         except (AlreadyConvertedError, LogChangedError, PackedError):
+            raise
+        except FileError as error:
+            advise(error)
+            if error.errno in FULL and error.filename != str(out):
+                error.hint = COPIES
             raise
         except LogError as error:
             error.hint = REWARD_HINT if ": reward " in str(error) else HINT

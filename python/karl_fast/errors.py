@@ -7,6 +7,11 @@ one, derive it here and raise it from Python, or import it in ``rust/karl-py/src
 
 from __future__ import annotations
 
+from errno import EDQUOT, ENOSPC
+
+FULL = (ENOSPC, EDQUOT)
+"""The numbers of errors by which the system says that no room is left."""
+
 
 class KarlError(Exception):
     """The root of the tree."""

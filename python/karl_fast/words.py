@@ -25,6 +25,15 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def in_bytes(size: float) -> str:
+    """A size in the unit that leaves up to three digits before the point."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
+
+
 def told(error: BaseException) -> str:
     """An exception in a line that cannot steer a terminal."""
     return clean(f"{type(error).__name__}: {error}".replace("\n", " "))[:LONGEST]

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -113,8 +114,10 @@ def test_a_file_size_limit_is_an_error_and_leaves_nothing(folder: Path, out: str
         command, cwd=folder, env=environment(), preexec_fn=limit, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
-    assert done.stderr.startswith("error: cannot write ")
-    assert os.strerror(errno.EFBIG) in done.stderr
+    assert done.stderr.splitlines() == [
+        f"error: cannot write {out}/train.jsonl: {os.strerror(errno.EFBIG)}",
+        "hint: write to another place; nothing was written",
+    ]
     assert [path.name for path in folder.iterdir()] == ["tiny.jsonl"]
 
 
@@ -140,9 +143,33 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_output(folder: Path) -> None
         before = rows.files(disk / "data")
         done = karl("sample", "large.jsonl", "-o", disk / "data", "-k", 3000, "--force", folder=folder)
         assert done.returncode == 1
-        assert os.strerror(errno.ENOSPC) in done.stderr
+        error, hint = done.stderr.splitlines()
+        full = f"train.jsonl: {os.strerror(errno.ENOSPC)}"
+        assert error == f"error: cannot write {disk / 'data' / full}"
+        assert re.fullmatch(r"hint: the data set has \d{3}\.\d kB: free space, or write .*; nothing was written", hint)
         assert rows.files(disk / "data") == before
         assert [path.name for path in disk.iterdir()] == ["data"]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts a small disk, on Linux")
+def test_a_full_disk_is_an_error_of_trajectories_and_of_copies_too(folder: Path) -> None:
+    rows.write(folder / "large.jsonl", (rows.record(n, padding="y" * 50) for n in range(3000)))
+    full = os.strerror(errno.ENOSPC)
+    with small_disk(folder / "disk") as disk:
+        done = karl("convert", "large.jsonl", "-o", disk / "made.jsonl", folder=folder)
+        assert done.stderr.splitlines() == [
+            f"error: cannot write {disk / 'made.jsonl'}: {full}",
+            "hint: free space, or write to another place; nothing was written",
+        ]
+        text = (folder / "large.jsonl").read_text("utf-8")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("TMPDIR", str(disk))
+            done = karl("sample", "-", "-o", "data", "-k", 3, folder=folder, input=text)
+        assert done.stderr.splitlines() == [
+            f"error: cannot keep - in a temporary file: {full}",
+            "hint: free space for temporary files, or name another folder for them with TMPDIR",
+        ]
+        assert list(disk.iterdir()) == []
 
 
 def test_a_log_that_changes_while_it_is_read_is_an_error_and_leaves_nothing(folder: Path) -> None:

@@ -155,7 +155,9 @@ def kind(place: Place, done: Done, output: str, litter: list[str]) -> str:
     if done.code < 0 or "Traceback" in done.err or "panicked" in done.err or output == "broken":
         return f"BAD: code {done.code}, output {output}: {done.err[-300:]}"
     named = any(name in first for name in (place.job.out, "log", "stdin", "tmp", "-", str(place.folder)))
-    if done.code != 1 or not first.startswith("error: ") or not named or len(hints) > 1:
+    # The hidden folder is named where it is left, and nowhere else.
+    hidden = LITTER in done.err and not litter
+    if done.code != 1 or not first.startswith("error: ") or not named or hidden or len(hints) > 1:
         return f"BAD: code {done.code}, output {output}: {done.err}"
     return f"error, {output if output != 'nothing' else 'nothing left'}" + (", litter" if litter else "")
 

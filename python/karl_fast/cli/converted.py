@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from karl_fast.cli.show import counts_of, in_bytes, page
+from karl_fast.cli.show import counts_of, page
 from karl_fast.log.inputs import PARQUET, around
-from karl_fast.words import clean, counted
+from karl_fast.words import clean, counted, in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

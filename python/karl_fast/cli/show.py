@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli import caution
 from karl_fast.cli.words import scores
-from karl_fast.words import clean, counted
+from karl_fast.words import clean, counted, in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -249,12 +249,3 @@ def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def in_bytes(size: float) -> str:
-    """A size in the unit that leaves up to three digits before the point."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"

@@ -8,7 +8,8 @@ import stat
 from pathlib import Path
 
 from karl_fast import _core
-from karl_fast.errors import FileError
+from karl_fast.errors import FULL, FileError
+from karl_fast.words import in_bytes
 
 
 def check_place(out: str | Path, *, force: bool) -> None:
@@ -44,3 +45,14 @@ def _refused(out: str | Path, number: int | None, why: str) -> FileError:
     error = FileError(f"cannot write {out}: {why}", number, str(out))
     error.hint = "give the output a name in a folder that can be written to"
     return error
+
+
+def advise(error: FileError, size: int | None = None) -> None:
+    """Hint at what to do where an output cannot be written, of a length that may be known; of others at nothing."""
+    if not error.message.startswith(("cannot write ", "cannot create ")):
+        return
+    ways = "write to another place; nothing was written"
+    if error.errno in FULL:
+        needed = "" if size is None else f"the data set has {in_bytes(size)}: "
+        ways = f"{needed}free space, or {ways}"
+    error.hint = ways

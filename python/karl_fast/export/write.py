@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
-from karl_fast.errors import NothingToSampleError
+from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.flaws import bad_message, messages_from, misread
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.place import check_place
+from karl_fast.export.place import advise, check_place
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
@@ -100,7 +100,11 @@ def export(
 
 def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> bool:
     """Write a draft and its manifest; False, and nothing, where a record that was left unread is no row."""
-    return draft.write(str(Path(out)), dumps(manifest), force=force)
+    try:
+        return draft.write(str(Path(out)), dumps(manifest), force=force)
+    except FileError as error:
+        advise(error, draft.size_bytes)
+        raise
 
 
 def check_any(draft: _core.Draft, log: Log) -> None:

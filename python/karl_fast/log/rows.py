@@ -9,9 +9,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import FileError
+from karl_fast.errors import FULL, FileError
 from karl_fast.log.parquet import _pyarrow
-from karl_fast.log.spool import temporary
+from karl_fast.log.spool import not_kept, temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,8 @@ def lines(path: str) -> Iterator[str]:
                 for batch in _batches(table):
                     out.writelines(_line(row, rewards) for row in batch.to_pylist())
         except OSError as error:
+            if error.errno in FULL:
+                raise not_kept(path, error) from error
             raise FileError(f"cannot read {path}: {error.strerror or error}", error.errno, path) from error
         except pyarrow.ArrowException as error:
             raise FileError(f"cannot read {path} as Parquet: {error}", None, path) from error

@@ -13,11 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from karl_fast.errors import FileError, LogError
+from karl_fast.errors import FULL, FileError, LogError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
+
+COPIES = "free space for temporary files, or name another folder for them with TMPDIR"
+"""What to do where a copy has no room."""
 
 
 @contextlib.contextmanager
@@ -34,7 +37,7 @@ def spool(name: str) -> Iterator[str]:
                 _refuse_device(name, stream)
                 shutil.copyfileobj(stream, copy, 1 << 20)
         except OSError as error:
-            raise _not_kept(name, error) from error
+            raise not_kept(name, error) from error
         yield path
 
 
@@ -52,13 +55,15 @@ def temporary(name: str) -> Iterator[str]:
                 stack.callback(os.unlink, path)
                 os.close(descriptor)
         except OSError as error:
-            raise _not_kept(name, error) from error
+            raise not_kept(name, error) from error
         yield path
 
 
-def _not_kept(name: str, error: OSError) -> FileError:
-    reason = f"cannot keep {name} in a temporary file: {error.strerror or error}"
-    return FileError(reason, error.errno, name)
+def not_kept(name: str, error: OSError) -> FileError:
+    """That the system refused a temporary copy, and where others may be kept."""
+    refused = FileError(f"cannot keep {name} in a temporary file: {error.strerror or error}", error.errno, name)
+    refused.hint = COPIES if error.errno in FULL else None
+    return refused
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ impl Output {
         }
         state.held += lines.len();
         state.waiting.insert(at, lines);
-        let wrote = state.drain().map_err(|error| Error::io("write", &self.target, error));
+        let wrote = state.drain().map_err(|error| Error::io("write", &self.target, without_path(error)));
         self.moved.notify_all();
         wrote
     }
@@ -124,7 +124,7 @@ impl Output {
     /// # Errors
     /// As [`check`]; [`Error::Io`]. The target is then what it was.
     pub(super) fn finish(self) -> Result<u64> {
-        let io = |error| Error::io("write", &self.target, error);
+        let io = |error| Error::io("write", &self.target, without_path(error));
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let written = state.written;
         let hidden = state.file.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;

@@ -6,7 +6,7 @@ use std::io;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::report::Report;
-use crate::error::Result;
+use crate::error::{Result, without_path};
 use crate::parallel::map;
 use crate::source::{Codec, Source, is_damage};
 use crate::watch::Watch;
@@ -43,7 +43,7 @@ fn unpack(source: Source, watch: &Watch) -> Result<(Source, Option<TempPath>, bo
     if source.codec == Codec::Plain {
         return Ok((source, None, false));
     }
-    let io = |error| source.failed("unpack", error);
+    let io = |error| source.failed("unpack", without_path(error));
     let mut copy = NamedTempFile::with_prefix("karl-fast-").map_err(io)?;
     let copied = io::copy(&mut source.reader(watch)?, &mut copy);
     let damaged = copied.as_ref().is_err_and(is_damage);

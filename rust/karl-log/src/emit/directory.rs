@@ -107,10 +107,11 @@ pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, wat
     // Each waits for the disk, and the disk for none of them.
     let failed = AtomicBool::new(false);
     let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {
-        file::write(&staging.path().join(part.name), part.lines, threads, &failed, watch)
+        let (path, target) = (staging.path().join(part.name), target.join(part.name));
+        file::write(&path, &target, part.lines, threads, &failed, watch)
     });
     all.into_iter().collect::<Result<()>>()?;
-    sync(staging.path()).map_err(|error| Error::io("sync", staging.path(), error))?;
+    sync(staging.path()).map_err(|error| Error::io("write", target, error))?;
     watch.advance(0)?;
     replace(staging, target)?;
     parents.keep();

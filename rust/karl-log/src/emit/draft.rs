@@ -210,6 +210,12 @@ impl Draft {
         lines.iter().filter_map(line).collect()
     }
 
+    /// How many bytes some rows take in a file; the log as for `texts`.
+    #[must_use]
+    pub fn bytes(&self, log: Option<&Log>, lines: &[usize]) -> u64 {
+        file::bytes(&self.written(log, lines))
+    }
+
     /// Says how often each row is to stand in the data set.
     pub fn copy(&mut self, copies: impl Fn(u32) -> u32) {
         for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {

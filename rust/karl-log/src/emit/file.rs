@@ -35,7 +35,13 @@ impl Line<'_> {
     }
 }
 
-/// Writes a new file, a line end after each line, and waits until it is on the disk.
+/// How many bytes lines take in a file.
+pub(super) fn bytes(lines: &[Line<'_>]) -> u64 {
+    lines.iter().map(|line| line.len() as u64 + 1).sum()
+}
+
+/// Writes a new file, a line end after each line, and waits until it is on the disk. Errors name the `target` that it is
+/// to be.
 ///
 /// A file takes one block at a time, which others are gathered for meanwhile. What comes behind a failure, of this file or
 /// of those that `failed` is shared with, is not tried any more: nothing of them stays.
@@ -44,12 +50,13 @@ impl Line<'_> {
 /// [`Error::Io`] if it is there or cannot be written; as [`fetch`](crate::fetch::fetch); [`Error::Unwritable`].
 pub(super) fn write(
     path: &Path,
+    target: &Path,
     lines: &[Line<'_>],
     threads: usize,
     failed: &AtomicBool,
     watch: &Watch,
 ) -> Result<()> {
-    let io = |error| Error::io("write", path, error);
+    let io = |error| Error::io("write", target, error);
     let file = File::create_new(path).map_err(io)?;
     let buffers = Mutex::new(Vec::new());
     let one = |(from, lines): (u64, &[Line<'_>])| {
@@ -137,12 +144,13 @@ mod tests {
         let lines: Vec<Line<'_>> = texts.iter().map(|text| Line::Text(text)).collect();
         for threads in 1..5 {
             let path = folder.path().join(threads.to_string());
-            let put = || write(&path, &lines, threads, &AtomicBool::new(false), &Watch::new());
+            let put = || write(&path, &path, &lines, threads, &AtomicBool::new(false), &Watch::new());
             put().unwrap();
             assert!(std::fs::read_to_string(&path).unwrap() == texts.join("\n") + "\n");
             assert!(put().is_err(), "it is there");
         }
-        write(&folder.path().join("empty"), &[], 2, &AtomicBool::new(false), &Watch::new()).unwrap();
+        let empty = folder.path().join("empty");
+        write(&empty, &empty, &[], 2, &AtomicBool::new(false), &Watch::new()).unwrap();
     }
 
     #[test]

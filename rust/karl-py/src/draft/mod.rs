@@ -219,6 +219,12 @@ impl Draft {
         self.failed.clone()
     }
 
+    /// How many bytes the lines of all splits take, each with its end.
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.splits.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
+    }
+
     /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
     /// read again from the log.
     fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
