@@ -19,15 +19,13 @@ them, on data sets and on rollouts.
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING
-
 # These two packages have the names of functions, and are imported before anybody asks for those.
 import karl_fast.export
 import karl_fast.sample  # noqa: F401
 from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
+TYPE_CHECKING = False  # `typing` takes most of the time until the command hears Ctrl-C
 if TYPE_CHECKING:
     from karl_fast import (
         advantage,
@@ -158,4 +156,6 @@ def __dir__() -> list[str]:
 del globals()["export"], globals()["sample"]  # the packages, in whose place the functions come
 
 if DEBUG:
+    import warnings
+
     warnings.warn("karl_fast is a debug build: right, and many times slower", RuntimeWarning, stacklevel=2)

@@ -6,14 +6,25 @@ taking itself apart at the end.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` and `typing` load long: Ctrl-C is a traceback until then
 import gc
 import os
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+STOPS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated"}
+"""The signals that end a run, and what it says then."""
 
 
 def main() -> NoReturn:
     """Run the command line, and leave as soon as it is done and its output is flushed."""
+    for stop in STOPS:
+        if _signal.getsignal(stop) != _signal.SIG_IGN:
+            _signal.signal(stop, _end)
     gc.disable()  # nothing that a run makes in numbers refers to itself
     from karl_fast.cli import main as run
 
@@ -22,6 +33,14 @@ def main() -> NoReturn:
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 0)
     _leave(0)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    # Nothing is begun, and an exception in the middle of an import may end as another.
+    try:
+        os.write(2, f"{STOPS[number]}; nothing was written\n".encode())
+    finally:
+        os._exit(128 + number)
 
 
 def _leave(code: int) -> NoReturn:

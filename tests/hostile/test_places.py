@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import karl_fast
+from karl_fast.command import STOPS
 from karl_fast.errors import FileError
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl, start
@@ -79,7 +80,7 @@ def test_a_pipe_that_nobody_writes_to_can_be_left(folder: Path, number: signal.S
     time.sleep(1)
     process.send_signal(number)
     _, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (128 + number, "")
+    assert (process.returncode, err) == (128 + number, f"{STOPS[number]}; nothing was written\n")
 
 
 def test_a_manifest_that_is_a_pipe_or_too_deep_is_nobody_s_and_does_not_hang(folder: Path) -> None:

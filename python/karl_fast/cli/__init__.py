@@ -10,14 +10,11 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from karl_fast.cli.plain import plain
+from karl_fast.cli.stop import Stopped, listen, say
 from karl_fast.errors import FileError, KarlError, UsageError
 from karl_fast.words import clean
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 
 def main() -> None:
@@ -27,9 +24,6 @@ def main() -> None:
         # A terminal that cannot show a character gets its number.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(stop) is not signal.SIG_IGN:
-            signal.signal(stop, _leave)
     # A reader that has gone ends the run without a word, as it ends cat: rows are printed when all else is done.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(_run())
@@ -39,6 +33,8 @@ def _run() -> int | None:
     try:
         code = _command(sys.argv[1:])
         _flush()
+    except Stopped as stopped:
+        return say(stopped)
     except KarlError as error:
         return complain(error)
     except io.UnsupportedOperation:
@@ -56,6 +52,7 @@ def _command(arguments: list[str]) -> int | None:
         return parsed()
     from karl_fast.cli.draw import draw
 
+    listen()
     draw(**line)
     return None
 
@@ -92,8 +89,3 @@ def _typed(error: UsageError) -> str:
     from karl_fast.cli.usage import typed
 
     return typed(error)
-
-
-def _leave(signal_number: int, _frame: FrameType | None) -> None:
-    # Raised inside the running call, so that temporary files go on the way out.
-    raise SystemExit(128 + signal_number)

@@ -10,6 +10,7 @@ import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.stop import in_parts
 from karl_fast.cli.usage import flags
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -48,6 +49,7 @@ def command(
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
     with flags("config", "out", "seeds", "rounds"):
         settings = load(config) if rounds is None else load(config, rounds=rounds)
+        in_parts()
         found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
     print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
 

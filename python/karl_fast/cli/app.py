@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from karl_fast.cli.stop import listen
 from karl_fast.cli.usage import TyperUsageError, said
 
 NAME = "karl-fast"
@@ -49,6 +50,7 @@ def parsed() -> int | None:
     """Run the command that the arguments name; the exit code, if it is not 0."""
     first = [word for word in sys.argv[1:2] if word in COMMANDS]
     _load(first)
+    listen()
     try:
         code: int | None = app(prog_name=NAME, standalone_mode=False)
     except TyperUsageError as error:

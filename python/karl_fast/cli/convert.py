@@ -14,6 +14,7 @@ from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.layers import flag
 from karl_fast.cli.progress import progress
+from karl_fast.cli.stop import writing
 from karl_fast.conversion import convert
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -77,6 +78,7 @@ def command(
         raise UsageError(f"-o is {out}, wanted the name of a file")
     if out == "-":
         raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
+    writing(out)
     with progress(quiet) as watch:
         found = convert(
             sources,

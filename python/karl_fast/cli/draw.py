@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.progress import progress
+from karl_fast.cli.stop import in_parts, writing
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline import sample
@@ -38,9 +39,12 @@ def draw(
     if print_rows:
         settings = settings.replace(split=(1.0, 0.0, 0.0))
     target = None if dry_run or print_rows else out
+    if target:
+        writing(target)
     with progress(quiet) as watch:
         result = sample(logs or (), target, settings, force=force, progress=watch)
     if print_rows and not dry_run:
+        in_parts()
         # Bytes: what a terminal is said to read must not change a record.
         sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
         sys.stdout.flush()

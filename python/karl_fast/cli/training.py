@@ -187,9 +187,9 @@ def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
     with _looking(settings, quiet) as viewer:
         try:
             yield viewer
-        except SystemExit:  # what a signal raises
+        except SystemExit as end:  # what a signal raises
             viewer.interrupted()
-            raise
+            raise SystemExit(end.code) from None  # all is said
 
 
 @contextlib.contextmanager

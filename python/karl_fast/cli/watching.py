@@ -106,9 +106,9 @@ def watching(show: int, quiet: bool) -> Iterator[Silent]:
     try:
         with _viewer(show, quiet) as viewer:
             yield viewer
-    except (KeyboardInterrupt, SystemExit):
+    except SystemExit as end:  # what a signal raises
         sys.stderr.write(interrupted(viewer.run) + "\n")
-        raise
+        raise SystemExit(end.code) from None  # all is said
 
 
 @contextlib.contextmanager

@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM end a run at any moment with one line that says what there is of its output, and no traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from karl_fast.command import STOPS
+from tests.cli.run import COMMAND, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STOPPED = """\
+import gc, os, sys, time
+from karl_fast.command import main
+seconds, number = float(sys.argv.pop(1)), int(sys.argv.pop(1))
+def heard():
+    if os.fork() == 0:
+        time.sleep(seconds)
+        os.kill(os.getppid(), number)
+        os._exit(0)
+gc.disable = heard
+main()
+"""
+"""The command, which gets a signal so many seconds after it begins to hear them: the collector is its next thought."""
+
+
+def stopped(*arguments: str, folder: Path, after: float, number: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", STOPPED, str(after), str(number), *arguments]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    return subprocess.run(command, cwd=folder, env=environment(), check=False, timeout=60, **pipes)
+
+
+def ends(out: Path, number: int) -> set[tuple[int, str]]:
+    """Exit codes and words of the runs that may have left an output so."""
+    if not out.exists():
+        return {(128 + number, f"{STOPS[number]}; nothing was written\n")}
+    return {(0, ""), (128 + number, f"{STOPS[number]}; {out.name} is written\n")}
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [("sample -k 9", signal.SIGINT), ("sample -k9", signal.SIGINT), ("convert", signal.SIGTERM)],
+    ids=["a plain line", "a line for the parser", "convert"],
+)
+def test_a_run_is_done_or_says_that_it_was_stopped(folder: Path, command: str, number: int) -> None:
+    for after in range(0, 60, 4):
+        out = f"out{after}"
+        arguments = (*command.split(), "-q", "tiny.jsonl", "-o", out)
+        done = stopped(*arguments, folder=folder, after=after / 1000, number=number)
+        assert (done.returncode, done.stderr) in ends(folder / out, number), after
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_long_run_says_what_became_of_its_output(large: Path, tmp_path: Path, number: int) -> None:
+    codes = []
+    for step in range(8):
+        count = ("-k", "15000") if step % 2 else ("-k15000",)  # which the parser reads
+        arguments = ("sample", str(large), "-o", f"out{step}", *count, "-q")
+        done = stopped(*arguments, folder=tmp_path, after=0.02 + step / 10, number=number)
+        assert (done.returncode, done.stderr) in ends(tmp_path / f"out{step}", number)
+        codes.append(done.returncode)
+    assert 128 + number in codes
+
+
+def test_of_rows_that_are_printed_it_says_nothing(large: Path, tmp_path: Path) -> None:
+    """The reader waits: the run is stopped in the middle of a row."""
+    command = [*COMMAND, "sample", str(large), "-o", "-", "-k", "15000", "-q"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), **pipes) as process:
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == b"interrupted\n"
+        process.stdout.close()
+    assert process.returncode == 130
+
+
+def test_until_the_command_hears_signals_little_is_loaded() -> None:
+    code = (
+        "import sys; before = {*sys.modules}; import karl_fast.command\n"
+        "print({'typing', 're', 'enum', 'signal', 'contextlib'} & ({*sys.modules} - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "set()\n", done.stderr
