@@ -78,6 +78,7 @@ USAGE = {
     "-k 3 --as raw --max-tokens 9 --tokenizer x": "raw rows",
     "-k 3 --per x=equal": "--per names 'x', wanted domain or group",
     "-k 3 --json -o -": "-o - and --json",
+    "-k 3 --split 0.5,0.5,0 -o -": "--split deals rows over files, and -o - prints them all as one",
     **{f"-k 3 --{name}=": f"--{name} is empty, wanted the path" for name in ("id", "group", "messages", "domain")},
     "-k 3 --partition-by=": "--partition-by is empty, wanted global, group, or the path of a field",
     "-k 3 --max-tokens 9 --tokenizer=": "--tokenizer is empty, wanted a folder",

@@ -58,6 +58,9 @@ def test_printed_rows_are_the_rows_of_one_split(folder: Path) -> None:
     printed = karl("sample", "tiny.jsonl", "-k", 9, "-o", "-", "--seed", 3, folder=folder).stdout
     karl("sample", "tiny.jsonl", "-k", 9, "-o", "data", "--seed", 3, "--split", "1,0,0", folder=folder)
     assert printed == (folder / "data" / "train.jsonl").read_text("utf-8")
+    (folder / "karl.toml").write_text('split = "0.5,0.5,0"\nseed = 3', "utf-8")
+    for more in (["--config", "karl.toml"], ["--seed", "3", "--split", "1,0,0"]):
+        assert karl("sample", "tiny.jsonl", "-k", 9, "-o", "-", *more, folder=folder).stdout == printed
 
 
 def test_standard_input_is_a_log_like_any_other(folder: Path) -> None:

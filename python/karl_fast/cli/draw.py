@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from karl_fast.config import Config
     from karl_fast.settings import Settings
 
+WHOLE = (1.0, 0.0, 0.0)
+"""The split that has one part."""
+
 
 def draw(
     *,
@@ -37,7 +40,7 @@ def draw(
     if print_rows and json:
         raise UsageError("-o - and --json both want stdout: give one")
     if print_rows:
-        settings = settings.replace(split=(1.0, 0.0, 0.0))
+        settings = _whole(settings)
     target = None if dry_run or print_rows else out
     if target:
         writing(target)
@@ -55,3 +58,12 @@ def draw(
 
         report = sampled(result.manifest, None if dry_run else out)
         sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")
+
+
+def _whole(settings: Settings) -> Settings:
+    """The settings of rows that are printed: all splits as one. A file may say a split, for its other runs."""
+    if settings.origins.get("split") == "flag" and settings.split != WHOLE:
+        error = UsageError("--split deals rows over files, and -o - prints them all as one")
+        error.hint = "leave out --split, or name a folder with -o"
+        raise error
+    return settings.replace(split=WHOLE)
