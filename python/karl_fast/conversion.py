@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast.choices import among, spelled
 from karl_fast.errors import FULL, AlreadyConvertedError, FileError, LogChangedError, LogError, PackedError, UsageError
-from karl_fast.export.place import advise, check_around
+from karl_fast.export.place import advise, check_around, refuse_link
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
 from karl_fast.log.spool import COPIES
 from karl_fast.settings import Settings
@@ -133,6 +133,7 @@ def convert(
         named = spelled(format) if isinstance(format, str) else format
         among("format", named, [name for name, _ in _core.transcripts()])
     _refuse_packed(Path(out))
+    refuse_link(out)
     check_around(out)
     usual = Settings()
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)

@@ -83,6 +83,22 @@ def test_a_pipe_that_nobody_writes_to_can_be_left(folder: Path, number: signal.S
     assert (process.returncode, err) == (128 + number, f"{STOPS[number]}; nothing was written\n")
 
 
+def test_5_where_the_output_is_a_link_whatever_it_leads_to(folder: Path) -> None:
+    """A new output would take the place of the link."""
+    for name, leads in (("empty", "there"), ("ours", "data"), ("dead", "nowhere"), ("lines", "log.jsonl")):
+        (folder / name).symlink_to(leads)
+    (folder / "there").mkdir()
+    assert karl("sample", "log.jsonl", "-o", "data", "-k", 5, folder=folder).returncode == 0
+    before = rows.files(folder / "data")
+    for name in ("empty", "ours", "dead", "lines"):
+        for command in (("sample", "-k", 5), ("convert",)):
+            done = karl(*command, "log.jsonl", "-o", name, "--force", folder=folder)
+            assert refused(done, 5) == f"{name}: it exists and is a symbolic link, which is never replaced"
+            assert done.stderr.splitlines()[1] == f"hint: name the place that it leads to: {(folder / name).resolve()}"
+        assert (folder / name).is_symlink()
+    assert rows.files(folder / "data") == before
+
+
 def test_a_manifest_that_is_a_pipe_or_too_deep_is_nobody_s_and_does_not_hang(folder: Path) -> None:
     for name, make in MANIFESTS.items():
         home = folder / name

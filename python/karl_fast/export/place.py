@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from karl_fast import _core
-from karl_fast.errors import FULL, FileError
+from karl_fast.errors import FULL, FileError, OutputForeignError
 from karl_fast.words import in_bytes
 
 
@@ -20,8 +20,21 @@ def check_place(out: str | Path, *, force: bool) -> None:
         FileError: as :func:`check_around`.
         UsageError: it ends in no name.
     """
+    refuse_link(out)
     _core.check_target(str(out), force=force)
     check_around(out)
+
+
+def refuse_link(out: str | Path) -> None:
+    """Refuse a symbolic link, which would be replaced itself, and not what it leads to.
+
+    Raises:
+        OutputForeignError: it is one.
+    """
+    if Path(out).is_symlink():
+        error = OutputForeignError(f"{out}: it exists and is a symbolic link, which is never replaced")
+        error.hint = f"name the place that it leads to: {os.path.realpath(out)}"
+        raise error
 
 
 def check_around(out: str | Path) -> None:
