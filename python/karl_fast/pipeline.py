@@ -22,10 +22,10 @@ from karl_fast.selection import select
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    Progress = Callable[[int, int], None]
+    from karl_fast.export.write import Progress
 
 LADDER = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Inverse temperatures that `inspect` shows, in units of one over the spread of the scores."""
@@ -74,6 +74,7 @@ def sample(
     *,
     force: bool = False,
     progress: Progress | None = None,
+    written: Progress | None = None,
     **choices: Any,
 ) -> Sample:
     """Draw a training set from logs and write it as a directory, whole or not at all.
@@ -87,6 +88,7 @@ def sample(
             is given, are the default.
         force: replace a data set that is there.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
+        written: called likewise with the bytes written so far and those that are to be.
 
     Raises:
         UsageError, FileError, LogError, BadRowError: as :func:`karl_fast.read`; and for a setting that a given log
@@ -107,10 +109,10 @@ def sample(
         _refuse_range(selection.facts())
         made = partial(_made, log, selection, inputs(log), start)
         draft, manifest = made(how)
-        if out is not None and not write(draft, manifest, out, force=force):
+        if out is not None and not write(draft, manifest, out, force=force, progress=written):
             del draft  # and what it holds
             draft, manifest = made(how.judged())
-            write(draft, manifest, out, force=force)
+            write(draft, manifest, out, force=force, progress=written)
         return Sample(manifest, draft)
 
 

@@ -88,7 +88,7 @@ def command(
             max_line_bytes=max_line_bytes,
             threads=threads,
             force=force,
-            progress=watch,
+            progress=watch("reading"),
         )
     if json:
         print(dumps(dataclasses.asdict(found), plain=True))

@@ -45,7 +45,7 @@ def draw(
     if target:
         writing(target)
     with progress(quiet) as watch:
-        result = sample(logs or (), target, settings, force=force, progress=watch)
+        result = sample(logs or (), target, settings, force=force, progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
         in_parts()
         # Bytes: what a terminal is said to read must not change a record.

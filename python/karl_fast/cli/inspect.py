@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
     with progress(quiet) as watch:
-        found = inspect(logs or (), settings, progress=watch)
+        found = inspect(logs or (), settings, progress=watch("reading"))
     if json:
         print(dumps(found.report | {"ladder": found.ladder}, plain=True))
     else:

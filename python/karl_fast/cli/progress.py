@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Watch = Callable[[int, int], None]
+
 
 @contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A function that takes the bytes done so far and the bytes there are, or None where nobody would see."""
+def progress(quiet: bool) -> Iterator[Callable[[str], Watch | None]]:
+    """Gives for a word a function that takes the bytes done so far and those there are; None where nobody sees it."""
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda done, there: bar.update(task, completed=done, total=there or None)
+
+        def watch(doing: str) -> Watch:
+            return lambda done, there: bar.update(task, description=doing, completed=done, total=there or None)
+
+        yield watch

@@ -14,9 +14,13 @@ from karl_fast.export.place import advise, check_place
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karl_fast.log import Log
     from karl_fast.protocols import Floats, Integers
     from karl_fast.settings import Settings
+
+    Progress = Callable[[int, int], None]
 
 UNPARSABLE = "inspect --strict parses every record, and counts those that are no JSON"
 
@@ -98,10 +102,12 @@ def export(
     return manifest
 
 
-def write(draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool) -> bool:
+def write(
+    draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool, progress: Progress | None = None
+) -> bool:
     """Write a draft and its manifest; False, and nothing, where a record that was left unread is no row."""
     try:
-        return draft.write(str(Path(out)), dumps(manifest), force=force)
+        return draft.write(str(Path(out)), dumps(manifest), force=force, progress=progress)
     except FileError as error:
         advise(error, draft.size_bytes)
         raise

@@ -104,6 +104,7 @@ pub fn write(target: &Path, parts: &[Part<'_>], threads: usize, force: bool, wat
     let parents =
         Parents::create(parent).map_err(|error| Error::io("create the folder of", target, error))?;
     let staging = stage(parent, target)?;
+    watch.expect(parts.iter().map(|part| file::bytes(part.lines)).sum());
     // Each waits for the disk, and the disk for none of them.
     let failed = AtomicBool::new(false);
     let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {

@@ -1,5 +1,6 @@
 //! Binding of `karl_log::emit`: from a selection to files.
 
+mod failed;
 mod strata;
 
 use std::borrow::Cow;
@@ -8,11 +9,12 @@ use std::path::PathBuf;
 
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
+use karl_log::Error;
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
 use karl_log::emit::{self, Draw, Flaw, Ordinals, Prepared, Shape};
-use karl_log::{Error, Place};
 use pyo3::prelude::*;
 
+use self::failed::FailedRow;
 use self::strata::{Dealt, Stratum, strata};
 use crate::array::column;
 use crate::enter::enter;
@@ -92,21 +94,6 @@ impl Export {
         let settings = emit::Settings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
         Self { settings, judge, per: self.per.clone(), ..*self }
-    }
-}
-
-/// A chosen record that could not be written, and its place in a file.
-#[derive(Clone, IntoPyObject)]
-struct FailedRow {
-    reason: &'static str,
-    path: String,
-    offset: u64,
-}
-
-impl FailedRow {
-    fn new(log: &karl_log::Log, (flaw, place): (Flaw, Place)) -> Self {
-        let path = log.inputs[place.input].source.name.clone();
-        Self { reason: flaw.name(), path, offset: place.offset }
     }
 }
 
@@ -234,9 +221,16 @@ impl Draft {
 
     /// Writes the directory, whole or not at all. False, and nothing is written, where a record that was taken unread
     /// turns out to be no row: the draft is to be made again of judged ones.
-    #[pyo3(signature = (target, manifest, *, force))]
-    fn write(&self, py: Python<'_>, target: PathBuf, manifest: &str, force: bool) -> PyResult<bool> {
-        enter(py, None, |watch| {
+    #[pyo3(signature = (target, manifest, *, force, progress = None))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        target: PathBuf,
+        manifest: &str,
+        force: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<bool> {
+        enter(py, progress.as_ref(), |watch| {
             let splits = self.splits.each_ref().map(|lines| self.inner.written(self.log(), lines));
             let files = SPLITS
                 .into_iter()
