@@ -112,6 +112,8 @@ UNREADABLE = {
     "sample tiny.jsonl --dry-run --reward a,a": ("--reward is 'a,a', wanted each component once", "--help"),
     "sample tiny.jsonl --score no": ("--score is 'no', wanted raw, centre, zscore, leave-one-out", "--help"),
     "sampel tiny.jsonl": ("no such command 'sampel'", "did you mean 'sample'?"),
+    "convert tiny.jsonl --reward": ("no such option: --reward", "--reward is an option of sample; karl-fast convert"),
+    "inspect tiny.jsonl -k 3": ("no such option: -k", "-k is an option of sample; karl-fast inspect --help lists"),
     "compare a": ("B is missing", "karl-fast compare --help"),
     "compare a b c": ("got unexpected extra argument", "karl-fast compare --help"),
     "--bogus": ("no such option: --bogus", "karl-fast --help"),

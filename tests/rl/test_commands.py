@@ -115,6 +115,14 @@ def test_what_is_asked_wrongly_is_said_in_a_sentence(place: Path) -> None:
         in run(place, "rl", "--recipe", "no", "--print", code=2).stderr
     )
     assert "no such file" in run(place, "rl", "--config", "nothing.toml", code=1).stderr.lower()
+    for words, said in {
+        "--out=": "--out is empty, wanted a path",
+        "--model=": "--model is empty, wanted a path",
+        "--rounds=0": "--rounds is 0, wanted a whole number from 1 on",
+        "--rounds=1 --seed=-1": "--seed is -1, wanted a whole number from 0 on",
+    }.items():
+        flagged = run(place, "rl", "--config", "examples/rl/maths.toml", *words.split(), code=2)
+        assert flagged.stderr == f"error: {said}\n"
     wrong = run(place, "ablate", "--config", "examples/rl/maths.toml", "--out", "x", "--arms", "best", code=2)
     assert "there is no arm 'best'" in wrong.stderr
 

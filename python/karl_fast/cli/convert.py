@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -75,7 +76,9 @@ def command(
     if not out:
         raise UsageError("say where to write: -o FILE")
     if out.endswith(("/", "/.")):
-        raise UsageError(f"-o is {out}, wanted the name of a file")
+        error = UsageError(f"-o is {out}, wanted the name of a file")
+        error.hint = f"-o {Path(out) / 'trajectories.jsonl'} is one: folders on the way to it are made"
+        raise error
     if out == "-":
         raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
     writing(out)

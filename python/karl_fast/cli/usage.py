@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from karl_fast.cli.layers import SOURCES, flag, variable
+from karl_fast.config import kinds
 from karl_fast.errors import UsageError
 from karl_fast.near import nearest, question
 from karl_fast.words import clean
@@ -81,13 +82,15 @@ def _place(ctx: typer.Context | None, param: Any) -> str:
 
 
 def _hint(error: Any, command: str) -> str:
+    command = error.ctx.command_path if error.ctx else command
+    if hasattr(error, "possibilities") and error.option_name in map(flag, kinds()):
+        return f"{error.option_name} is an option of sample; {command} --help lists what it takes"
     if options := getattr(error, "possibilities", None):
         return f"did you mean {max(options, key=lambda option: _likeness(option, error.option_name))}?"
     value, choice, words = error.message.partition(" is not one of ")
     if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
         return meant
     _, _, near = error.message.partition(". Did you mean ")
-    command = error.ctx.command_path if error.ctx else command
     return f"did you mean {near}" if near else f"{command} --help lists what it takes"
 
 

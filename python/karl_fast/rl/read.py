@@ -41,7 +41,7 @@ def load(path: str | Path, **over: Any) -> Online:
 
     Reference: none.
     """
-    refuse_empty(config=path)
+    refuse_empty(config=path, **{name: over[name] for name in PATHS if name in over})
     file = Path(path)
     try:
         held = tomllib.loads(_text(file))
@@ -52,6 +52,8 @@ def load(path: str | Path, **over: Any) -> Online:
     except TypeError as error:
         raise UsageError(f"{file}: {error}") from error
     except UsageError as error:
+        if error.settings and over.keys() >= {*error.settings}:
+            raise  # the file does not say it
         placed = UsageError(f"{file}: {error}", *(name for name in error.settings if name in over))
         placed.hint = error.hint
         raise placed from error
