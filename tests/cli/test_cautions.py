@@ -57,6 +57,18 @@ def test_an_ess_below_one_row_is_told_as_that(tmp_path: Path) -> None:
     assert "share the top score" not in said(done.stderr)
 
 
+def test_a_warning_is_one_line_where_nobody_sees_it(tmp_path: Path) -> None:
+    """Who looks through a file of them looks for lines."""
+    rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(12))])
+    for how in (("sample", "-k", 99, "--ess", 0.01, "--dry-run"), ("inspect", "--group", "nope")):
+        done = karl(*how, "log.jsonl", folder=tmp_path)
+        report = (done.stdout + done.stderr).splitlines()
+        first = next(at for at, line in enumerate(report) if line.startswith("warning: "))
+        assert all(line.startswith("warning: ") for line in report[first:])
+        assert max(map(len, report[first:])) > 80
+        assert max(map(len, report[:first])) <= 80
+
+
 def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
     """The ESS that was solved for is a hair below the one that was wanted."""
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(60))])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from karl_fast.cli import caution
 from karl_fast.cli.words import scores
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from karl_fast.export.manifest import Manifest
 
 COLUMNS = 80
+WARNING = "warning: "
 INDENT = " " * 10
 BAR = "▏▎▍▌▋▊▉█"
 WIDTH = 32
@@ -24,14 +26,17 @@ DOMAINS_SHOWN = 12
 KEYS_SHOWN = 16
 
 
-def page(lines: Iterable[str]) -> str:
-    """The lines that say something, each broken between words where it is long."""
-    return "\n".join(_broken(line) for whole in lines for line in whole.split("\n") if line)
+def page(lines: Iterable[str], to: TextIO | None = None) -> str:
+    """The lines that say something, for stderr unless it is told; each is broken between words where it is long."""
+    seen = (sys.stderr if to is None else to).isatty()
+    return "\n".join(_broken(line, seen) for whole in lines for line in whole.split("\n") if line)
 
 
-def _broken(line: str) -> str:
+def _broken(line: str, seen: bool) -> str:
     if line.startswith("  ") and not line.startswith(INDENT):
         return line  # of a table, or a place in a file
+    if line.startswith(WARNING) and not seen:
+        return line  # which whoever reads a file of them looks for
     return textwrap.fill(
         line,
         COLUMNS,
@@ -60,7 +65,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
         if out
         else f"dry run   {rows}; nothing written",
     ]
-    warnings = [f"warning: {warning}" for warning in caution.sampled(manifest)]
+    warnings = [WARNING + warning for warning in caution.sampled(manifest)]
     return page([*lines, *warnings])
 
 
@@ -90,9 +95,9 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         *_histogram(report["reward"]["before"]),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
-        *(f"warning: {warning}" for warning in caution.inspected(report)),
+        *(WARNING + warning for warning in caution.inspected(report)),
     ]
-    return page(lines)
+    return page(lines, sys.stdout)
 
 
 def _input(manifest: Manifest) -> str:
