@@ -69,6 +69,21 @@ def test_a_warning_is_one_line_where_nobody_sees_it(tmp_path: Path) -> None:
         assert max(map(len, report[:first])) <= 80
 
 
+def test_rows_are_replaced_where_others_took_their_place_and_else_left_out(tmp_path: Path) -> None:
+    bad = rows.record(99, "g", 5.0, messages=[])
+    rows.write(tmp_path / "log.jsonl", [*rows.records(12), bad])
+    for how, word in {
+        "-k 12": "replaced",
+        "-k 13": "left out",
+        "-k 99": "left out",
+        "-k 13 --sampler multinomial": "replaced",
+        "--sampler all": "left out",
+    }.items():
+        weigh = ("--inverse-temperature", 5, "--dry-run")
+        done = karl("sample", "log.jsonl", *how.split(), *weigh, folder=tmp_path)
+        assert f"\n{word}  no assistant turn 1\n" in done.stderr, how
+
+
 def test_as_many_rows_as_the_ess_are_no_more_than_it(tmp_path: Path) -> None:
     """The ESS that was solved for is a hair below the one that was wanted."""
     rows.write(tmp_path / "log.jsonl", [record | {"reward": at / 7} for at, record in enumerate(rows.records(60))])

@@ -180,12 +180,12 @@ def _reward_change(reward: dict[str, Any]) -> str:
 
 
 def _failures(manifest: Manifest) -> Iterable[str]:
-    failed = manifest["draw"]["failed"]
-    if failed:
-        head = "left out" if manifest["draw"]["sampler"] in ("all", "given") else "replaced"
-        yield f"{head}  {counts_of(failed)}"
-    if manifest["draw"]["over_group_cap"]:
-        yield f"passed    {counted(manifest['draw']['over_group_cap'], 'row')} over, whose groups had their share"
+    draw = manifest["draw"]
+    if failed := draw["failed"]:
+        others = draw["sampler"] != "all" and draw["rows"] == draw["rows_wanted"]
+        yield f"{'replaced' if others else 'left out'}  {counts_of(failed)}"
+    if draw["over_group_cap"]:
+        yield f"passed    {counted(draw['over_group_cap'], 'row')} over, whose groups had their share"
     trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
     if trimmed["rows"]:
         messages, rows = counted(trimmed["messages"], "message"), counted(trimmed["rows"], "row")
