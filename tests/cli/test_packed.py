@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import io
+import json
 import lzma
+import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from karl_fast import reward
+from karl_fast.errors import PackedError
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
@@ -27,10 +32,18 @@ def zipped(text: bytes) -> bytes:
     return made.getvalue()
 
 
+def tarred(text: bytes, form: int = tarfile.PAX_FORMAT) -> bytes:
+    with tarfile.open(fileobj=(made := io.BytesIO()), mode="w", format=form) as archive:
+        (file := tarfile.TarInfo("log.jsonl")).size = len(text)
+        archive.addfile(file, io.BytesIO(text))
+    return made.getvalue()
+
+
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "bzip2": bz2.compress,
     "xz": lzma.compress,
     "zip": zipped,
+    "tar": tarred,
     "lz4": lambda text: b"\x04\x22\x4d\x18" + text,
     "7-Zip": lambda text: b"7z\xbc\xaf\x27\x1c" + text,
 }
@@ -57,6 +70,41 @@ def test_a_file_that_is_named_is_refused(log: Path, packer: str, words: tuple[An
     done = karl(words[0], "log.jsonl", *words[1:], folder=log.parent)
     assert refused(done, 1) == f"log.jsonl: it is packed by {packer}, wanted gzip, zstd, or plain text"
     assert done.stderr.splitlines()[1] == "hint: unpack it, or pack it with gzip or zstd"
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "zstd": lambda text: pytest.importorskip("zstandard").compress(text),  # type: ignore[no-any-return]
+}
+
+
+@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
+def test_an_archive_is_told_in_packed_bytes_and_from_a_pipe(log: Path, pack: str, form: int) -> None:
+    log.write_bytes(PACKED[pack](tarred(log.read_bytes(), form)))
+    draw = ("-k", 3, "--dry-run")
+    for words in (draw, (*draw, "--sampler", "weighted-reservoir", "--inverse-temperature", 1)):
+        for name, given in (("log.jsonl", b""), ("-", log.read_bytes())):
+            done = karl("sample", name, *words, folder=log.parent, input=given, text=False, encoding=None)
+            sentence, _ = done.stderr.splitlines()
+            assert sentence.decode() == f"error: {name}: it is packed by tar, wanted gzip, zstd, or plain text"
+            assert done.returncode == 1
+
+
+def test_an_archive_is_no_log_to_the_reward_engine(log: Path) -> None:
+    log.write_bytes(gzip.compress(tarred(log.read_bytes())))
+    with pytest.raises(PackedError, match="by tar"):
+        reward.compute_rewards(log)
+
+
+def test_a_text_that_says_ustar_where_an_archive_does_is_a_log(log: Path) -> None:
+    row = {"id": "a", "group": "g", "reward": 1, "messages": TALK, "note": ""}
+    row["note"] = "x" * (257 - json.dumps(row).index('""') - 1) + "ustar  "
+    text = json.dumps(row, ensure_ascii=False)
+    assert text[257:264] == "ustar  "
+    log.write_text(f"{text}\n")
+    assert karl("inspect", "log.jsonl", "--strict", folder=log.parent).returncode == 0
 
 
 @pytest.mark.parametrize("words", [(), ("--format", "generic")])
@@ -87,3 +135,12 @@ def test_a_file_of_a_folder_that_is_sampled_is_told(log: Path, name: str) -> Non
     done = karl("inspect", ".", folder=log.parent)
     assert done.returncode == 4
     assert f"a.{name} is packed by" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["runs.tar", "runs.tgz", "runs.tar.gz", "runs.tar.zst", "log.jsonl.tar"])
+def test_an_archive_in_a_folder_is_told(log: Path, name: str) -> None:
+    archive = tarred(log.read_bytes())
+    (log.parent / name).write_bytes(archive if name.endswith(".tar") else gzip.compress(archive))
+    done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
+    told = f"1 file of a folder was passed over: {name} is packed by tar, and not by gzip or zstd"
+    assert (done.returncode, told in " ".join(done.stderr.split())) == (0, True), done.stderr

@@ -24,6 +24,9 @@ PACKED = (".gz", ".zst", ".zstd")
 OTHERWISE = (".bz2", ".xz", ".lz4")
 """How files are called that nothing here unpacks: those of a folder are looked at, and said to be passed over."""
 
+ARCHIVES = (".tar", ".tgz", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
+"""So are these, whatever they are called before that."""
+
 
 def packed_too(*suffixes: str) -> tuple[str, ...]:
     """How files are called that are packed or not."""
@@ -169,7 +172,7 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
 def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
     """The logs of a folder and its Parquet files, if it has any, and how many data sets were passed over."""
     found, passed = [], 0
-    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), PARQUET)
+    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
     for here, folders, names in os.walk(folder, onerror=_unlisted):
         folders.sort()
         if is_output(here):

@@ -32,17 +32,28 @@ impl Codec {
     }
 }
 
-/// How many of a file's first bytes are looked at.
-pub(crate) const MAGIC: usize = 10;
+/// How many of a file's first bytes tell its codec.
+pub(crate) const MAGIC: usize = 4;
 
-/// What has packed a file that is not unpacked here. The few letters that bzip2 begins with may begin a text too.
-pub(crate) fn packer(magic: &[u8]) -> Option<&'static str> {
-    match magic {
-        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y'] => Some("bzip2"),
+/// How many of the first bytes, unpacked, tell what has packed them: the mark of a tar archive is the last of them.
+pub(crate) const HEAD: usize = TAR + 8;
+
+/// Where an archive of tar says that it is one.
+const TAR: usize = 257;
+
+/// What has packed a file that is not unpacked here. The few letters that bzip2 begins with, and those in the midst of tar's
+/// first header, may stand in a text too.
+pub(crate) fn packer(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => Some("bzip2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
         [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
         [b'P', b'K', 3, 4, ..] => Some("zip"),
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Some("7-Zip"),
+        // No text holds a zero byte.
+        _ if head.get(TAR..).is_some_and(|mark| mark.starts_with(b"ustar") && mark.contains(&0)) => {
+            Some("tar")
+        }
         _ => None,
     }
 }

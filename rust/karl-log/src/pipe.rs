@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
+use crate::codec::MAGIC;
 use crate::source::{Codec, is_damage, unpacked};
 
 /// How much is unpacked at a time. A decoder that meets damage gives an error in place of what it had unpacked in the
@@ -102,8 +103,8 @@ impl Unpacking {
     fn open(&mut self) -> io::Result<Box<dyn Read + Send>> {
         let file = self.pipe.open()?;
         self.tap.lock().file = Some(file);
-        let mut magic = Vec::with_capacity(4);
-        (&mut self.tap).take(4).read_to_end(&mut magic)?;
+        let mut magic = Vec::with_capacity(MAGIC);
+        (&mut self.tap).take(MAGIC as u64).read_to_end(&mut magic)?;
         let codec = Codec::of(&magic);
         self.tap.lock().codec = codec;
         self.step = if codec == Codec::Plain { usize::MAX } else { PACKED_STEP };

@@ -9,7 +9,7 @@ use zstd::zstd_safe::DParameter;
 
 use crate::ahead::Ahead;
 pub use crate::codec::Codec;
-use crate::codec::{MAGIC, packer};
+use crate::codec::{HEAD, MAGIC, packer};
 use crate::error::{Error, Result};
 use crate::watch::Watch;
 
@@ -25,8 +25,6 @@ pub struct Source {
     pub name: String,
     /// How they are packed.
     pub codec: Codec,
-    /// What has packed them, where that is not unpacked here.
-    pub packer: Option<&'static str>,
     /// Packed bytes when it was opened.
     pub size: u64,
     /// Last change, in seconds since 1970.
@@ -57,7 +55,6 @@ impl Source {
             path: absolute(path).map_err(io("look at"))?,
             name: name.to_owned(),
             codec: Codec::of(&magic),
-            packer: packer(&magic),
             size: facts.len(),
             modified_seconds: modified(&facts),
             ahead: false,
@@ -110,10 +107,13 @@ impl Source {
         self.failed(doing, error)
     }
 
-    /// Refuses a file that is not unpacked here.
-    pub(crate) fn readable(&self) -> Result<()> {
+    /// Refuses a file that is not unpacked here, or holds such a one.
+    pub(crate) fn readable(&self, watch: &Watch) -> Result<()> {
+        let mut head = Vec::with_capacity(HEAD);
+        let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
+        read.map_err(|error| self.failed("read", error))?;
         let refused = |packer| Error::Packed { path: PathBuf::from(&self.name), packer };
-        self.packer.map(refused).map_or(Ok(()), Err)
+        packer(&head).map(refused).map_or(Ok(()), Err)
     }
 
     /// That a record is no longer what it was.

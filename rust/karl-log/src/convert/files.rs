@@ -67,7 +67,7 @@ pub(super) fn sorted(
 ) -> Result<Sorted> {
     let mut sorted = Sorted::default();
     for source in sources {
-        match source.readable() {
+        match source.readable(watch) {
             Err(Error::Packed { path, packer }) if source.optional => {
                 report.refused.push((path, packed_by(packer)));
                 continue;

@@ -78,7 +78,7 @@ pub struct Wishes {
 /// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
 /// [`Error::Layout`] if it holds several arrays that could, [`Error::Packed`] if it is not unpacked here.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
-    source.readable()?;
+    source.readable(watch)?;
     let (layout, keys) = look(&source, wishes, watch)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
     let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());

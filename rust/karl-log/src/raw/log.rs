@@ -22,7 +22,8 @@ const READ: u64 = 16 << 20;
 /// [`rewards`] of a file, plain or packed. Memory: 16 MiB, or the longest line where that is longer.
 ///
 /// # Errors
-/// [`Error::Io`] where the file cannot be read, or is damaged in its packing; [`Error::Interrupted`] where the watch says so.
+/// [`Error::Io`] where the file cannot be read, or is damaged in its packing; [`Error::Packed`] where it is not unpacked here;
+/// [`Error::Interrupted`] where the watch says so.
 pub fn rewards_in(
     path: &Path,
     version: Version,
@@ -31,6 +32,7 @@ pub fn rewards_in(
     watch: &Watch,
 ) -> Result<Vec<f64>> {
     let source = Source::open(path, &path.to_string_lossy())?;
+    source.readable(watch)?;
     let mut stream = source.reader(watch)?;
     let (mut text, mut found) = (Vec::new(), Vec::new());
     loop {
