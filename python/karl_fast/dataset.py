@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shlex
@@ -9,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from karl_fast.errors import DataSetError, FileError
+from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
+from karl_fast.log.inputs import is_output
 from karl_fast.near import beside
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 STAMP = "karl_fast"
 """The object of a row that says where it came from; rows written `--as raw` have none."""
+
+MANIFEST = "manifest.json"
+"""What a folder has that `karl-fast sample` wrote."""
+
+WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
 
 
 def _refuse(word: str) -> Any:
@@ -89,6 +96,8 @@ class DataSet:
 def _row(split: str, line: bytes, stamped: bool, place: str) -> Row:
     try:
         value = (JSON if stamped else RAW).decode(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataSetError(f"{place}: the row is no UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise DataSetError(f"{place}: the row is no JSON") from error
     if not isinstance(value, dict):
@@ -135,34 +144,51 @@ def open_data_set(path: str | Path) -> DataSet:
 
 def _check_first(alone: DataSet) -> None:
     """Raise where the first line of a file is no row of ours: most likely it is a log."""
+    path = Path(alone.path)
+    if path.name == MANIFEST and is_output(str(path.parent)):
+        raise _foreign(path, "it is the manifest of one", f"give its folder: {path.parent}")
     try:
-        next(alone.rows(), None)
+        first = next(alone.rows(), None)
     except DataSetError as error:
-        raise _foreign(alone.path, str(error).removeprefix(f"{Path(alone.path)}, ")) from error
+        unpack = "unpack it if it is packed; " if isinstance(error.__cause__, UnicodeDecodeError) else ""
+        raise _foreign(path, str(error).removeprefix(f"{path}, "), unpack + _from_log(path)) from error
+    if first is None:
+        raise _foreign(path, "it holds no rows", WANTED)
 
 
-def _foreign(path: str | Path, why: str) -> DataSetError:
+def _foreign(path: Path, why: str, hint: str) -> DataSetError:
     error = DataSetError(f"{path} is no data set of karl-fast: {why}")
-    if not _is_empty(Path(path)):
-        error.hint = f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
+    error.hint = hint
     return error
 
 
-def _is_empty(path: Path) -> bool:
-    """Whether it is known to be a folder without anything."""
+def _from_log(path: Path) -> str:
+    return f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
+
+
+def _instead(folder: Path) -> str:
+    """What to give in the place of a folder that has no manifest."""
+    for file in (folder / f"{split}.jsonl" for split in SPLITS):
+        with contextlib.suppress(KarlError):
+            return f"give a file of its rows: {open_data_set(file).path}"
+    return WANTED if _is_empty(folder) else _from_log(folder)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing is known to be in it."""
     try:
-        return path.is_dir() and not any(path.iterdir())
+        return not any(folder.iterdir())
     except OSError:
         return False
 
 
 def _manifest(folder: Path) -> Manifest:
-    file = folder / "manifest.json"
+    file = folder / MANIFEST
     try:
         manifest = JSON.decode(file.read_text("utf-8"))
     except FileNotFoundError as error:
         if folder.is_dir():
-            raise _foreign(folder, "it has no manifest.json") from error
+            raise _foreign(folder, f"it has no {MANIFEST}", _instead(folder)) from error
         nowhere = FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder))
         nowhere.hint = beside(folder)
         raise nowhere from error

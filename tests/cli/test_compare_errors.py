@@ -128,17 +128,42 @@ def test_a_log_in_the_place_of_a_data_set_is_told_what_makes_one(
     (folder / "logs" / "log.jsonl").touch()
     (folder / "odd.jsonl").write_text("{\n")
     (folder / "tiny.jsonl.gz").write_bytes(gzip.compress((folder / "tiny.jsonl").read_bytes()))
+    unpack = "unpack it if it is packed; " if other.endswith(".gz") else ""
     for sides in (("a", other), (other, "a"), ("a/train.jsonl", other)):
         done = karl("compare", *sides, folder=folder)
         assert refused(done, 1).startswith(f"{other} is no data set of karl-fast: ")
-        assert done.stderr.splitlines()[1] == f"hint: karl-fast sample {other} -o data -k 512 makes one of a log"
+        assert (
+            done.stderr.splitlines()[1] == f"hint: {unpack}karl-fast sample {other} -o data -k 512 makes one of a log"
+        )
 
 
-def test_strange_bytes_and_empty_files_do_not_break_it(folder: Path) -> None:
-    (folder / "none.jsonl").write_bytes(b"")
+WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
+
+
+@pytest.mark.parametrize(
+    ("other", "why", "hint"),
+    [
+        ("b", "it has no manifest.json", "give a file of its rows: b/train.jsonl"),
+        ("a/manifest.json", "it is the manifest of one", "give its folder: a"),
+        ("none.jsonl", "it holds no rows", WANTED),
+        ("empty", "it has no manifest.json", WANTED),
+    ],
+)
+def test_what_is_not_the_folder_of_a_data_set_is_told_what_to_give(
+    pair: tuple[Path, Path], folder: Path, other: str, why: str, hint: str
+) -> None:
+    (folder / "b" / "manifest.json").unlink()
+    (folder / "none.jsonl").touch()
+    (folder / "empty").mkdir()
+    for sides in (("a", other), (other, "a")):
+        done = karl("compare", *sides, folder=folder)
+        assert refused(done, 1) == f"{other} is no data set of karl-fast: {why}"
+        assert done.stderr.splitlines()[1] == f"hint: {hint}"
+
+
+def test_strange_bytes_do_not_break_it(folder: Path) -> None:
     row = {"karl_fast": {"id": "\ud800", "group": "\u0000", "reward": None}, "messages": [3, {"role": ["x"]}]}
     (folder / "odd.jsonl").write_text(json.dumps(row))
-    found = karl_fast.compare(folder / "none.jsonl", folder / "odd.jsonl")
-    assert (found["a"]["rows"], found["a"]["reward"], found["a"]["bytes"]) == (0, None, None)
+    found = karl_fast.compare(folder / "odd.jsonl", folder / "odd.jsonl")
     assert (found["b"]["rows"], found["b"]["reward"], found["b"]["messages"]["max"]) == (1, None, 2)
-    assert karl("compare", "none.jsonl", "odd.jsonl", folder=folder).returncode == 0
+    assert karl("compare", "odd.jsonl", "odd.jsonl", folder=folder).returncode == 0
