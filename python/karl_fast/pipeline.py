@@ -258,5 +258,5 @@ def _there(log: Log) -> str:
     """What records hold; or which files hold none, or why the first of a folder was passed over."""
     if where := recordless(log.inputs):
         return f"; no record in {where}"
-    skipped = [f"; {path}: {why}" for path, why in log.core.skipped()] if not log.inputs else []
-    return held(first(log.inputs)) + "".join(skipped[:1])
+    passed = [f"; {path}: {why}" for path, why in (*log.core.refused(), *log.core.skipped())] if not log.inputs else []
+    return held(first(log.inputs)) + "".join(passed[:1])

@@ -129,12 +129,14 @@ def test_a_file_of_a_folder_that_is_sampled_is_told(log: Path, name: str) -> Non
         (log.parent / file).write_bytes(bz2.compress(b"x"))
     done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
     words = " ".join(done.stderr.split())
-    told = f"2 files of folders were passed over: a.{name} is packed by bzip2, and not by gzip or zstd"
+    told = f"2 files of folders were passed over: a.{name}: it is packed by bzip2, wanted gzip, zstd, or plain text"
     assert (done.returncode, told in words, "no records" in words) == (0, True, False), words
+    run = json.loads(karl("inspect", ".", "--json", folder=log.parent).stdout)["run"]
+    assert ([file["path"] for file in run["refused"]], run["skipped"]) == ([f"a.{name}", name], [])
     log.unlink()
     done = karl("inspect", ".", folder=log.parent)
     assert done.returncode == 4
-    assert f"a.{name} is packed by" in done.stdout
+    assert f"a.{name}: it is packed by" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["runs.tar", "runs.tgz", "runs.tar.gz", "runs.tar.zst", "log.jsonl.tar"])
@@ -142,5 +144,5 @@ def test_an_archive_in_a_folder_is_told(log: Path, name: str) -> None:
     archive = tarred(log.read_bytes())
     (log.parent / name).write_bytes(archive if name.endswith(".tar") else gzip.compress(archive))
     done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
-    told = f"1 file of a folder was passed over: {name} is packed by tar, and not by gzip or zstd"
+    told = f"1 file of a folder was passed over: {name}: it is packed by tar, wanted gzip, zstd, or plain text"
     assert (done.returncode, told in " ".join(done.stderr.split())) == (0, True), done.stderr

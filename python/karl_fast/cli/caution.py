@@ -24,9 +24,6 @@ POOR = 0.5
 DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
 """Why a row is no record at all; others are records with a field that cannot be read, or that failed."""
 
-PACKED_BY = "it is packed by "
-"""How the reason begins for which a file is passed over that nothing here unpacks."""
-
 NOTES = {
     "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
     "equal_scores": "all scores are equal: every temperature is the same uniform draw",
@@ -45,7 +42,7 @@ def _unread(report: Manifest) -> Iterator[str]:
     yield from _no_logs(files)
     yield from _damaged(files)
     yield from _passed(report["run"]["parquet_passed"])
-    yield from _packed(report["run"]["skipped"])
+    yield from _refused(report["run"]["refused"])
     if why := why_no_groups(files):
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
@@ -136,12 +133,11 @@ def _passed(parquet: list[str]) -> Iterator[str]:
         yield clean(f"{files} passed over: Parquet is read where it is named, as by {around(parquet[0])}")
 
 
-def _packed(skipped: list[dict[str, str]]) -> Iterator[str]:
-    """That files of folders were not read because nothing here unpacks them."""
-    if packed := [file for file in skipped if file["reason"].startswith(PACKED_BY)]:
-        files = counted(len(packed), "file of a folder was", "files of folders were")
-        how = packed[0]["reason"].removeprefix(PACKED_BY)
-        yield f"{files} passed over: {clean(packed[0]['path'])} is packed by {how}, and not by gzip or zstd"
+def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
+    """That files of folders were not read because nothing here can."""
+    if refused:
+        files = counted(len(refused), "file of a folder was", "files of folders were")
+        yield clean(f"{files} passed over: {refused[0]['path']}: {refused[0]['reason']}")
 
 
 def _note(manifest: Manifest) -> str | None:

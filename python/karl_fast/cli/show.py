@@ -105,7 +105,7 @@ def _input(manifest: Manifest) -> str:
     size = sum(file["size_bytes"] for file in files)
     formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
     name = clean(files[0]["path"]) if len(files) == 1 else counted(len(files), "file")
-    skipped = [file for file in manifest["run"]["skipped"] if not file["reason"].startswith(caution.PACKED_BY)]
+    skipped = manifest["run"]["skipped"]
     more = ", ..." if len(skipped) > 1 else ""
     holds = counted(len(skipped), "file holds", "files hold")
     note = f"; {holds} no records: {clean(skipped[0]['path'])}{more}" if skipped else ""

@@ -41,6 +41,7 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
         "streamed": log.core.streamed is not None,
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
+        "refused": [{"path": path, "reason": reason} for path, reason in log.core.refused()],
         "parquet_passed": list(log.passed),
         "failed_rows": list(failed),
     }

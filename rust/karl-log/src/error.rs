@@ -105,7 +105,7 @@ pub(crate) const DOCUMENT: &str =
 
 /// What is wrong with a file that is not unpacked here.
 pub(crate) fn packed_by(packer: &str) -> String {
-    format!("it is packed by {packer}")
+    format!("it is packed by {packer}, wanted gzip, zstd, or plain text")
 }
 
 impl fmt::Display for Error {
@@ -114,9 +114,7 @@ impl fmt::Display for Error {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
-            Self::Packed { path, packer } => {
-                write!(f, "{}: {}, wanted gzip, zstd, or plain text", path.display(), packed_by(packer))
-            }
+            Self::Packed { path, packer } => write!(f, "{}: {}", path.display(), packed_by(packer)),
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {

@@ -46,6 +46,8 @@ pub struct Log {
     pub accounts: Vec<Account>,
     /// Files that were passed over because they hold no records, and why.
     pub skipped: Vec<(PathBuf, String)>,
+    /// Files that were passed over because nothing here reads them, and why; they may hold records.
+    pub refused: Vec<(PathBuf, String)>,
     records: Laid,
     /// What each record's randomness is keyed by.
     pub keys: Keys,
@@ -87,6 +89,7 @@ impl Log {
             inputs,
             accounts,
             skipped: Vec::new(),
+            refused: Vec::new(),
             records: columns.records,
             keys: Keys::sorted(columns.ids),
             components: columns.components,

@@ -49,14 +49,14 @@ pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<
 /// # Errors
 /// As [`read`].
 pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
-    let (mut inputs, mut skipped) = (Vec::new(), Vec::new());
+    let (mut inputs, mut skipped, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         let optional = source.optional;
         let probed = probe(source, &settings.wishes, watch);
         watch.advance(0)?;
         match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
-            Err(Error::Packed { path, packer }) if optional => skipped.push((path, packed_by(packer))),
+            Err(Error::Packed { path, packer }) if optional => refused.push((path, packed_by(packer))),
             Err(Error::Document { path, .. }) if optional => skipped.push((path, DOCUMENT.to_owned())),
             probed => inputs.push(probed?),
         }
@@ -76,7 +76,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
     let columns = columns(rows, vocabulary, components, settings.threads);
     let mut log = Log::new(inputs, tallies, columns, settings.fingerprint)?;
-    log.skipped = skipped;
+    (log.skipped, log.refused) = (skipped, refused);
     Ok(log)
 }
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::enter::enter;
 use crate::error::UsageError;
-use crate::log::BadRow;
+use crate::log::{BadRow, shown};
 
 /// The account of a conversion, as a dictionary.
 #[derive(IntoPyObject)]
@@ -118,9 +118,6 @@ fn rate_of(name: &str, weights: [f64; 3]) -> PyResult<Rate> {
 
 impl ConversionFacts {
     fn new(report: Report) -> Self {
-        let shown = |files: &[(PathBuf, String)]| {
-            files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
-        };
         let accounts = || report.made.files.iter().map(|(_, _, account)| account);
         let mut bad = Counts::new();
         for (reason, count) in accounts().flat_map(|account| &account.bad) {

@@ -79,6 +79,11 @@ pub(crate) fn read(
     Ok(Log { inner: Arc::new(inner), log_weights: None })
 }
 
+/// Files, each with what is said of it.
+pub(crate) fn shown(files: &[(PathBuf, String)]) -> Vec<(String, String)> {
+    files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
+}
+
 /// What the caller knows of the files.
 pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
     let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
@@ -106,8 +111,12 @@ impl Log {
 
     /// Files that were passed over because they hold no records, each with the reason.
     fn skipped(&self) -> Vec<(String, String)> {
-        let one = |(path, problem): &(PathBuf, String)| (path.display().to_string(), problem.clone());
-        self.inner.skipped.iter().map(one).collect()
+        shown(&self.inner.skipped)
+    }
+
+    /// Files that were passed over because nothing here reads them, each with the reason.
+    fn refused(&self) -> Vec<(String, String)> {
+        shown(&self.inner.refused)
     }
 
     /// XXH3-128 of each file, or of its first and last MiB; of a stream always the whole.
