@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import FULL, AlreadyConvertedError, FileError, LogChangedError, LogError, PackedError, UsageError
+from karl_fast.errors import (
+    FULL,
+    AlreadyConvertedError,
+    EncodingError,
+    FileError,
+    LogChangedError,
+    LogError,
+    PackedError,
+    UsageError,
+)
 from karl_fast.export.place import advise, check_around, refuse_link
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
 from karl_fast.log.spool import COPIES
@@ -122,7 +131,7 @@ def convert(
         LogError: a file that was named is no transcript, or there is no conversation at all: with the first damage.
         MissingExtraError: a Parquet file without pyarrow.
         AlreadyConvertedError: a file that was named holds trajectories already.
-        PackedError: a file that was named is not unpacked here.
+        PackedError, EncodingError: a file that was named is not unpacked here, or no UTF-8.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
         UsageError: a format that nobody knows, no file, a limit below 1, or the name of a packed file to write.
@@ -152,7 +161,7 @@ def convert(
                 force=force,
                 progress=progress,
             )
-        except (AlreadyConvertedError, LogChangedError, PackedError):
+        except (AlreadyConvertedError, EncodingError, LogChangedError, PackedError):
             raise
         except FileError as error:
             advise(error)

@@ -73,6 +73,15 @@ class PackedError(LogError):
     hint = "unpack it, or pack it with gzip or zstd"
 
 
+class EncodingError(LogError):
+    """A file whose text is in another encoding than UTF-8, and in which."""
+
+    def __init__(self, message: str, encoding: str = "UTF-16") -> None:
+        super().__init__(message)
+        self.encoding = encoding
+        self.hint = f"convert it: iconv -f {encoding} -t UTF-8"
+
+
 class LogChangedError(LogError):
     """A file that is no longer what it was when it was scanned."""
 

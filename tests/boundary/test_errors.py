@@ -27,6 +27,7 @@ STANDARD = {
     "LogError": ValueError,
     "LogChangedError": ValueError,
     "PackedError": ValueError,
+    "EncodingError": ValueError,
     "TranscriptError": ValueError,
     "FileError": OSError,
     "DataSetError": ValueError,

@@ -1,4 +1,4 @@
-"""Logs that are packed in a way that is not unpacked here are told as that, and not as logs of bad rows."""
+"""Logs that are packed or encoded in a way that is not read here are told as that, and not as logs of bad rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import gzip
 import io
 import json
 import lzma
+import subprocess
 import tarfile
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import karl_fast
 from karl_fast import reward
-from karl_fast.errors import PackedError
+from karl_fast.errors import EncodingError, PackedError
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
@@ -44,6 +47,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "xz": lzma.compress,
     "zip": zipped,
     "tar": tarred,
+    "zlib": zlib.compress,
     "lz4": lambda text: b"\x04\x22\x4d\x18" + text,
     "7-Zip": lambda text: b"7z\xbc\xaf\x27\x1c" + text,
 }
@@ -77,6 +81,50 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zstd": lambda text: pytest.importorskip("zstandard").compress(text),  # type: ignore[no-any-return]
 }
+
+
+ENCODINGS = {
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+    "utf-32": "UTF-32",
+}
+
+
+@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize("codec", ENCODINGS)
+def test_a_text_in_another_encoding_is_told_with_what_converts_it(log: Path, codec: str, pack: str) -> None:
+    text, name = log.read_text("utf-8"), ENCODINGS[codec]
+    log.write_bytes(PACKED[pack](text.encode(codec)))
+    for words in (("sample", "log.jsonl", "-k", 3, "--dry-run"), ("convert", "log.jsonl", "-o", "out")):
+        done = karl(*words, folder=log.parent)
+        assert refused(done, 1) == f"log.jsonl: its text is {name}, wanted UTF-8"
+        assert done.stderr.splitlines()[1] == f"hint: convert it: iconv -f {name} -t UTF-8"
+    with pytest.raises(EncodingError, match=name) as raised:
+        karl_fast.read(log)
+    assert raised.value.encoding == name
+    log.write_bytes(text.encode(codec))
+    text = subprocess.run(["iconv", "-f", name, "-t", "UTF-8", log], capture_output=True, check=True, text=True).stdout
+    assert len(text.splitlines()) == len(json.loads(f"[{','.join(text.splitlines())}]")) == 9
+
+
+def test_a_text_in_another_encoding_in_a_folder_is_passed_over(log: Path) -> None:
+    (log.parent / "more.jsonl").write_text(log.read_text("utf-8"), "utf-16")
+    done = karl("sample", ".", "-k", 3, "--dry-run", folder=log.parent)
+    told = "1 file of a folder was passed over: more.jsonl: its text is UTF-16, wanted UTF-8"
+    assert (done.returncode, told in " ".join(done.stderr.split())) == (0, True), done.stderr
+    done = karl("convert", ".", "-o", "out.jsonl", folder=log.parent)
+    assert (done.returncode, "more.jsonl: its text is UTF-16" in done.stderr) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("level", range(10))
+def test_zlib_is_told_at_every_level_and_not_in_a_text(log: Path, level: int) -> None:
+    text = log.read_bytes()
+    log.write_bytes(zlib.compress(text, level))
+    with pytest.raises(PackedError, match="by zlib"):
+        karl_fast.read(log)
+    log.write_bytes(b"x^2 is no record, nor is x^\xc3\xa9\n" + text)
+    assert len(karl_fast.read(log)) == 9
 
 
 @pytest.mark.parametrize("pack", PACKED)

@@ -40,7 +40,8 @@ def read(
 
     Raises:
         FileError: a file cannot be read.
-        LogError: a file holds no records; ``TranscriptError``, where it is one that ``convert`` makes a log of.
+        LogError: a file holds no records; ``TranscriptError``, where it is one that ``convert`` makes a log of,
+            ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads.
         RewardError: a function of ``reward`` is not there, raises, or gives what is no reward.
         BadRowError: with ``strict``, for the first row that is no record.
         UsageError: a field path or setting that means nothing.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::codec::Unread;
+
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -39,12 +41,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A file that is packed in a way that is not unpacked here.
-    Packed {
+    /// A file that nothing here reads.
+    Unread {
         /// The file.
         path: PathBuf,
-        /// What has packed it.
-        packer: &'static str,
+        /// Why.
+        why: Unread,
     },
     /// A dotted field path that means nothing.
     Field {
@@ -103,18 +105,13 @@ impl Error {
 pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
-/// What is wrong with a file that is not unpacked here.
-pub(crate) fn packed_by(packer: &str) -> String {
-    format!("it is packed by {packer}, wanted gzip, zstd, or plain text")
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
             Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
-            Self::Packed { path, packer } => write!(f, "{}: {}", path.display(), packed_by(packer)),
+            Self::Unread { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::error::{DOCUMENT, Error, Result, packed_by};
+use crate::error::{DOCUMENT, Error, Result};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::ranges::{RANGE, Task, lines, ranges};
@@ -38,7 +38,7 @@ pub struct Settings {
 /// Reads every file.
 ///
 /// # Errors
-/// The first failure in the order of the files: [`Error::Io`], [`Error::Packed`], [`Error::Layout`], [`Error::Document`], [`Error::Field`],
+/// The first failure in the order of the files: [`Error::Io`], [`Error::Unread`], [`Error::Layout`], [`Error::Document`], [`Error::Field`],
 /// or [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
 pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<Log> {
     read_in_ranges(sources, settings, RANGE, watch)
@@ -56,7 +56,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
         watch.advance(0)?;
         match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
-            Err(Error::Packed { path, packer }) if optional => refused.push((path, packed_by(packer))),
+            Err(Error::Unread { path, why }) if optional => refused.push((path, why.to_string())),
             Err(Error::Document { path, .. }) if optional => skipped.push((path, DOCUMENT.to_owned())),
             probed => inputs.push(probed?),
         }

@@ -8,8 +8,8 @@ use flate2::read::MultiGzDecoder;
 use zstd::zstd_safe::DParameter;
 
 use crate::ahead::Ahead;
-pub use crate::codec::Codec;
-use crate::codec::{HEAD, MAGIC, packer};
+pub use crate::codec::{Codec, Unread};
+use crate::codec::{HEAD, MAGIC};
 use crate::error::{Error, Result};
 use crate::watch::Watch;
 
@@ -107,13 +107,13 @@ impl Source {
         self.failed(doing, error)
     }
 
-    /// Refuses a file that is not unpacked here, or holds such a one.
+    /// Refuses a file that nothing here reads, or that holds such a one.
     pub(crate) fn readable(&self, watch: &Watch) -> Result<()> {
         let mut head = Vec::with_capacity(HEAD);
         let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
         read.map_err(|error| self.failed("read", error))?;
-        let refused = |packer| Error::Packed { path: PathBuf::from(&self.name), packer };
-        packer(&head).map(refused).map_or(Ok(()), Err)
+        let refused = |why| Error::Unread { path: PathBuf::from(&self.name), why };
+        Unread::of(&head).map(refused).map_or(Ok(()), Err)
     }
 
     /// That a record is no longer what it was.

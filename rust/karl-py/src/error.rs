@@ -5,6 +5,7 @@ use std::path::Path;
 
 use karl_log::Error;
 use karl_log::convert::Kind;
+use karl_log::source::Unread;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 use pyo3::prelude::*;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 import_exception!(karl_fast.errors, AlreadyConvertedError);
 import_exception!(karl_fast.errors, ArgumentError);
 import_exception!(karl_fast.errors, DTypeError);
+import_exception!(karl_fast.errors, EncodingError);
 import_exception!(karl_fast.errors, FileError);
 import_exception!(karl_fast.errors, LayoutError);
 import_exception!(karl_fast.errors, LogChangedError);
@@ -32,7 +34,8 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
-        Error::Packed { .. } => PackedError::new_err(message),
+        Error::Unread { why: Unread::Packed(_), .. } => PackedError::new_err(message),
+        Error::Unread { why: Unread::Encoded(encoding), .. } => EncodingError::new_err((message, encoding)),
         // `Draft.write` answers the second itself.
         Error::Changed { .. } | Error::Unwritable { .. } => LogChangedError::new_err(message),
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),

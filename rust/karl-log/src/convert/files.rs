@@ -8,7 +8,7 @@ use super::Settings;
 use super::kind::{Alone, Kind, Told, tell};
 use super::report::Report;
 use super::unpack::unpacked;
-use crate::error::{Error, Result, packed_by};
+use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::source::Source;
 use crate::watch::Watch;
@@ -58,7 +58,7 @@ const EMPTY: &str = "it is empty";
 /// The transcripts among the files. What is none is reported, or refused where somebody named it.
 ///
 /// # Errors
-/// [`Error::Layout`], [`Error::Packed`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
+/// [`Error::Layout`], [`Error::Unread`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
 pub(super) fn sorted(
     sources: Vec<Source>,
     settings: &Settings,
@@ -68,8 +68,8 @@ pub(super) fn sorted(
     let mut sorted = Sorted::default();
     for source in sources {
         match source.readable(watch) {
-            Err(Error::Packed { path, packer }) if source.optional => {
-                report.refused.push((path, packed_by(packer)));
+            Err(Error::Unread { path, why }) if source.optional => {
+                report.refused.push((path, why.to_string()));
                 continue;
             }
             readable => readable?,

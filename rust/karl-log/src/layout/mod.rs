@@ -76,7 +76,7 @@ pub struct Wishes {
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
-/// [`Error::Layout`] if it holds several arrays that could, [`Error::Packed`] if it is not unpacked here.
+/// [`Error::Layout`] if it holds several arrays that could, [`Error::Unread`] if nothing here reads it.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     source.readable(watch)?;
     let (layout, keys) = look(&source, wishes, watch)?;

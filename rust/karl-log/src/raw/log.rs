@@ -22,7 +22,7 @@ const READ: u64 = 16 << 20;
 /// [`rewards`] of a file, plain or packed. Memory: 16 MiB, or the longest line where that is longer.
 ///
 /// # Errors
-/// [`Error::Io`] where the file cannot be read, or is damaged in its packing; [`Error::Packed`] where it is not unpacked here;
+/// [`Error::Io`] where the file cannot be read, or is damaged in its packing; [`Error::Unread`] where nothing here reads it;
 /// [`Error::Interrupted`] where the watch says so.
 pub fn rewards_in(
     path: &Path,
