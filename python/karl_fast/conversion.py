@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import (
-    FULL,
-    AlreadyConvertedError,
-    EncodingError,
-    FileError,
-    LogChangedError,
-    LogError,
-    PackedError,
-    UsageError,
-)
+from karl_fast.errors import FULL, FileError, LogError, TranscriptError, UsageError
 from karl_fast.export.place import advise, check_around, refuse_link
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
 from karl_fast.log.spool import COPIES
@@ -90,9 +81,6 @@ class Conversion:
 
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
 
-REWARD_HINT = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
-"""Where the first damage is a reward: such a line is left out, conversation and all."""
-
 COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes")
 """What the extension gives as pairs."""
 
@@ -129,6 +117,7 @@ def convert(
     Raises:
         FileError: a file cannot be read, or the output not be written.
         LogError: a file that was named is no transcript, or there is no conversation at all: with the first damage.
+        BadRewardError: that damage is a reward.
         MissingExtraError: a Parquet file without pyarrow.
         AlreadyConvertedError: a file that was named holds trajectories already.
         PackedError, EncodingError: a file that was named is not unpacked here, or no UTF-8.
@@ -161,15 +150,14 @@ def convert(
                 force=force,
                 progress=progress,
             )
-        except (AlreadyConvertedError, EncodingError, LogChangedError, PackedError):
-            raise
         except FileError as error:
             advise(error)
             if error.errno in FULL and error.filename != str(out):
                 error.hint = COPIES
             raise
         except LogError as error:
-            error.hint = REWARD_HINT if ": reward " in str(error) else HINT
+            if type(error) in (LogError, TranscriptError):  # the others say what to do
+                error.hint = HINT
             raise
     parquet = [(path, "Parquet is read where it is named") for path in found.parquet]
     values: dict[str, Any] = {**facts, "skipped": [*facts["skipped"], *parquet]}

@@ -67,6 +67,12 @@ class TranscriptError(LogError):
     hint = "karl-fast convert makes a log of it; --rate result, karl-v1 or karl-v2 gives rewards where it has none"
 
 
+class BadRewardError(LogError):
+    """A log that has nothing to convert, and in which a reward is wrong before anything else."""
+
+    hint = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
+
+
 class PackedError(LogError):
     """A file that is packed in a way that is not unpacked here."""
 

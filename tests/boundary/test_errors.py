@@ -32,6 +32,7 @@ STANDARD = {
     "FileError": OSError,
     "DataSetError": ValueError,
     "AlreadyConvertedError": ValueError,
+    "BadRewardError": ValueError,
     "BadRowError": ValueError,
     "RewardError": ValueError,
     "NothingToSampleError": ValueError,

@@ -9,7 +9,7 @@ import pytest
 
 import karl_fast
 from karl_fast import reward
-from karl_fast.errors import LogError, UsageError
+from karl_fast.errors import BadRewardError, LogError, TranscriptError, UsageError
 from tests.cli.run import karl
 
 if TYPE_CHECKING:
@@ -91,6 +91,15 @@ def test_a_reward_that_is_none_is_told_and_not_the_conversation(session: Path, r
     assert said.returncode == 1
     assert "; line 1, byte 0: reward " in said.stderr
     assert said.stderr.splitlines()[1].startswith("hint: a reward is a finite number, or null for none")
+    with pytest.raises(BadRewardError):
+        karl_fast.convert(session / "log.jsonl", session / "out.jsonl")
+
+
+def test_a_file_whose_name_speaks_of_a_reward_is_not_told_of_one(session: Path) -> None:
+    (session / "a: reward .jsonl").write_text('{"id": 1}\n')
+    with pytest.raises(LogError) as raised:
+        karl_fast.convert(session / "a: reward .jsonl", session / "out.jsonl")
+    assert "--format" in str(raised.value.hint)
 
 
 def test_advice_is_about_options_that_convert_has(session: Path) -> None:
@@ -99,6 +108,10 @@ def test_advice_is_about_options_that_convert_has(session: Path) -> None:
         karl_fast.convert(session / "log.jsonl", session / "out.jsonl")
     assert "--format" in str(raised.value.hint)
     assert "--reward" not in str(raised.value.hint)
+    (session / "t.json").write_text('{\n"trajectory": [], "history": [], "info": {}}')
+    with pytest.raises(TranscriptError) as raised:
+        karl_fast.convert(session / "t.json", session / "out.jsonl", format="generic")
+    assert "--format" in str(raised.value.hint)
 
 
 def test_a_store_behind_a_link_is_rewritten_where_it_lies(tmp_path: Path) -> None:

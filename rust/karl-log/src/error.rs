@@ -29,6 +29,13 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The input holds nothing to convert, and the first that is wrong with it is a reward.
+    Reward {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        problem: String,
+    },
     /// The input is one JSON object that neither is a record nor holds an array of records.
     Document {
         /// The file.
@@ -109,7 +116,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
-            Self::Layout { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::Layout { path, problem } | Self::Reward { path, problem } => {
+                write!(f, "{}: {problem}", path.display())
+            }
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
             Self::Unread { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),

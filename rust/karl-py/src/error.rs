@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 import_exception!(karl_fast.errors, AlreadyConvertedError);
 import_exception!(karl_fast.errors, ArgumentError);
+import_exception!(karl_fast.errors, BadRewardError);
 import_exception!(karl_fast.errors, DTypeError);
 import_exception!(karl_fast.errors, EncodingError);
 import_exception!(karl_fast.errors, FileError);
@@ -34,6 +35,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
+        Error::Reward { .. } => BadRewardError::new_err(message),
         Error::Unread { why: Unread::Packed(_), .. } => PackedError::new_err(message),
         Error::Unread { why: Unread::Encoded(encoding), .. } => EncodingError::new_err((message, encoding)),
         // `Draft.write` answers the second itself.

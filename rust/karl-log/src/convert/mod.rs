@@ -47,6 +47,7 @@ use self::verdicts::Verdicts;
 use self::work::run;
 use crate::error::{Error, Result};
 use crate::source::Source;
+use crate::tally::Reason;
 use crate::watch::Watch;
 
 /// How to convert.
@@ -79,9 +80,10 @@ pub enum Rate {
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Layout`] for a file that is no transcript or one of a kind that is not read, unless it was
-/// found in a folder, and where there is no trajectory at all; [`Error::Converted`] for what a conversion wrote;
-/// [`Error::Exists`], [`Error::Foreign`] and [`Error::Target`] for a target that may not be written;
-/// [`Error::Changed`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
+/// found in a folder, and where there is no trajectory at all; [`Error::Reward`] where a reward is why;
+/// [`Error::Converted`] for what a conversion wrote; [`Error::Unread`] for what nothing here reads; [`Error::Exists`],
+/// [`Error::Foreign`] and [`Error::Target`] for a target that may not be written; [`Error::Changed`] for a file that is
+/// not what it was a moment ago; [`Error::Interrupted`].
 pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: &Watch) -> Result<Report> {
     output::check(target, settings.force)?;
     let mut report = Report::default();
@@ -107,7 +109,10 @@ pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: 
     report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
     if report.made.trajectories == 0 {
         let (path, problem) = report.nothing(target);
-        return Err(Error::Layout { path, problem });
+        return Err(match report.damage().map(|(_, bad)| bad.reason) {
+            Some(Reason::RewardNotANumber | Reason::RewardInfinite) => Error::Reward { path, problem },
+            _ => Error::Layout { path, problem },
+        });
     }
     report.written = output.finish()?;
     Ok(report)

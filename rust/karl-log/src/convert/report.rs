@@ -62,11 +62,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// The first row that is no record, and its file.
+    pub(super) fn damage(&self) -> Option<(&PathBuf, &Bad)> {
+        self.made.files.iter().find_map(|(path, _, account)| Some((path, account.places.first()?)))
+    }
+
     /// Which file it is that gave nothing to write, and why: with the first damage, if there is any.
     pub(super) fn nothing(&self, target: &Path) -> (PathBuf, String) {
-        let bad = self.made.files.iter().find_map(|(path, _, account)| {
-            let Bad { reason, line, offset } = account.places.first()?;
-            Some((path, format!("; line {line}, byte {offset}: {}", reason.name().replace('_', " "))))
+        let bad = self.damage().map(|(path, Bad { reason, line, offset })| {
+            (path, format!("; line {line}, byte {offset}: {}", reason.name().replace('_', " ")))
         });
         let mistyped = || {
             let Mistyped { path, offset, field, came, wanted } = self.made.mistyped.first()?;
