@@ -6,9 +6,9 @@ taking itself apart at the end.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` and `typing` load long: Ctrl-C is a traceback until then
 import gc
 import os
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-STOPS = {_signal.SIGINT: "interrupted", _signal.SIGTERM: "terminated"}
+STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 """The signals that end a run, and what it says then."""
 
 
 def main() -> NoReturn:
     """Run the command line, and leave as soon as it is done and its output is flushed."""
     for stop in STOPS:
-        if _signal.getsignal(stop) != _signal.SIG_IGN:
-            _signal.signal(stop, _end)
+        if signal.getsignal(stop) != signal.SIG_IGN:
+            signal.signal(stop, _end)
     gc.disable()  # nothing that a run makes in numbers refers to itself
     from karl_fast.cli import main as run
 
