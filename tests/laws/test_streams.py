@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 import karl_fast
+from karl_fast.command import STOPS
 from karl_fast.settings import Settings
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl
@@ -330,7 +331,7 @@ def test_a_pipe_that_says_nothing_can_be_left(tmp_path: Path, number: signal.Sig
         begin = time.perf_counter()
         assert process.wait(timeout=30) == 128 + number
         assert time.perf_counter() - begin < 1
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == f"{STOPS[number]}; nothing was written\n".encode()
     assert list(spool.iterdir()) == []
     assert [path.name for path in tmp_path.iterdir()] == ["spool"]
 
