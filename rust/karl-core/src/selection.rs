@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 
-use crate::advantage::{Commons, Grouped, Score};
+use crate::advantage::{Constancy, Grouped, Score};
 use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::{
@@ -123,9 +123,9 @@ pub struct Selection {
 /// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
 pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
     check(population, settings)?;
-    let (commons, scores) = score(population, settings)?;
-    let verdicts = judge(population, settings, &commons, None)?;
-    weigh(population, settings, &commons, scores, verdicts)
+    let (constancy, scores) = score(population, settings)?;
+    let verdicts = judge(population, settings, &constancy, None)?;
+    weigh(population, settings, &constancy, scores, verdicts)
 }
 
 /// As [`select`], with log-weights that somebody else made: `log w_i = given_i - log sum exp(given)`.
@@ -143,36 +143,36 @@ pub fn select_weighted(
 ) -> Result<Selection> {
     let settings = Settings { score: Score::Raw, temperature: Temperature::Inverse(1.0), ..*settings };
     check(population, &settings)?;
-    let commons = Commons::of(population.rewards, population.groups, settings.threads);
-    let verdicts = judge(population, &settings, &commons, Some(log_weights))?;
+    let constancy = Constancy::of(population.rewards, population.groups, settings.threads);
+    let verdicts = judge(population, &settings, &constancy, Some(log_weights))?;
     let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
-    weigh(population, &settings, &commons, log_weights.iter().map(score).collect(), verdicts)
+    weigh(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
 }
 
-/// What the rewards of each group have in common, and the score of every row: from its shaped reward where there is a
+/// Which groups are constant, and the score of every row: from its shaped reward where there is a
 /// shaping.
-fn score<'a>(population: &Population<'a>, settings: &Settings) -> Result<(Commons, Cow<'a, [f64]>)> {
+fn score<'a>(population: &Population<'a>, settings: &Settings) -> Result<(Constancy, Cow<'a, [f64]>)> {
     let (rewards, groups, threads) = (population.rewards, population.groups, settings.threads);
     let Some(shaping) = settings.shaping else {
-        return settings.score.with_commons(Grouped { rewards, groups, threads });
+        return settings.score.with_constancy(Grouped { rewards, groups, threads });
     };
-    let (commons, shaped) = (Commons::of(rewards, groups, threads), shaping.apply(rewards)?);
+    let (constancy, shaped) = (Constancy::of(rewards, groups, threads), shaping.apply(rewards)?);
     if settings.score == Score::Raw {
-        return Ok((commons, Cow::Owned(shaped)));
+        return Ok((constancy, Cow::Owned(shaped)));
     }
-    let (_, scores) = settings.score.with_commons(Grouped { rewards: &shaped, groups, threads })?;
-    Ok((commons, Cow::Owned(scores.into_owned())))
+    let (_, scores) = settings.score.with_constancy(Grouped { rewards: &shaped, groups, threads })?;
+    Ok((constancy, Cow::Owned(scores.into_owned())))
 }
 
 /// The target over the rows that passed.
 fn weigh(
     population: &Population,
     settings: &Settings,
-    commons: &Commons,
+    constancy: &Constancy,
     scores: Cow<'_, [f64]>,
     verdicts: Vec<Verdict>,
 ) -> Result<Selection> {
-    let constant = count_constant(population.rewards, commons, settings.threads);
+    let constant = count_constant(population.rewards, constancy, settings.threads);
     let rows = Rows { scores: &scores, verdicts: &verdicts, scopes: population.scopes };
     let mut target = Boltzmann::fit(rows, settings.temperature, settings.threads)?;
     if settings.sampler == Sampler::WeightedReservoir {
@@ -246,7 +246,7 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
 fn judge(
     population: &Population,
     settings: &Settings,
-    commons: &Commons,
+    constancy: &Constancy,
     log_weights: Option<&[f64]>,
 ) -> Result<Vec<Verdict>> {
     let Population { rewards, groups, fingerprints, .. } = *population;
@@ -262,6 +262,6 @@ fn judge(
     if let Some(log_weights) = log_weights {
         missing_log_weight(&mut verdicts, log_weights, threads)?;
     }
-    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, commons, threads)?;
+    settings.rules.mark_with(&mut verdicts, rewards, groups, fingerprints, constancy, threads)?;
     Ok(verdicts)
 }

@@ -40,7 +40,7 @@
 mod baseline;
 mod centre;
 mod coded;
-mod common;
+mod constancy;
 mod convention;
 mod empg;
 mod frame;
@@ -75,7 +75,7 @@ pub use shrunk::{Shrunk, shrunk};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{Extent, zscore, zscore_over};
 
-pub(crate) use common::Commons;
+pub(crate) use constancy::Constancy;
 
 use std::borrow::Cow;
 
@@ -151,11 +151,11 @@ impl Score {
         }
     }
 
-    /// The scores of all rows, and what the rewards of each group have in common.
-    pub(crate) fn with_commons<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Commons, Cow<'a, [f64]>)> {
+    /// The scores of all rows, and which groups are constant.
+    pub(crate) fn with_constancy<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Constancy, Cow<'a, [f64]>)> {
         let Grouped { rewards, groups, threads } = grouped;
         match *self {
-            Self::Raw => Ok((Commons::of(rewards, groups, threads), Cow::Borrowed(rewards))),
+            Self::Raw => Ok((Constancy::of(rewards, groups, threads), Cow::Borrowed(rewards))),
             Self::Centre => grouped.score(&Centre),
             Self::ZScore { ddof, eps } => {
                 check_not_negative("eps", eps)?;
@@ -200,13 +200,13 @@ pub(crate) struct Grouped<'a, 'g> {
 }
 
 impl<'a> Grouped<'a, '_> {
-    fn score<F: Formula>(self, formula: &F) -> Result<(Commons, Cow<'a, [f64]>)> {
+    fn score<F: Formula>(self, formula: &F) -> Result<(Constancy, Cow<'a, [f64]>)> {
         let Self { rewards, groups, threads } = self;
         let mut advantages = vec![0.0; rewards.len()];
-        let (commons, fine) = Commons::and_scores(rewards, groups, formula, &mut advantages, threads);
+        let (constancy, fine) = Constancy::and_scores(rewards, groups, formula, &mut advantages, threads);
         if !fine {
             check(&advantages, rewards, groups.into())?;
         }
-        Ok((commons, Cow::Owned(advantages)))
+        Ok((constancy, Cow::Owned(advantages)))
     }
 }

@@ -1,6 +1,6 @@
 //! How many groups are constant, and where they sit.
 
-use crate::advantage::Commons;
+use crate::advantage::Constancy;
 use crate::blocks;
 use crate::check::check_length;
 use crate::error::Result;
@@ -44,16 +44,16 @@ impl ConstantCount {
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
 pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    Ok(count_constant(rewards, &Commons::of(rewards, groups, threads), threads))
+    Ok(count_constant(rewards, &Constancy::of(rewards, groups, threads), threads))
 }
 
-/// The same where it is known what the rewards of each group have in common.
-pub(crate) fn count_constant(rewards: &[f64], commons: &Commons, threads: usize) -> ConstantCount {
+/// The same where it is known which groups are constant.
+pub(crate) fn count_constant(rewards: &[f64], constancy: &Constancy, threads: usize) -> ConstantCount {
     let (min, max) = blocks::map(rewards.len(), threads, |rows| range(&rewards[rows]))
         .into_iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
-    let mut count = ConstantCount { groups: commons.comparable(), ..ConstantCount::default() };
-    commons.rewards().for_each(|reward| count.add(reward, min, max));
+    let mut count = ConstantCount { groups: constancy.comparable(), ..ConstantCount::default() };
+    constancy.rewards().for_each(|reward| count.add(reward, min, max));
     count
 }
 

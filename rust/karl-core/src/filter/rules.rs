@@ -10,7 +10,7 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
-use crate::advantage::Commons;
+use crate::advantage::Constancy;
 use crate::blocks;
 use crate::check::{check_finite, check_length};
 use crate::error::Result;
@@ -107,18 +107,18 @@ impl Rules {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
         let needed = self.drop_constant_groups;
-        let commons = if needed { Commons::of(rewards, groups, threads) } else { Commons::default() };
-        self.mark_with(verdicts, rewards, groups, fingerprints, &commons, threads)
+        let constancy = if needed { Constancy::of(rewards, groups, threads) } else { Constancy::default() };
+        self.mark_with(verdicts, rewards, groups, fingerprints, &constancy, threads)
     }
 
-    /// The same where it is known what the rewards of each group have in common.
+    /// The same where it is known which groups are constant.
     pub(crate) fn mark_with(
         &self,
         verdicts: &mut [Verdict],
         rewards: &[f64],
         groups: &Groups,
         fingerprints: Option<&[u128]>,
-        commons: &Commons,
+        constancy: &Constancy,
         threads: usize,
     ) -> Result<()> {
         if self.dedup {
@@ -128,7 +128,7 @@ impl Rules {
             below_minimum(verdicts, rewards, minimum, threads)?;
         }
         if self.drop_constant_groups {
-            mark_constant(verdicts, groups, commons, threads);
+            mark_constant(verdicts, groups, constancy, threads);
         }
         Ok(())
     }
@@ -214,13 +214,13 @@ pub fn constant_group(
 ) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    mark_constant(verdicts, groups, &Commons::of(rewards, groups, threads), threads);
+    mark_constant(verdicts, groups, &Constancy::of(rewards, groups, threads), threads);
     Ok(())
 }
 
-fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, commons: &Commons, threads: usize) {
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constancy, threads: usize) {
     mark(verdicts, Verdict::ConstantGroup, threads, |row| {
-        groups.code(row).is_some_and(|group| commons.is_constant(group))
+        groups.code(row).is_some_and(|group| constancy.is_constant(group))
     });
 }
 

@@ -1,4 +1,4 @@
-//! What the rewards of each group have in common, and the scores where somebody wants both.
+//! Which groups are constant, and the scores where somebody wants both.
 //!
 //! Rows of many groups are dealt into ranges of groups, as in [`coded`](super::coded): the spreads of a range, and the rows
 //! that look for them, then stay in the second-level cache from the first pass to the last. What is left of a spread is
@@ -11,37 +11,37 @@ use crate::group::Groups;
 use crate::numeric::Compensated;
 use crate::real::Real;
 
-/// What the present rewards of a group have in common.
+/// How the present rewards of a group compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Common {
+enum Kind {
     /// There are fewer than two.
     Few,
     /// They differ.
-    Nothing,
+    Differing,
     /// They are equal.
-    Reward,
+    Equal,
 }
 
-/// What the present rewards of each group have in common.
+/// How the present rewards of each group compare.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Commons {
-    commons: Vec<Common>,
-    /// Where all rewards of a group are equal, what they are.
+pub(crate) struct Constancy {
+    kinds: Vec<Kind>,
+    /// The one reward of each group whose rewards are equal; 0 of the others.
     rewards: Vec<f64>,
 }
 
-impl Commons {
+impl Constancy {
     pub(crate) fn of<R: Real>(rewards: &[R], groups: &Groups<'_>, threads: usize) -> Self {
-        let mut commons = Self::empty(groups);
+        let mut constancy = Self::empty(groups);
         if are_dealt(groups) {
             with_room(Room::default(), rewards.len(), |room| {
-                commons.fill(&mut Deals::new(rewards, groups, room, threads), threads, |_, _| true);
+                constancy.fill(&mut Deals::new(rewards, groups, room, threads), threads, |_, _| true);
             });
         } else {
-            commons.whole().fill(&spreads(rewards, groups, threads));
+            constancy.whole().fill(&spreads(rewards, groups, threads));
         }
-        commons
+        constancy
     }
 
     /// The same, and the advantages of all rows filled in; whether all of those are finite.
@@ -52,44 +52,45 @@ impl Commons {
         advantages: &mut [f64],
         threads: usize,
     ) -> (Self, bool) {
-        let mut commons = Self::empty(groups);
+        let mut constancy = Self::empty(groups);
         let fine = if are_dealt(groups) {
             with_room(Room::default(), rewards.len(), |room| {
                 let mut deals = Deals::new(rewards, groups, room, threads);
-                let fine = commons.fill(&mut deals, threads, |hands, spreads| score(hands, spreads, formula));
+                let fine =
+                    constancy.fill(&mut deals, threads, |hands, spreads| score(hands, spreads, formula));
                 deals.back(advantages);
                 fine
             })
         } else {
             let spreads = spreads(rewards, groups, threads);
-            commons.whole().fill(&spreads);
+            constancy.whole().fill(&spreads);
             with_spreads(rewards, groups, &spreads, formula, advantages, threads)
         };
-        (commons, fine)
+        (constancy, fine)
     }
 
     /// How many groups have two or more present rewards.
     pub(crate) fn comparable(&self) -> usize {
-        self.commons.iter().filter(|&&common| common != Common::Few).count()
+        self.kinds.iter().filter(|&&kind| kind != Kind::Few).count()
     }
 
     /// The reward of each group that has two or more, all of them equal.
     pub(crate) fn rewards(&self) -> impl Iterator<Item = f64> {
-        let pairs = self.commons.iter().zip(&self.rewards);
-        pairs.filter(|&(&common, _)| common == Common::Reward).map(|(_, &reward)| reward)
+        let pairs = self.kinds.iter().zip(&self.rewards);
+        pairs.filter(|&(&kind, _)| kind == Kind::Equal).map(|(_, &reward)| reward)
     }
 
     /// Whether no two present rewards of a group differ.
     pub(crate) fn is_constant(&self, group: usize) -> bool {
-        self.commons[group] != Common::Nothing
+        self.kinds[group] != Kind::Differing
     }
 
     fn empty(groups: &Groups<'_>) -> Self {
-        Self { commons: vec![Common::Few; groups.len()], rewards: vec![0.0; groups.len()] }
+        Self { kinds: vec![Kind::Few; groups.len()], rewards: vec![0.0; groups.len()] }
     }
 
     fn whole(&mut self) -> Chunk<'_> {
-        Chunk { commons: &mut self.commons, rewards: &mut self.rewards }
+        Chunk { kinds: &mut self.kinds, rewards: &mut self.rewards }
     }
 
     /// Folds the rewards of each range into the spreads of its groups, and works on the range; whether all of that went
@@ -101,12 +102,12 @@ impl Commons {
         work: impl Fn(&mut [Hand<'_>], &[Spread]) -> bool + Sync,
     ) -> bool {
         let (width, rows) = (deals.width(), deals.rows());
-        let chunks = self.commons.chunks_mut(width).zip(self.rewards.chunks_mut(width));
-        let chunks = chunks.map(|(commons, rewards)| Chunk { commons, rewards });
+        let chunks = self.kinds.chunks_mut(width).zip(self.rewards.chunks_mut(width));
+        let chunks = chunks.map(|(kinds, rewards)| Chunk { kinds, rewards });
         let mut ranges: Vec<_> = deals.grouped().into_iter().zip(chunks).collect();
         all_fine(&mut ranges, rows, threads, Vec::new, |spreads, (hands, chunk)| {
             spreads.clear();
-            spreads.resize(chunk.commons.len(), Spread::EMPTY);
+            spreads.resize(chunk.kinds.len(), Spread::EMPTY);
             fold(hands, spreads);
             chunk.fill(spreads);
             work(hands, spreads)
@@ -114,20 +115,19 @@ impl Commons {
     }
 }
 
-/// What some groups that stand side by side have in common.
+/// How the rewards of some groups that stand side by side compare.
 struct Chunk<'a> {
-    commons: &'a mut [Common],
+    kinds: &'a mut [Kind],
     rewards: &'a mut [f64],
 }
 
 impl Chunk<'_> {
     fn fill(&mut self, spreads: &[Spread]) {
-        for (spread, (common, reward)) in spreads.iter().zip(self.commons.iter_mut().zip(&mut *self.rewards))
-        {
-            (*common, *reward) = match spread.count {
-                0 | 1 => (Common::Few, 0.0),
-                _ if spread.is_constant() => (Common::Reward, spread.max),
-                _ => (Common::Nothing, 0.0),
+        for (spread, (kind, reward)) in spreads.iter().zip(self.kinds.iter_mut().zip(&mut *self.rewards)) {
+            (*kind, *reward) = match spread.count {
+                0 | 1 => (Kind::Few, 0.0),
+                _ if spread.is_constant() => (Kind::Equal, spread.max),
+                _ => (Kind::Differing, 0.0),
             };
         }
     }
@@ -185,26 +185,26 @@ mod tests {
         let (groups, formula) = (Groups::from_codes(codes, 10_000).unwrap(), ZScore { ddof: 1, eps: 1e-6 });
         assert!(are_dealt(&groups));
         let plain = groups.fold(1, Spread::EMPTY, |spread, _, row| spread.push(rewards[row]));
-        let mut commons = Commons::empty(&groups);
-        commons.whole().fill(&plain);
+        let mut constancy = Constancy::empty(&groups);
+        constancy.whole().fill(&plain);
         let mut wanted = vec![0.0; rows];
         assert!(with_spreads(&rewards, &groups, &plain, &formula, &mut wanted, 1));
         for threads in [0, 1, 2, 5] {
             let mut scores = vec![0.0; rows];
-            let (found, fine) = Commons::and_scores(&rewards, &groups, &formula, &mut scores, threads);
-            assert!(fine && found == commons, "{threads}");
+            let (found, fine) = Constancy::and_scores(&rewards, &groups, &formula, &mut scores, threads);
+            assert!(fine && found == constancy, "{threads}");
             assert!(scores.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads}");
-            assert_eq!(Commons::of(&rewards, &groups, threads), commons);
+            assert_eq!(Constancy::of(&rewards, &groups, threads), constancy);
         }
     }
 
     #[test]
-    fn rewards_in_common_are_those_of_two_or_more() {
+    fn equal_rewards_are_those_of_two_or_more() {
         let rewards = [1.0, 1.0, 0.5, f64::NAN, 2.0, 3.0, 0.0, -0.0, 4.0, f64::NAN, f64::NAN];
         let groups = Groups::from_ids(&[7, 7, 8, 8, 9, 9, 5, 5, -1, 6, 6]).unwrap();
-        let commons = Commons::of(&rewards, &groups, 1);
-        let constant: Vec<bool> = (0..groups.len()).map(|group| commons.is_constant(group)).collect();
+        let constancy = Constancy::of(&rewards, &groups, 1);
+        let constant: Vec<bool> = (0..groups.len()).map(|group| constancy.is_constant(group)).collect();
         assert_eq!(constant, [true, true, false, true, true]);
-        assert_eq!((commons.comparable(), commons.rewards().collect::<Vec<_>>()), (3, vec![1.0, 0.0]));
+        assert_eq!((constancy.comparable(), constancy.rewards().collect::<Vec<_>>()), (3, vec![1.0, 0.0]));
     }
 }
