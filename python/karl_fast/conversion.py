@@ -151,8 +151,8 @@ def convert(
                 progress=progress,
             )
         except FileError as error:
-            advise(error)
-            if error.errno in FULL and error.filename != str(out):
+            advise(error, out)
+            if error.errno in FULL and error.hint is None:
                 error.hint = COPIES
             raise
         except LogError as error:

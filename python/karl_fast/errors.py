@@ -82,10 +82,13 @@ class PackedError(LogError):
 class EncodingError(LogError):
     """A file whose text is in another encoding than UTF-8, and in which."""
 
-    def __init__(self, message: str, encoding: str = "UTF-16") -> None:
+    def __init__(self, message: str, encoding: str) -> None:
         super().__init__(message)
         self.encoding = encoding
         self.hint = f"convert it: iconv -f {encoding} -t UTF-8"
+
+    def __reduce__(self) -> tuple[type[EncodingError], tuple[str, str]]:
+        return type(self), (str(self), self.encoding)
 
 
 class LogChangedError(LogError):

@@ -116,7 +116,7 @@ def test_a_file_size_limit_is_an_error_and_leaves_nothing(folder: Path, out: str
     assert done.returncode == 1, done.stderr
     assert done.stderr.splitlines() == [
         f"error: cannot write {out}/train.jsonl: {os.strerror(errno.EFBIG)}",
-        "hint: write to another place; nothing was written",
+        "hint: write to another place",
     ]
     assert [path.name for path in folder.iterdir()] == ["tiny.jsonl"]
 
@@ -146,7 +146,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_old_output(folder: Path) -> None
         error, hint = done.stderr.splitlines()
         full = f"train.jsonl: {os.strerror(errno.ENOSPC)}"
         assert error == f"error: cannot write {disk / 'data' / full}"
-        assert re.fullmatch(r"hint: the data set has \d{3}\.\d kB: free space, or write .*; nothing was written", hint)
+        assert re.fullmatch(r"hint: the data set has \d{3}\.\d kB: free space, or write .*", hint)
         assert rows.files(disk / "data") == before
         assert [path.name for path in disk.iterdir()] == ["data"]
 
@@ -159,17 +159,24 @@ def test_a_full_disk_is_an_error_of_trajectories_and_of_copies_too(folder: Path)
         done = karl("convert", "large.jsonl", "-o", disk / "made.jsonl", folder=folder)
         assert done.stderr.splitlines() == [
             f"error: cannot write {disk / 'made.jsonl'}: {full}",
-            "hint: free space, or write to another place; nothing was written",
+            "hint: free space, or write to another place",
         ]
         text = (folder / "large.jsonl").read_text("utf-8")
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("TMPDIR", str(disk))
-            done = karl("sample", "-", "-o", "data", "-k", 3, folder=folder, input=text)
-        assert done.stderr.splitlines() == [
-            f"error: cannot keep - in a temporary file: {full}",
-            "hint: free space for temporary files, or name another folder for them with TMPDIR",
-        ]
+            for words in ("-k 3", "-k 2500 --sampler weighted-reservoir --inverse-temperature 1"):
+                done = karl("sample", "-", "-o", "data", *words.split(), folder=folder, input=text)
+                assert done.stderr.splitlines() == [
+                    f"error: cannot keep - in a temporary file: {full}",
+                    "hint: free space for temporary files, or name another folder for them with TMPDIR",
+                ]
         assert list(disk.iterdir()) == []
+    with small_disk(folder / "crowded", "256k,nr_inodes=1") as disk:
+        done = karl("convert", "large.jsonl", "-o", disk / "made.jsonl", folder=folder)
+        assert done.stderr.splitlines() == [
+            f"error: cannot create a file beside {disk / 'made.jsonl'}: {full}",
+            "hint: free space, or write to another place",
+        ]
 
 
 def test_a_log_that_changes_while_it_is_read_is_an_error_and_leaves_nothing(folder: Path) -> None:

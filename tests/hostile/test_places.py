@@ -99,6 +99,13 @@ def test_5_where_the_output_is_a_link_whatever_it_leads_to(folder: Path) -> None
     assert rows.files(folder / "data") == before
 
 
+@pytest.mark.parametrize("command", ["sample -k 5", "convert"])
+def test_1_where_the_name_of_the_output_is_too_long(folder: Path, command: str) -> None:
+    done = karl(*command.split(), "log.jsonl", "-o", "x" * 300, folder=folder)
+    assert refused(done, 1).startswith("cannot ")
+    assert refused(done, 1).endswith(os.strerror(errno.ENAMETOOLONG))
+
+
 def test_a_manifest_that_is_a_pipe_or_too_deep_is_nobody_s_and_does_not_hang(folder: Path) -> None:
     for name, make in MANIFESTS.items():
         home = folder / name

@@ -83,15 +83,25 @@ def _place(ctx: typer.Context | None, param: Any) -> str:
 
 def _hint(error: Any, command: str) -> str:
     command = error.ctx.command_path if error.ctx else command
-    if hasattr(error, "possibilities") and error.option_name in map(flag, kinds()):
-        return f"{error.option_name} is an option of sample; {command} --help lists what it takes"
-    if options := getattr(error, "possibilities", None):
-        return f"did you mean {max(options, key=lambda option: _likeness(option, error.option_name))}?"
+    if hasattr(error, "possibilities"):
+        return _of_options(error.option_name, error.possibilities or [], command)
     value, choice, words = error.message.partition(" is not one of ")
     if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
         return meant
     _, _, near = error.message.partition(". Did you mean ")
     return f"did you mean {near}" if near else f"{command} --help lists what it takes"
+
+
+def _of_options(given: str, options: list[str], command: str) -> str:
+    lists = f"{command} --help lists what it takes"
+    likeness, option = max(((_likeness(option, given), option) for option in options), default=(0.0, ""))
+    if likeness < ALIKE and given in map(flag, kinds()):
+        return f"{given} is an option of sample; {lists}"
+    return f"did you mean {option}?" if option else lists
+
+
+ALIKE = 0.85
+"""As like are a word and a slip of it: `--seed` and `--seeds`, not `--reward` and `--threads`."""
 
 
 def _likeness(one: str, other: str) -> float:

@@ -31,7 +31,7 @@ def refuse_link(out: str | Path) -> None:
     Raises:
         OutputForeignError: it is one.
     """
-    if Path(out).is_symlink():
+    if os.path.islink(out):  # noqa: PTH114  Path raises where a name is too long, or the folder may not be entered
         error = OutputForeignError(f"{out}: it exists and is a symbolic link, which is never replaced")
         error.hint = f"name the place that it leads to: {os.path.realpath(out)}"
         raise error
@@ -60,12 +60,10 @@ def _refused(out: str | Path, number: int | None, why: str) -> FileError:
     return error
 
 
-def advise(error: FileError, size: int | None = None) -> None:
-    """Hint at what to do where an output cannot be written, of a length that may be known; of others at nothing."""
-    if not error.message.startswith(("cannot write ", "cannot create ")):
+def advise(error: FileError, out: str | Path, size: int | None = None) -> None:
+    """Hint at what to do where what cannot be written is the output or a file of it, whose length may be known."""
+    if error.filename is None or not Path(error.filename).is_relative_to(out):
         return
-    ways = "write to another place; nothing was written"
-    if error.errno in FULL:
-        needed = "" if size is None else f"the data set has {in_bytes(size)}: "
-        ways = f"{needed}free space, or {ways}"
-    error.hint = ways
+    needed = "" if size is None else f"the data set has {in_bytes(size)}: "
+    ways = f"{needed}free space, or " if error.errno in FULL else ""
+    error.hint = f"{ways}write to another place"

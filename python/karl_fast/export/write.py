@@ -109,7 +109,7 @@ def write(
     try:
         return draft.write(str(Path(out)), dumps(manifest), force=force, progress=progress)
     except FileError as error:
-        advise(error, draft.size_bytes)
+        advise(error, out, draft.size_bytes)
         raise
 
 

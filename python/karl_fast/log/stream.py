@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
+from karl_fast.errors import FileError
 from karl_fast.log import Log, refuse_bad_rows
 from karl_fast.log.inputs import path_of, shown
-from karl_fast.log.spool import temporary
+from karl_fast.log.spool import not_kept, temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from karl_fast.settings import Settings
 
@@ -53,9 +54,11 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
     kept = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(kept)
+        copy = kept.enter_context(temporary(path))
+        undo.enter_context(_told(path, copy))
         core = _core.stream(
             (path, shown(path)),
-            kept=kept.enter_context(temporary(path)),
+            kept=copy,
             weights=settings.weights,
             min_reward=settings.min_reward,
             shaping=settings.shaping.numbers if settings.shaping else None,
@@ -77,6 +80,17 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
             refuse_bad_rows(core)
         undo.pop_all()
     return Log(core, settings, kept)
+
+
+@contextlib.contextmanager
+def _told(path: str, copy: str) -> Iterator[None]:
+    """Of a copy that cannot be written the stream is told: nobody knows the name of the copy."""
+    try:
+        yield
+    except FileError as error:
+        if error.filename == copy and error.errno is not None:
+            raise not_kept(path, OSError(error.errno, os.strerror(error.errno))) from error
+        raise
 
 
 SPARE = 256

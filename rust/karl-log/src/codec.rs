@@ -78,7 +78,7 @@ fn packer(head: &[u8]) -> Option<&'static str> {
         [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
         [b'P', b'K', 3, 4, ..] => Some("zip"),
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Some("7-Zip"),
-        [b'x', 0x01 | b'^' | 0x9c | 0xda, ..] if !is_text(head) => Some("zlib"),
+        [b'x', 0x01 | b'^' | 0x9c | 0xda, ..] if is_binary(head) => Some("zlib"),
         // No text holds a zero byte.
         _ if head.get(TAR..).is_some_and(|mark| mark.starts_with(b"ustar") && mark.contains(&0)) => {
             Some("tar")
@@ -98,9 +98,11 @@ fn encoding(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the beginning of a file is UTF-8, as far as it goes.
-fn is_text(head: &[u8]) -> bool {
-    std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true)
+/// Whether the beginning of a file is neither UTF-8, as far as it goes, nor any text of one byte a character.
+fn is_binary(head: &[u8]) -> bool {
+    let control = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+    let broken = std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some());
+    broken && head.iter().any(control)
 }
 
 #[cfg(test)]
@@ -111,7 +113,8 @@ mod tests {
     fn a_text_is_never_refused() {
         let texts = ["x^2 + y^2", "x^\u{e9}", "xz", "{", "\u{feff}{}", "", "PK", "BZh9 began"];
         assert!(texts.iter().all(|text| Unread::of(text.as_bytes()).is_none()));
+        assert!(Unread::of(b"x^2 caf\xe9 is Latin-1").is_none());
         // A character that the end cuts through is no damage.
-        assert!(is_text(&"x^\u{e9}".as_bytes()[..3]));
+        assert!(!is_binary(&"x^\0\u{e9}".as_bytes()[..4]));
     }
 }

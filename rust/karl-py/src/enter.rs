@@ -17,8 +17,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// its main thread alone, so that thread must be free to look. A signal that raises (Ctrl-C, SIGTERM) stops the
 /// work at its next look at the watch, and its exception is what the caller gets.
 ///
-/// `progress`, if given, is called about fifty times a second with the bytes done so far and the bytes to do, 0 where
-/// those are not known.
+/// `progress`, if given, is called about fifty times a second, and once at the end of work that went well, with the bytes
+/// done so far and the bytes to do, 0 where those are not known.
 pub(crate) fn enter<T, E>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -47,7 +47,10 @@ where
             }
             match (worker.join(), raised) {
                 (_, Some(error)) => Err(error),
-                (Ok(result), None) => result.map_err(|error| to_python(error.into())),
+                (Ok(result), None) => {
+                    let result = result.map_err(|error| to_python(error.into()))?;
+                    Python::attach(|py| tell(py, progress, watch)).map(|()| result)
+                }
                 (Err(panic), None) => std::panic::resume_unwind(panic),
             }
         })
@@ -65,6 +68,10 @@ pub(crate) fn compute<T: Send>(
 
 fn look(py: Python<'_>, progress: Option<&Py<PyAny>>, watch: &Watch) -> PyResult<()> {
     py.check_signals()?;
+    tell(py, progress, watch)
+}
+
+fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, watch: &Watch) -> PyResult<()> {
     match progress {
         Some(progress) => progress.call1(py, (watch.bytes(), watch.expected())).map(drop),
         None => Ok(()),

@@ -88,7 +88,7 @@ impl Output {
             .prefix(&format!(".{name}.karl-fast-"))
             .permissions(fs::Permissions::from_mode(0o666))
             .tempfile_in(folder(target))
-            .map_err(|error| Error::io("write into the folder", folder(target), without_path(error)))?;
+            .map_err(|error| Error::io("create a file beside", target, without_path(error)))?;
         let file = BufWriter::with_capacity(BLOCK, hidden);
         let state = State { file, next: 0, waiting: BTreeMap::new(), held: 0, written: 0, failed: false };
         Ok(Self { target: target.to_path_buf(), force, state: Mutex::new(state), moved: Condvar::new() })

@@ -125,8 +125,8 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
         (Some(Value::Array(messages)), ..) => {
-            let system = record.get_mut("system").map(Value::take);
-            Ok(Held::Chat { messages: openai::conversation(system, messages), tools })
+            let system = record.get_mut("system");
+            Ok(Held::Chat { messages: openai::conversation(messages, system), tools })
         }
         (Some(_), ..) => Err(Flaw::BadMessage),
         (_, Some(prompt), Some(completion), _) => Ok(Held::Halves { prompt, completion, tools }),
@@ -178,7 +178,7 @@ pub(crate) fn joined(prompt: Value, completion: Value) -> Vec<Value> {
 /// A list of messages as it is; anything else as the content of one message.
 fn turns(value: Value, role: &str) -> Vec<Value> {
     match value {
-        Value::Array(messages) => openai::conversation(None, messages),
+        Value::Array(messages) => openai::conversation(messages, None),
         content => vec![json!({"role": role, "content": content})],
     }
 }

@@ -26,16 +26,23 @@ pub(crate) fn call(call: Value) -> Option<Value> {
     Some(Value::Object(made))
 }
 
-/// The messages of a conversation. One of `ShareGPT` that has no message from the system begins with the text that
-/// `LLaMA-Factory` keeps of it beside the conversation.
-pub(super) fn conversation(system: Option<Value>, messages: Vec<Value>) -> Vec<Value> {
-    let shared = messages.first().is_some_and(|first| first.get("from").is_some());
+/// The messages of a conversation. One of `ShareGPT` that does not begin with a message from the system begins with the
+/// text that `LLaMA-Factory` keeps of it beside the conversation, which is taken.
+pub(super) fn conversation(messages: Vec<Value>, system: Option<&mut Value>) -> Vec<Value> {
+    let first = messages.first();
+    let shared = first.is_some_and(|first| first.get("role").is_none() && first.get("from").is_some());
     let mut messages: Vec<Value> = messages.into_iter().map(message).collect();
-    let begun = messages.first().is_some_and(|first| first["role"] == "system");
-    if let Some(Value::String(text)) = system.filter(|text| shared && !begun && *text != "") {
-        messages.insert(0, json!({"role": "system", "content": text}));
+    let lacks =
+        shared && messages.first().is_some_and(|first| !matches!(said_by(first), None | Some("system")));
+    let text = system.filter(|system| lacks && system.as_str().is_some_and(|text| !text.is_empty()));
+    if let Some(text) = text {
+        messages.insert(0, json!({"role": "system", "content": text.take()}));
     }
     messages
+}
+
+fn said_by(message: &Value) -> Option<&str> {
+    message.get("role")?.as_str()
 }
 
 /// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
@@ -150,25 +157,26 @@ mod tests {
     }
 
     #[test]
-    fn the_system_beside_a_conversation_of_share_gpt_begins_it() {
+    fn the_system_beside_a_conversation_of_share_gpt_begins_it_and_stays_beside_any_other() {
         let (human, system) =
             (json!({"from": "human", "value": "x"}), json!({"from": "system", "value": "s"}));
-        let roles = |beside: Value, messages: &[&Value]| -> Vec<Value> {
-            let made = conversation(Some(beside), messages.iter().map(|&one| one.clone()).collect());
-            made.iter().map(|message| message["role"].clone()).collect()
-        };
-        assert_eq!(roles(json!("s"), &[&human]), ["system", "user"]);
-        let own = json!({"role": "user", "content": "x"});
-        for (beside, messages) in [
-            (json!("t"), [&system, &human]),
-            (json!(""), [&human; 2]),
-            (json!(5), [&human; 2]),
-            (json!("s"), [&own; 2]),
-        ] {
-            assert_eq!(roles(beside, &messages).len(), 2);
+        let mut beside = json!("s");
+        let made = conversation(vec![human.clone()], Some(&mut beside));
+        assert_eq!(made[0], json!({"role": "system", "content": "s"}));
+        assert_eq!((made.len(), &made[1]["role"], beside), (2, &json!("user"), Value::Null));
+        let own = json!({"role": "user", "from": "alice", "content": "x"});
+        let strange = json!({"from": "narrator", "value": "x"});
+        for (beside, first) in
+            [("t", Some(system)), ("", Some(human)), ("s", Some(own)), ("s", Some(strange)), ("s", None)]
+        {
+            let mut system = json!(beside);
+            let messages: Vec<Value> = first.into_iter().collect();
+            assert_eq!(conversation(messages.clone(), Some(&mut system)).len(), messages.len());
+            assert_eq!(system, beside, "{messages:?}");
         }
-        assert_eq!(conversation(Some(json!("s")), vec![human])[0]["content"], "s");
-        assert!(conversation(Some(json!("s")), Vec::new()).is_empty());
+        let mut facts = json!({"os": "linux"});
+        assert_eq!(conversation(vec![json!({"from": "gpt", "value": "x"})], Some(&mut facts)).len(), 1);
+        assert_eq!(facts, json!({"os": "linux"}));
     }
 
     #[test]

@@ -1,23 +1,32 @@
 //! What was found in the files of a log, as dictionaries.
 
+use std::path::PathBuf;
+
+use karl_log::Log;
 use karl_log::emit::redact::redacted;
 use karl_log::layout::Input;
 use karl_log::layout::sidecar::Beside;
 use karl_log::log::Account;
+use karl_log::pipe::Origin;
 use karl_log::tally::Bad;
 use pyo3::prelude::*;
+
+/// Files, each with what is said of it.
+pub(crate) fn shown(files: &[(PathBuf, String)]) -> Vec<(String, String)> {
+    files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
+}
 
 /// What was found in one file.
 #[derive(IntoPyObject)]
 pub(super) struct InputFacts {
     path: String,
-    pub(super) codec: &'static str,
+    codec: &'static str,
     layout: String,
     format: &'static str,
     fields: Vec<(&'static str, String)>,
     beside: Option<BesideFacts>,
     keys: Vec<String>,
-    pub(super) size_bytes: u64,
+    size_bytes: u64,
     modified_seconds: f64,
     rows_read: u64,
     dropped: Vec<(&'static str, u64)>,
@@ -66,7 +75,16 @@ impl BadRow {
 }
 
 impl InputFacts {
-    pub(super) fn new((input, account): (&Input, &Account)) -> Self {
+    /// Those of each file of a log; a stream is told as it came.
+    pub(super) fn of(log: &Log) -> Vec<Self> {
+        let facts = log.inputs.iter().zip(&log.accounts).map(Self::new);
+        let Some(streamed) = &log.streamed else { return facts.collect() };
+        let Origin { codec, size, .. } = streamed.origin;
+        let as_it_came = |facts| Self { codec: codec.name(), size_bytes: size, ..facts };
+        facts.map(as_it_came).collect()
+    }
+
+    fn new((input, account): (&Input, &Account)) -> Self {
         Self {
             path: input.source.name.clone(),
             codec: input.source.codec.name(),

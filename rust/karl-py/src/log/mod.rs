@@ -11,15 +11,14 @@ use karl_log::category::Category;
 use karl_log::format::{FORMATS, Overrides, by_name};
 use karl_log::layout::Wishes;
 use karl_log::manifest::hash;
-use karl_log::pipe::Origin;
 use karl_log::read::Settings;
 use karl_log::source::Source;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-pub(crate) use self::facts::BadRow;
 use self::facts::InputFacts;
+pub(crate) use self::facts::{BadRow, shown};
 use crate::arrow;
 use crate::arrow::frame::Frame;
 use crate::arrow::table::{self, Wanted};
@@ -79,11 +78,6 @@ pub(crate) fn read(
     Ok(Log { inner: Arc::new(inner), log_weights: None })
 }
 
-/// Files, each with what is said of it.
-pub(crate) fn shown(files: &[(PathBuf, String)]) -> Vec<(String, String)> {
-    files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
-}
-
 /// What the caller knows of the files.
 pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
     let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
@@ -99,14 +93,7 @@ impl Log {
 
     /// What was found in each file.
     fn inputs(&self) -> Vec<InputFacts> {
-        let facts = self.inner.inputs.iter().zip(&self.inner.accounts).map(InputFacts::new);
-        let Some(streamed) = &self.inner.streamed else { return facts.collect() };
-        let Origin { codec, size, .. } = streamed.origin;
-        let as_it_came = |mut facts: InputFacts| {
-            (facts.codec, facts.size_bytes) = (codec.name(), size);
-            facts
-        };
-        facts.map(as_it_came).collect()
+        InputFacts::of(&self.inner)
     }
 
     /// Files that were passed over because they hold no records, each with the reason.
