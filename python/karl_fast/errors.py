@@ -68,7 +68,7 @@ class TranscriptError(LogError):
 
 
 class BadRewardError(LogError):
-    """A log that has nothing to convert, and in which a reward is wrong before anything else."""
+    """A log of which nothing can be converted, and whose first damage is a reward that is no finite number."""
 
     hint = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
 
