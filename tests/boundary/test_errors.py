@@ -69,9 +69,13 @@ def test_an_exception_is_a_karl_error_and_a_standard_one(error: type[Exception])
     assert error.exit_code == CODES.get(error.__name__, 1)  # type: ignore[attr-defined]
 
 
+MORE = {errors.FileError: (2, "log.jsonl"), errors.EncodingError: ("UTF-16LE",)}
+"""What some are made of besides their message."""
+
+
 @pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
 def test_an_exception_survives_pickling(error: type[Exception]) -> None:
-    made = error("what, where", 2, "log.jsonl") if error is errors.FileError else error("what, where")
+    made = error("what, where", *MORE.get(error, ()))
     back = pickle.loads(pickle.dumps(made))
     assert type(back) is error
     assert str(back) == str(made) == "what, where"
