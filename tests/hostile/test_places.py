@@ -234,7 +234,7 @@ def test_a_folder_that_is_none_is_an_error_before_anything_is_read(folder: Path,
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_what_the_system_says_is_said_without_its_number_and_the_name_of_a_hidden_file(folder: Path) -> None:
     done = karl("convert", "log.jsonl", "-o", "/proc/out.jsonl", folder=folder)
-    assert refused(done, 1) == "cannot write into the folder /proc: No such file or directory"
+    assert refused(done, 1) == "cannot create a file beside /proc/out.jsonl: No such file or directory"
     done = karl("sample", "log.jsonl", "-o", "/proc/out", "-k", 20, folder=folder)
     assert refused(done, 1).endswith("/proc/out: No such file or directory")
     with pytest.raises(FileError) as caught:
