@@ -19,15 +19,17 @@ STOPPED = """\
 import gc, os, sys, time
 from karl_fast.command import main
 seconds, number = float(sys.argv.pop(1)), int(sys.argv.pop(1))
+parent = os.getpid()
 def heard():
     if os.fork() == 0:
         time.sleep(seconds)
-        os.kill(os.getppid(), number)
+        if os.getppid() == parent:  # or the run has ended
+            os.kill(parent, number)
         os._exit(0)
 gc.disable = heard
 main()
 """
-"""The command, which gets a signal so many seconds after it begins to hear them: the collector is its next thought."""
+"""The command, which gets a signal so many seconds after it has set its handlers: its next call is `gc.disable`."""
 
 
 def stopped(*arguments: str, folder: Path, after: float, number: int) -> subprocess.CompletedProcess[str]:
