@@ -25,7 +25,8 @@ import karl_fast.sample  # noqa: F401
 from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
-TYPE_CHECKING = False  # `typing` takes most of the time until the command hears Ctrl-C
+# Not imported from `typing`, which is slow to load: the command handles Ctrl-C only once this module is loaded.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from karl_fast import (
         advantage,

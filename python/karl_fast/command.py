@@ -11,8 +11,10 @@ import os
 import signal
 import sys
 
+# Not imported from `typing`, which is slow to load: Ctrl-C is handled only once this module is loaded.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import NoReturn
 
@@ -22,9 +24,7 @@ STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminat
 
 def main() -> NoReturn:
     """Run the command line, and leave as soon as it is done and its output is flushed."""
-    for stop in STOPS:
-        if signal.getsignal(stop) != signal.SIG_IGN:
-            signal.signal(stop, _end)
+    handle(_end)
     gc.disable()  # nothing that a run makes in numbers refers to itself
     from karl_fast.cli import main as run
 
@@ -33,6 +33,13 @@ def main() -> NoReturn:
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 0)
     _leave(0)
+
+
+def handle(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Have the signals that end a run call this, but for those that whoever began it has it ignore."""
+    for stop in STOPS:
+        if signal.getsignal(stop) != signal.SIG_IGN:
+            signal.signal(stop, handler)
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

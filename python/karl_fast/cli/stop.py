@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from karl_fast.command import STOPS
+from karl_fast.command import STOPS, handle
 from karl_fast.words import clean
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ class Stopped(SystemExit):
 
 def listen() -> None:
     """Have signals raise: from here on there may be something to put away."""
-    for stop in STOPS:
-        if signal.getsignal(stop) is not signal.SIG_IGN:
-            signal.signal(stop, _stop)
+    handle(_stop)
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
