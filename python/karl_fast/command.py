@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
-"""The signals that end a run, and what it says then."""
+"""The signals that end a run, and the word for its end."""
+
+
+class Stopped(SystemExit):
+    """The end by a signal. It is raised inside the running call, so that temporary files go on the way out.
+
+    Attributes:
+        number: of the signal.
+        line: what the run says then, made of the word for its end.
+    """
+
+    def __init__(self, number: int, line: Callable[[str], str]) -> None:
+        super().__init__(128 + number)
+        self.number, self.line = number, line
 
 
 def main() -> NoReturn:

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-c", "from karl_fast.command import main; main()"]
 """Not the script on the path, which may belong to another installation."""
 
+REPORTING = """\
+import signal
+from karl_fast.cli import {module}
+from karl_fast.command import main
+{module}.dumps = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+main()
+"""
+"""The command, which is ended while it makes its report in JSON."""
+
 ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
 
 
@@ -27,6 +36,11 @@ def karl(*arguments: Any, folder: Path | None = None, **how: Any) -> subprocess.
     if "input" in how:
         del how["stdin"]
     return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, check=False, **how)
+
+
+def ended_while_reporting(command: str) -> list[str]:
+    """What runs a command with `--json` that gets SIGTERM when all but its report is done."""
+    return [sys.executable, "-c", REPORTING.format(module=command), command, "--json"]
 
 
 def start(*arguments: Any, folder: Path) -> subprocess.Popen[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.run import COMMAND
+from tests.cli.run import COMMAND, ended_while_reporting
 from tests.rl.conftest import EXAMPLES, lines
 from tests.train.conftest import made, quiet
 
@@ -60,12 +61,33 @@ def test_a_process_that_is_stopped_anywhere_goes_on_to_the_same_bytes(place: Pat
                 break
             time.sleep(0.05)
         process.send_signal(stop)
-        process.communicate(timeout=300)
+        _, said = process.communicate(timeout=300)
         assert process.returncode in (-stop, 128 + stop, 0)
+        assert process.returncode != 130 or re.fullmatch(rb"interrupted in round \d+; .*\n", said), said
     run(place, "rl", "--config", "examples/rl/reversal.toml", "--out", str(cut), "--rounds", "14", "--resume")
     for name in ("adapters.safetensors", "rollouts.jsonl"):
         assert (whole / name).read_bytes() == (cut / name).read_bytes()
     assert [line["round"] for line in lines(cut / "metrics.jsonl")] == list(range(14))
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "left"),
+    [
+        ("rl", (), "runs/ended is written"),
+        ("ablate", ("--seeds", "1", "--arms", "no_kl"), "the same command goes on with the runs in runs/ended"),
+    ],
+    ids=["rl", "ablate"],
+)
+def test_a_signal_after_the_last_round_says_what_there_is(
+    place: Path, command: str, flags: tuple[str, ...], left: str
+) -> None:
+    shutil.rmtree(place / "runs" / "ended", ignore_errors=True)
+    words = ("--config", "examples/rl/maths.toml", "--out", "runs/ended", "--rounds", "1", "-q", *flags)
+    done = subprocess.run(
+        [*ended_while_reporting(command), *words], cwd=place, env=quiet(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (143, f"terminated; {left}\n")
+    assert list((place / "runs" / "ended").rglob("adapters.safetensors"))
 
 
 @pytest.mark.parametrize("name", ["maths", "tools", "judge"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.watching import Lines, Table, shown, watching
+from karl_fast.cli.watching import Lines, Silent, Table, shown
 from tests.rl.test_parts import asked, metrics, rollout
 
 
@@ -77,31 +77,24 @@ def test_a_table_shows_numbers_and_rollouts() -> None:
     assert text.count("p0 [0.5]") == text.count("outcome ") >= 1
 
 
-@pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize(
     ("saved", "wanted"),
     [
-        ([], "interrupted in round 8; nothing saved yet"),
-        (["0000003", "0000006"], "interrupted in round 8; --resume goes on from round 7"),
+        ([], "terminated in round 8; nothing saved yet"),
+        (["0000003", "0000006"], "terminated in round 8; --resume goes on from round 7"),
     ],
 )
-def test_who_interrupts_is_told_where_the_run_is(
-    quiet: bool, saved: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_stops_a_run_is_told_where_it_is(saved: list[str], wanted: str) -> None:
+    viewer = Silent()
+    assert viewer.stopped("interrupted") == "interrupted before the first round"
     run: Any = SimpleNamespace(
         progress=SimpleNamespace(round=7),
         settings=SimpleNamespace(rounds=9),
         checkpoints=SimpleNamespace(found=lambda: [Path(name) for name in saved]),
     )
 
-    def stopped() -> None:
-        with watching(1, quiet) as viewer:
-            viewer.run = run
-            raise SystemExit(143)
-
-    with pytest.raises(SystemExit):
-        stopped()
-    assert capsys.readouterr().err.splitlines() == [wanted]
+    viewer.run = run
+    assert viewer.stopped("terminated") == wanted
 
 
 def test_one_seed_has_no_interval() -> None:

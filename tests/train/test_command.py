@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 import karl_fast
+from karl_fast.command import STOPS
 from tests import rows
-from tests.cli.run import COMMAND
+from tests.cli.run import COMMAND, ended_while_reporting
 from tests.train import parts
 from tests.train.conftest import quiet
 from tests.train.test_defects import chat, write
@@ -309,13 +310,23 @@ def test_a_signal_leaves_the_last_checkpoint_and_says_so(
     assert process.returncode == 128 + stop
     assert "Traceback" not in said
     newest = max(int(place.name) for place in (where / "checkpoints").iterdir())
-    found = re.fullmatch(r"interrupted at step (\d+); --resume goes on from step (\d+)", said.splitlines()[-1])
+    found = re.fullmatch(rf"{STOPS[stop]} at step (\d+); --resume goes on from step (\d+)", said.splitlines()[-1])
     assert found
     assert int(found[2]) == newest <= int(found[1])
     tensors = parts.tensors(where / "adapters.safetensors")
     assert tensors
     assert all(np.isfinite(tensor).all() for tensor in tensors.values())
     assert not list(where.rglob(".unfinished-*"))
+
+
+def test_a_signal_after_the_training_says_that_the_adapter_is_there(
+    data: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    words = (data, "--model", tiny_model, "--adapter-path", tmp_path / "adapter", *FLAGS, "-q")
+    command = [*ended_while_reporting("train"), *map(str, words)]
+    done = subprocess.run(command, env=quiet(), capture_output=True, text=True, check=False, timeout=180)
+    assert (done.returncode, done.stderr) == (143, f"terminated; {tmp_path / 'adapter'} is written\n")
+    assert (tmp_path / "adapter" / "adapters.safetensors").is_file()
 
 
 def test_starting_up_loads_no_mlx(tmp_path: Path) -> None:

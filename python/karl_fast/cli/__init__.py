@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from karl_fast.cli.plain import plain
-from karl_fast.cli.stop import Stopped, listen, say
+from karl_fast.cli.stop import listen, say
+from karl_fast.command import Stopped
 from karl_fast.errors import FileError, KarlError, UsageError
 from karl_fast.words import clean
 

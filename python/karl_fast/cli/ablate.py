@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
-from karl_fast.cli.stop import in_parts
+from karl_fast.cli.stop import listen, nothing
 from karl_fast.cli.usage import flags
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -49,7 +51,7 @@ def command(
     only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
     with flags("config", "out", "seeds", "rounds"):
         settings = load(config) if rounds is None else load(config, rounds=rounds)
-        in_parts()
+        listen(partial(_stopped, out))
         found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
     print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
 
@@ -59,6 +61,10 @@ def _seeds(text: str) -> list[int]:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
         raise UsageError(f"seeds is {text!r}, wanted whole numbers with commas", "seeds") from error
+
+
+def _stopped(out: str, word: str) -> str:
+    return f"{word}; the same command goes on with the runs in {clean(out)}" if Path(out).exists() else nothing(word)
 
 
 def _told(arm: str, seed: int, outcome: float) -> None:

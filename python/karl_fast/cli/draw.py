@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from karl_fast.cli.progress import progress
-from karl_fast.cli.stop import in_parts, writing
+from karl_fast.cli.stop import listen, writing
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
 from karl_fast.pipeline import sample
@@ -47,7 +47,7 @@ def draw(
     with progress(quiet) as watch:
         result = sample(logs or (), target, settings, force=force, progress=watch("reading"), written=watch("writing"))
     if print_rows and not dry_run:
-        in_parts()
+        listen(lambda word: f"{word}; rows may be missing from what was printed")
         # Bytes: what a terminal is said to read must not change a record.
         sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
         sys.stdout.flush()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from karl_fast.cli import options
 from karl_fast.cli.app import app
+from karl_fast.cli.stop import listen, written
 from karl_fast.cli.usage import flags
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
@@ -80,6 +82,7 @@ def _run(config: str, over: dict[str, Any], *, resume: bool, force: bool, json: 
     settings = load(config, **over)
     with watching(settings.show, quiet) as viewer:
         done = rl(settings, resume=resume, force=force, viewer=viewer)
+    listen(partial(written, str(done.out)))
     if json:
         print(dumps(asdict(done) | {"out": str(done.out)}, plain=True))
     elif not quiet:

@@ -7,53 +7,51 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from karl_fast.command import STOPS, handle
+from karl_fast.command import STOPS, Stopped, handle
 from karl_fast.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-NOTHING = "nothing was written"
+
+def nothing(word: str) -> str:
+    """The line of a run that has written nothing."""
+    return f"{word}; nothing was written"
 
 
-class Stopped(SystemExit):
-    """The end by a signal. It is raised inside the running call, so that temporary files go on the way out."""
+def listen(line: Callable[[str], str] = nothing) -> None:
+    """Have signals raise: from here on there may be something to put away.
+
+    Args:
+        line: what the run says last, given the word for its end. It is asked once all is put away, and stands until
+            the next call: a signal may come as late as between the last statement and the end of the process.
+    """
+    handle(partial(_stop, line))
 
 
-def listen() -> None:
-    """Have signals raise: from here on there may be something to put away."""
-    handle(_stop)
-
-
-def _stop(number: int, _frame: FrameType | None) -> NoReturn:
-    raise Stopped(128 + number)
+def _stop(line: Callable[[str], str], number: int, _frame: FrameType | None) -> NoReturn:
+    raise Stopped(number, line)
 
 
 def say(stopped: Stopped) -> int:
     """Say it on stderr; the exit code."""
-    code = int(stopped.code or 0)
-    sys.stderr.write("; ".join(filter(None, (STOPS[code - 128], _left()))) + "\n")
-    return code
-
-
-_left: Callable[[], str] = partial(str, NOTHING)
+    sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
+    return 128 + stopped.number
 
 
 def writing(out: str) -> None:
     """Have the end of a run say whether this output has taken its place by then."""
-    global _left
-    _left = partial(_since, out, _place(out))
+    listen(partial(_since, out, _place(out)))
 
 
-def in_parts() -> None:
-    """Have the end of a run say no more than that: some of its output may be there, and some not."""
-    global _left
-    _left = str
+def _since(out: str, before: int | None, word: str) -> str:
+    return nothing(word) if _place(out) == before else written(out, word)
 
 
-def _since(out: str, before: int | None) -> str:
-    return NOTHING if _place(out) == before else f"{clean(out)} is written"
+def written(out: str, word: str) -> str:
+    """The line of a run that has written its output."""
+    return f"{word}; {clean(out)} is written"
 
 
 def _place(out: str) -> int | None:

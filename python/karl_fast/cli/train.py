@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from karl_fast.cli import options
 from karl_fast.cli.app import app
 from karl_fast.cli.show import page
+from karl_fast.cli.stop import listen, written
 from karl_fast.cli.training import takes_training, watching
 from karl_fast.cli.training_report import trained
 from karl_fast.config.training import TrainConfig
@@ -73,6 +75,7 @@ def command(
             force=force,
             viewer=viewer,
         )
+    listen(partial(written, str(result.adapter_path)))
     if json:
         print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
     elif not quiet:

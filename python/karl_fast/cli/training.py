@@ -14,6 +14,7 @@ import typer
 from karl_fast.choices import refuse_empty
 from karl_fast.cli.layers import Layer, flag, resolved, typed, variable
 from karl_fast.cli.show import page
+from karl_fast.cli.stop import listen
 from karl_fast.cli.training_report import line_of, opening
 from karl_fast.cli.training_words import HELP
 from karl_fast.config.training import TrainConfig, load
@@ -104,7 +105,7 @@ def _parameter(field: Any) -> inspect.Parameter:
 
 
 class Quiet:
-    """Only remembers the run, to say where it was if it is interrupted."""
+    """Only remembers the run, to say where it was if a signal ends it."""
 
     run: Run | None = None
 
@@ -122,14 +123,13 @@ class Quiet:
     def saved(self, place: Path) -> None:
         """Nothing: a checkpoint is no news."""
 
-    def interrupted(self) -> None:
-        """At which step, and what is left of it."""
+    def stopped(self, word: str) -> str:
+        """Where a signal ended the run, and where it goes on."""
         if self.run is None:
-            self.say("interrupted before the first step")
-            return
+            return f"{word} before the first step"
         found = self.run.checkpoints.found()
         left = f"--resume goes on from step {int(found[-1].name)}" if found else "nothing saved yet"
-        self.say(f"interrupted at step {self.run.state.step}; {left}")
+        return f"{word} at step {self.run.state.step}; {left}"
 
 
 class Lines(Quiet):
@@ -183,13 +183,10 @@ class Bar(Lines):
 
 @contextlib.contextmanager
 def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
-    """Who looks on, and says so where a signal ends the run."""
+    """Who looks on; where a signal ends the run, it says where it was."""
     with _looking(settings, quiet) as viewer:
-        try:
-            yield viewer
-        except SystemExit as end:  # what a signal raises
-            viewer.interrupted()
-            raise SystemExit(end.code) from None  # all is said
+        listen(viewer.stopped)
+        yield viewer
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.cli.stop import listen
 from karl_fast.words import clean, counted, pictured
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ class Silent:
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
         """Nothing."""
+
+    def stopped(self, word: str) -> str:
+        """Where a signal ended the run, and where it goes on."""
+        if self.run is None:
+            return f"{word} before the first round"
+        at = min(self.run.progress.round + 1, self.run.settings.rounds)
+        saved = self.run.checkpoints.found()
+        left = f"--resume goes on from round {int(saved[-1].name) + 1}" if saved else "nothing saved yet"
+        return f"{word} in round {at}; {left}"
 
 
 class Lines(Silent):
@@ -101,14 +111,10 @@ class Table(Lines):
 
 @contextlib.contextmanager
 def watching(show: int, quiet: bool) -> Iterator[Silent]:
-    """Who looks on: nobody, lines, or a table at a terminal; one who interrupts is told where the run is."""
-    viewer = Silent()
-    try:
-        with _viewer(show, quiet) as viewer:
-            yield viewer
-    except SystemExit as end:  # what a signal raises
-        sys.stderr.write(interrupted(viewer.run) + "\n")
-        raise SystemExit(end.code) from None  # all is said
+    """Who looks on: nobody, lines, or a table at a terminal; where a signal ends the run, it says where it was."""
+    with _viewer(show, quiet) as viewer:
+        listen(viewer.stopped)
+        yield viewer
 
 
 @contextlib.contextmanager
@@ -121,17 +127,6 @@ def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
 
     with Live(console=Console(stderr=True), refresh_per_second=4) as live:
         yield Table(live, show)
-
-
-def interrupted(run: OnlineRun | None) -> str:
-    """Where a run was left, and where it goes on."""
-    if run is None:
-        return "interrupted before the first round"
-    at = min(run.progress.round + 1, run.settings.rounds)
-    saved = run.checkpoints.found()
-    if not saved:
-        return f"interrupted in round {at}; nothing saved yet"
-    return f"interrupted in round {at}; --resume goes on from round {int(saved[-1].name) + 1}"
 
 
 def opening(run: OnlineRun) -> Iterator[str]:
