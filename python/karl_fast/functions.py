@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.command import Stopped
 from karl_fast.errors import UsageError
 from karl_fast.near import beside, nearest, question
 from karl_fast.words import told
@@ -67,7 +68,7 @@ def _run(label: str, file: Path, source: bytes) -> ModuleType:
         exec(compile(source, file, "exec"), module.__dict__)
     except BaseException as error:
         del sys.modules[label]
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, (KeyboardInterrupt, Stopped)):
             raise
         raise UsageError(f"{file} does not run: {told(error)}") from error
     return module

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.command import STOPS
-from tests.cli.run import COMMAND, environment
+from tests.cli.run import COMMAND, environment, karl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,24 @@ def test_of_rows_that_are_printed_some_may_be_missing(large: Path, tmp_path: Pat
         assert process.stderr.readline() == b"interrupted; rows may be missing from what was printed\n"
         process.stdout.close()
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "said"),
+    [
+        ("import signal; signal.raise_signal(signal.SIGINT)", 130, "interrupted; nothing was written"),
+        ("import signal; signal.raise_signal(signal.SIGTERM)", 143, "terminated; nothing was written"),
+        ("import sys; sys.exit(3)", 1, "error: reward.slow: slow.py does not run: SystemExit: 3"),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "an end of its own"],
+)
+def test_a_signal_while_a_file_of_functions_runs_is_no_fault_of_it(
+    folder: Path, source: str, code: int, said: str
+) -> None:
+    (folder / "slow.py").write_text(source)
+    (folder / "karl.toml").write_text('[reward]\nslow = { weight = 1, fn = "slow.py:score" }\n')
+    done = karl("sample", "tiny.jsonl", "-o", "data", "-k", 3, "--config", "karl.toml", folder=folder)
+    assert (done.returncode, done.stderr) == (code, said + "\n")
 
 
 def test_until_the_command_hears_signals_little_is_loaded() -> None:
