@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 """The signals that end a run, and the word for its end."""
 
 

@@ -12,7 +12,7 @@ from karl_fast import _core
 from karl_fast.choices import among, spelled
 from karl_fast.errors import FULL, FileError, LogError, TranscriptError, UsageError
 from karl_fast.export.place import advise, check_around, refuse_link
-from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of
+from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
 from karl_fast.settings import Settings
 
@@ -156,11 +156,14 @@ def convert(
                 error.hint = COPIES
             raise
         except LogError as error:
-            if type(error) in (LogError, TranscriptError):  # the others say what to do
+            if format is None and type(error) in (LogError, TranscriptError):  # the others say what to do
                 error.hint = HINT
             raise
-    parquet = [(path, "Parquet is read where it is named") for path in found.parquet]
-    values: dict[str, Any] = {**facts, "skipped": [*facts["skipped"], *parquet]}
+    passed: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
+    for path in found.passed:
+        passed[path.endswith(PARQUET)].append((path, why_passed(path)))
+    beside = {"skipped": facts["skipped"] + passed[True], "refused": facts["refused"] + passed[False]}
+    values: dict[str, Any] = {**facts, **beside}
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 

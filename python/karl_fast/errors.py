@@ -74,9 +74,16 @@ class BadRewardError(LogError):
 
 
 class PackedError(LogError):
-    """A file that is packed in a way that is not unpacked here."""
+    """A file that is packed in a way that is not unpacked here, and by what."""
 
-    hint = "unpack it, or pack it with gzip or zstd"
+    def __init__(self, message: str, packer: str) -> None:
+        super().__init__(message)
+        self.packer = packer
+        unpacked = "tar -xOf FILE | karl-fast sample - reads what is in it"
+        self.hint = unpacked if packer == "tar" else "unpack it, or pack it with gzip or zstd"
+
+    def __reduce__(self) -> tuple[type[PackedError], tuple[str, str]]:
+        return type(self), (str(self), self.packer)
 
 
 class EncodingError(LogError):

@@ -69,7 +69,7 @@ def test_an_exception_is_a_karl_error_and_a_standard_one(error: type[Exception])
     assert error.exit_code == CODES.get(error.__name__, 1)  # type: ignore[attr-defined]
 
 
-MORE = {errors.FileError: (2, "log.jsonl"), errors.EncodingError: ("UTF-16LE",)}
+MORE = {errors.FileError: (2, "log.jsonl"), errors.EncodingError: ("UTF-16LE",), errors.PackedError: ("tar",)}
 """What some are made of besides their message."""
 
 

@@ -137,7 +137,8 @@ def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
     """That files of folders were not read because nothing here can."""
     if refused:
         files = counted(len(refused), "file of a folder was", "files of folders were")
-        yield clean(f"{files} passed over: {refused[0]['path']}: {refused[0]['reason']}")
+        first = ", the first" if len(refused) > 1 else ""
+        yield clean(f"{files} passed over{first}: {refused[0]['path']}: {refused[0]['reason']}")
 
 
 def _note(manifest: Manifest) -> str | None:

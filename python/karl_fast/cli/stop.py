@@ -1,7 +1,8 @@
-"""What a run says that Ctrl-C or SIGTERM ends, and what there is of its output then."""
+"""What a run says that a signal ends, and what there is of its output then."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from functools import partial
@@ -35,8 +36,9 @@ def _stop(line: Callable[[str], str], number: int, _frame: FrameType | None) -> 
 
 
 def say(stopped: Stopped) -> int:
-    """Say it on stderr; the exit code."""
-    sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
+    """Say it on stderr, if there is still a terminal behind it; the exit code."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
     return 128 + stopped.number
 
 

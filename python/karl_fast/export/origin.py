@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from karl_fast.log.inputs import PARQUET, why_passed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,7 +43,13 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
         "streamed": log.core.streamed is not None,
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
-        "refused": [{"path": path, "reason": reason} for path, reason in log.core.refused()],
-        "parquet_passed": list(log.passed),
+        "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
+        "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
         "failed_rows": list(failed),
     }
+
+
+def _refused(log: Log) -> list[tuple[str, str]]:
+    """Files of folders that nothing here reads, by their names or by their first bytes."""
+    named = [(path, why_passed(path)) for path in log.passed if not path.endswith(PARQUET)]
+    return sorted(log.core.refused() + named)

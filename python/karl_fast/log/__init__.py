@@ -72,7 +72,7 @@ def read(
         if scorers is not None:
             core = _score(core, settings, scorers)
         undo.pop_all()
-    return Log(core, settings, spool, functions=scorers.facts if scorers else None, passed=found.parquet)
+    return Log(core, settings, spool, functions=scorers.facts if scorers else None, passed=found.passed)
 
 
 def _scorers(settings: Settings) -> Scorers | None:

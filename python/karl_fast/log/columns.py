@@ -50,7 +50,7 @@ class Log:
         self.given = given
         # What scored the components that were not read, for the manifest.
         self.functions = functions
-        # Parquet files of folders, which are no logs unless they are named.
+        # Files of folders that were passed over for their names.
         self.passed = passed
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool

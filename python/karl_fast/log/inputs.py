@@ -21,11 +21,11 @@ PACKED = (".gz", ".zst", ".zstd")
 """How packed files are called."""
 
 
-OTHERWISE = (".bz2", ".xz", ".lz4")
-"""How files are called that nothing here unpacks: those of a folder are looked at, and said to be passed over."""
+OTHERWISE = (".bz2", ".xz", ".lzma", ".lz4", ".zlib")
+"""How files are called that are packed so that nothing here unpacks them."""
 
-ARCHIVES = (".tar", ".tgz", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
-"""So are these, whatever they are called before that."""
+ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
+"""How archives are called."""
 
 
 def packed_too(*suffixes: str) -> tuple[str, ...]:
@@ -39,17 +39,20 @@ SUFFIXES = packed_too(".jsonl", ".json", ".ndjson")
 PARQUET = ".parquet"
 """How a file is called whose rows are records."""
 
+PASSED = (PARQUET, *ARCHIVES, *OTHERWISE)
+"""How files of a folder are called that are passed over unopened, and told."""
+
 
 class Found(NamedTuple):
     """What names of logs lead to.
 
     Attributes:
         files: each path, what to call it, and whether it may hold no records.
-        parquet: what to call each Parquet file of a folder: it was passed over, unless it was given by name too.
+        passed: what to call each file of a folder that was passed over for its name, unless it was given by name too.
     """
 
     files: list[tuple[str, str, bool]]
-    parquet: list[str]
+    passed: list[str]
 
 
 @contextlib.contextmanager
@@ -57,9 +60,9 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
     """What files, folders, globs and ``-`` lead to.
 
     A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
-    ``suffixes``; a file in it that holds no records is passed over, and so are Parquet files, and a data set that
-    karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read twice, and so
-    are the rows of Parquet files; it is gone afterwards.
+    ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, and a data
+    set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read
+    twice, and so are the rows of Parquet files; it is gone afterwards.
 
     Raises:
         FileError: for a path that leads nowhere.
@@ -73,7 +76,7 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
-        taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PARQUET)))
+        taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PASSED)))
         passed = dict.fromkeys(shown(path) for path, _ in found if _identity(path) not in taken)
         yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken.values()], [*passed])
 
@@ -148,7 +151,7 @@ def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[tuple[str, b
     for match in matches:
         folder = Path(match).is_dir()
         found += [(path, True) for path in _walked(match, suffixes)[0]] if folder else [(match, False)]
-    if all(inside and path.endswith(PARQUET) for path, inside in found):
+    if all(inside and path.endswith(PASSED) for path, inside in found):
         return [file for match in matches for file in _expand(match, suffixes)]  # which says why of the first
     return found
 
@@ -162,15 +165,15 @@ def _exists(path: Path) -> bool:
 
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """The logs of a folder, and its Parquet files."""
+    """The logs of a folder, and what is passed over for its name."""
     found, passed = _walked(folder, suffixes)
-    if all(path.endswith(PARQUET) for path in found):
+    if all(path.endswith(PASSED) for path in found):
         raise _no_log(folder, suffixes, found, passed)
     return [(path, True) for path in found]
 
 
 def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
-    """The logs of a folder and its Parquet files, if it has any, and how many data sets were passed over."""
+    """The logs of a folder, what is passed over for its name, and how many data sets were passed over."""
     found, passed = [], 0
     ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
     for here, folders, names in os.walk(folder, onerror=_unlisted):
@@ -183,17 +186,27 @@ def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
     return found, passed
 
 
-def _no_log(folder: str, suffixes: tuple[str, ...], parquet: list[str], passed: int) -> UsageError:
-    """That a folder holds no log, but these Parquet files, and so many data sets."""
+def _no_log(folder: str, suffixes: tuple[str, ...], others: list[str], passed: int) -> UsageError:
+    """That a folder holds no log, but these other files, and so many data sets."""
     if is_output(folder):
         error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
         error.hint = origin(folder)
         return error
     but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
     error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+    parquet = [path for path in others if path.endswith(PARQUET)]
     if parquet:
         error.hint = f"Parquet files are taken by name or glob: {around(parquet[0])}"
+    elif others:
+        error.hint = f"{others[0]}: {why_passed(others[0])}"
     return error
+
+
+def why_passed(path: str) -> str:
+    """Why a file of a folder was passed over for its name."""
+    end = max((end for end in PASSED if path.endswith(end)), key=len)
+    packed = f"its name ends in {end}, which is not unpacked here"
+    return "Parquet is read where it is named" if end == PARQUET else packed
 
 
 def around(parquet: str) -> str:

@@ -36,7 +36,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Document { path, keys } => document(&path, &keys, message),
         Error::Layout { .. } => LogError::new_err(message),
         Error::Reward { .. } => BadRewardError::new_err(message),
-        Error::Unread { why: Unread::Packed(_), .. } => PackedError::new_err(message),
+        Error::Unread { why: Unread::Packed(packer), .. } => PackedError::new_err((message, packer)),
         Error::Unread { why: Unread::Encoded(encoding), .. } => EncodingError::new_err((message, encoding)),
         // `Draft.write` answers the second itself.
         Error::Changed { .. } | Error::Unwritable { .. } => LogChangedError::new_err(message),
