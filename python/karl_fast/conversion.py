@@ -156,7 +156,8 @@ def convert(
                 error.hint = COPIES
             raise
         except LogError as error:
-            if format is None and type(error) in (LogError, TranscriptError):  # the others say what to do
+            told = (LogError, TranscriptError) if format is None else (TranscriptError,)
+            if type(error) in told:  # the others say what to do
                 error.hint = HINT
             raise
     passed: dict[bool, list[tuple[str, str]]] = {True: [], False: []}

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOPPED = """\
-import gc, os, sys, time
+import gc, os, signal, sys, time
 from karl_fast.command import main
 seconds, number = float(sys.argv.pop(1)), int(sys.argv.pop(1))
+signal.signal(number, signal.SIG_DFL)  # which nohup has the tests ignore
 parent = os.getpid()
 def heard():
     if os.fork() == 0:

@@ -76,8 +76,9 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
+        others = [path for path, inside in found if inside and path.endswith(PASSED)]
         taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PASSED)))
-        passed = dict.fromkeys(shown(path) for path, _ in found if _identity(path) not in taken)
+        passed = dict.fromkeys(shown(path) for path in others if _identity(path) not in taken)
         yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken.values()], [*passed])
 
 
