@@ -36,7 +36,9 @@ main()
 def stopped(*arguments: str, folder: Path, after: float, number: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", STOPPED, str(after), str(number), *arguments]
     pipes = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-    return subprocess.run(command, cwd=folder, env=environment(), check=False, timeout=60, **pipes)
+    # A file that Python was opening is closed when nobody has it any more, which it would warn of.
+    unwarned = environment() | {"PYTHONWARNINGS": "error,ignore::ResourceWarning"}
+    return subprocess.run(command, cwd=folder, env=unwarned, check=False, timeout=60, **pipes)
 
 
 def ends(out: Path, number: int) -> set[tuple[int, str]]:
