@@ -137,34 +137,43 @@ def convert(
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib's raises for a home that nobody has.
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
-    with files(expanded, SUFFIXES) as found, _folders(Path(out).parent):
-        try:
-            facts = _core.convert(
-                found.files,
-                str(out),
-                format=format,
-                rate=rate,
-                weights=weights(),
-                max_line_bytes=limits.max_line_bytes,
-                threads=limits.threads,
-                force=force,
-                progress=progress,
-            )
-        except FileError as error:
-            advise(error, out)
-            if error.errno in FULL and error.hint is None:
-                error.hint = COPIES
-            raise
-        except LogError as error:
-            told = (LogError, TranscriptError) if format is None else (TranscriptError,)
-            if type(error) in told:  # the others say what to do
-                error.hint = HINT
-            raise
-    passed: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for path in found.passed:
-        passed[path.endswith(PARQUET)].append((path, why_passed(path)))
-    beside = {"skipped": facts["skipped"] + passed[True], "refused": facts["refused"] + passed[False]}
-    values: dict[str, Any] = {**facts, **beside}
+    with files(expanded, SUFFIXES) as found, _folders(Path(out).parent), _advised(out, format):
+        facts = _core.convert(
+            found.files,
+            str(out),
+            format=format,
+            rate=rate,
+            weights=weights(),
+            max_line_bytes=limits.max_line_bytes,
+            threads=limits.threads,
+            force=force,
+            progress=progress,
+        )
+    return _account(facts, found.passed)
+
+
+@contextlib.contextmanager
+def _advised(out: str | Path, format: str | None) -> Iterator[None]:
+    """Say what to do about an error that does not say it itself."""
+    try:
+        yield
+    except FileError as error:
+        advise(error, out)
+        if error.errno in FULL and error.hint is None:
+            error.hint = COPIES
+        raise
+    except LogError as error:
+        if type(error) is TranscriptError or (type(error) is LogError and format is None):
+            error.hint = HINT
+        raise
+
+
+def _account(facts: Any, passed: list[str]) -> Conversion:
+    """The account of a conversion that passed over some files for their names."""
+    values = dict(facts)
+    for path in passed:
+        kind = "skipped" if path.endswith(PARQUET) else "refused"
+        values[kind] = [*values[kind], (path, why_passed(path))]
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))
 
 
