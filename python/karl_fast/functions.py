@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.command import Stopped
 from karl_fast.errors import UsageError
 from karl_fast.near import beside, nearest, question
-from karl_fast.words import told
+from karl_fast.words import clean, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,3 +72,18 @@ def _run(label: str, file: Path, source: bytes) -> ModuleType:
             raise
         raise UsageError(f"{file} does not run: {told(error)}") from error
     return module
+
+
+def raised(error: BaseException) -> str:
+    """Return what a caller's function raised, in a line, with the line of its file."""
+    return told(error) + _place(error)
+
+
+def _place(error: BaseException) -> str:
+    """Return where in the file of the function it was raised, or passed on from what the function called."""
+    import traceback
+
+    own = str(Path(__file__).parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)]
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    return f" ({clean(Path(frames[0].filename).name)}, line {lines[-1]})" if lines else ""

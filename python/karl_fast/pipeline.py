@@ -225,6 +225,8 @@ def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
         error = NothingToSampleError(sentence + _there(log) + (_first_bad(log) if why else ""))
         error.hint = UNREAD[why] if why else None
         return error
+    if log.unrewarded:
+        return NothingToSampleError("; ".join([sentence, *log.unrewarded]))
     paths, keys, one = list(log.settings.paths or ()), first(log.inputs), record(log)
     lost = [path for path in paths if top(path) not in keys] or [path for path in paths if holder(one, path)]
     if lost and len(paths) > 1:

@@ -43,6 +43,35 @@ def raises(completions, id):
 
 def short(completions):
     return [1.0]
+
+def huge(completions, id):
+    return [1e101 if one == "r7" else 1.0 for one in id]
+
+def leaves(completions, id):
+    if "r7" in id:
+        import sys
+        sys.exit(0)
+    return [1.0] * len(id)
+
+def mapping(completions):
+    return dict.fromkeys(range(len(completions)), 1.0)
+
+def square(completions):
+    import numpy
+    return numpy.ones((len(completions), 1))
+
+async def coroutine(completions):
+    return [1.0] * len(completions)
+
+def all_raise(completions):
+    raise ConnectionError("the judge is away")
+
+def generator(completions):
+    return (float(len(one)) for one in completions)
+
+def array(completions):
+    import numpy
+    return numpy.arange(len(completions), dtype="float32")
 """
 
 TABLE = """
@@ -177,32 +206,66 @@ def test_a_signal_is_named_without_a_file(there: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "says"),
+    ("function", "kind", "says"),
     [
-        ("nan", "the reward is nan, wanted a finite number, or None"),
-        ("text", "the reward is '1', wanted a finite number, or None"),
-        ("raises", "raised AssertionError: no r7"),
+        ("nan", "nan", "it gave NaN: nan"),
+        ("text", "not a number", "it gave no number: '1'"),
+        ("huge", "infinite", "it gave a number beyond 1e100 in size: 1e+101"),
+        ("raises", "raised", "it raised AssertionError: no r7 (my.py, line "),
+        ("leaves", "raised", "it raised SystemExit: 0 (my.py, line "),
     ],
 )
-def test_a_wrong_reward_names_file_function_and_row(there: Path, function: str, says: str) -> None:
+def test_what_is_no_reward_is_missing_and_named_with_its_row(there: Path, function: str, kind: str, says: str) -> None:
     configure(there, function)
     offset = len(rows.dumps(records()[:7]))
     done = karl("sample", "--config", "conf/karl.toml", "-o", "data", "-k", 20, folder=there)
-    assert done.returncode == 1
-    assert f"conf/my.py:{function}, row " in done.stderr
-    assert f"log.jsonl, byte {offset})" in done.stderr
-    assert says in done.stderr
+    assert done.returncode == 0
+    assert f"warning: conf/my.py:{function} leaves 1 row without a reward, the first is row " in done.stderr
+    assert f"log.jsonl, byte {offset}): {says}" in done.stderr
+    manifest = json.loads((there / "data" / "manifest.json").read_text("utf-8"))
+    assert manifest["reward_functions"]["style"]["missing"] == {kind: 1}
+    assert manifest["accounting"]["dropped"] == {"missing_reward": 1}
+    again = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=there)
+    assert "is not what it was" not in again.stderr
+    assert data(there, "again") == data(there, "data")
+
+
+@pytest.mark.parametrize("function", ["short", "mapping", "square", "coroutine", "all_raise"])
+def test_rewards_that_are_all_missing_leave_nothing_to_sample(there: Path, function: str) -> None:
+    configure(there, function)
+    done = karl("sample", "--config", "conf/karl.toml", "-o", "data", "-k", 20, folder=there)
+    assert done.returncode == 4
+    assert f"dropped: missing reward 60; conf/my.py:{function} leaves 60 rows without a reward" in done.stderr
+    assert "RuntimeWarning" not in done.stderr
     assert not (there / "data").exists()
+    assert f"conf/my.py:{function} leaves 60 rows" in karl("inspect", "--config", "conf/karl.toml", folder=there).stdout
+
+
+@pytest.mark.parametrize("function", ["generator", "array"])
+def test_iterators_and_arrays_of_one_dimension_are_rewards(there: Path, function: str) -> None:
+    configure(there, function)
+    assert "missing" not in drawn(there, "data")["reward_functions"]["style"]
 
 
 @pytest.mark.parametrize("command", ["sample", "inspect"])
-def test_too_few_rewards_or_no_function_end_the_run(there: Path, command: str) -> None:
+def test_a_function_that_is_not_there_ends_the_run(there: Path, command: str) -> None:
     out = ["-o", "data", "-k", 20] if command == "sample" else []
-    for function, says in [("short", "gave 1 rewards"), ("gone", "has no function gone")]:
-        configure(there, function)
-        done = karl(command, "--config", "conf/karl.toml", *out, folder=there)
-        assert (done.returncode, "my.py" in done.stderr, says in done.stderr) == (1, True, True), done.stderr
-        assert not (there / "data").exists()
+    configure(there, "gone")
+    done = karl(command, "--config", "conf/karl.toml", *out, folder=there)
+    assert (done.returncode, "my.py" in done.stderr, "has no function gone" in done.stderr) == (1, True, True)
+    assert not (there / "data").exists()
+
+
+@pytest.mark.parametrize("weight", [1e300, -1e300, 1e99])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_weighted_sum_beyond_the_range_is_missing(there: Path, weight: float, packed: bool) -> None:
+    folder = there / "runs"
+    rows.write(folder / "log.jsonl", [*records(), records()[0] | {"id": "huge", "reward": 1e60}])
+    more = ["--sampler", "weighted-reservoir", "--inverse-temperature", "1e-99"] if packed else []
+    found = karl("sample", "runs", "-o", "data", "-k", 5, "--reward", f"reward={weight}", *more, folder=there)
+    dropped = json.loads((there / "data" / "manifest.json").read_text("utf-8"))["accounting"]["dropped"]
+    huge = sum(abs(one["reward"] * weight) > 1e100 for one in records()) + 1
+    assert (found.returncode, dropped) == (0, {"missing_reward": huge})
 
 
 def test_a_record_without_a_conversation_is_an_empty_answer(there: Path) -> None:

@@ -56,12 +56,16 @@ def test_a_column_that_is_missing_is_missing() -> None:
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        ([1.0], "gave 1 rewards, wanted one for each of 2 rows"),
+        ([1.0], "gave 1 value for 2 completions, from row 0 on"),
         ([0.0, math.nan], "row 1: the reward is nan"),
         ([math.inf, 0.0], "row 0: the reward is inf"),
         ([0.0, "1"], "row 1: the reward is '1'"),
         ([[1], 0.0], r"row 0: the reward is \[1\]"),
-        (None, "raised TypeError"),
+        (None, "gave NoneType for 2 completions"),
+        ({"a": 1.0, "b": 2.0}, "gave dict for 2 completions"),
+        (np.ones((2, 1)), r"gave an array of the shape \(2, 1\) for 2 completions"),
+        ([0.0, 10**400], "row 1: the reward is 1000"),
+        ([1e101, 0.0], r"row 0: the reward is 1e\+101"),
     ],
 )
 def test_a_wrong_reward_names_function_and_row(result: Any, says: str) -> None:
@@ -168,9 +172,9 @@ def test_groups_are_scored_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("scorer", "says"),
     [
-        (lambda some: [0.0], "group 'x' gave 1 rewards"),
+        (lambda some: [0.0], "group 'x' gave 1 value"),
         (lambda some: [0.0, math.nan], "group 'x', row 1"),
-        (lambda some: 1 / 0, "group 'x' raised ZeroDivisionError"),
+        (lambda some: 1 / 0, "group 'x', row 0, raised ZeroDivisionError"),
     ],
 )
 def test_a_wrong_score_names_function_and_group(scorer: Any, says: str) -> None:

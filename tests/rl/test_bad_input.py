@@ -80,13 +80,21 @@ def repeats(seed):
 REWARDS = {
     "raises": ("raises raised ValueError: invalid literal for int() with base 10: '", "raised", "mend the function"),
     "hangs": ("hangs took more than 0.1 s", "busy", "raise timeout_seconds"),
-    "nan": ("nan gave NaN for 3 of 4 completions (4 times)", "nan", "give a finite number, or None"),
+    "nan": (
+        "nan gave NaN for 12 of 16 completions, the first for rollout 0-1: nan",
+        "nan",
+        "give a finite number within 1e100",
+    ),
     "infinite": (
-        "infinite gave an infinite number for 4 of 4 completions (4 times)",
+        "infinite gave a number beyond 1e100 in size for 16 of 16 completions, the first for rollout 0-0: -inf",
         "infinite",
         "give a finite number",
     ),
-    "words": ("words gave no number for 4 of 4 completions (4 times)", "not a number", "give a finite number"),
+    "words": (
+        "words gave no number for 16 of 16 completions, the first for rollout 0-0: 'good'",
+        "not a number",
+        "give a finite number",
+    ),
     "short": (
         "short gave 1 value for 4 completions (4 times)",
         "length",
@@ -132,7 +140,8 @@ def test_what_a_function_raised_is_told_with_its_line(
 ) -> None:
     said, _ = told(online(rewards={f"{bad}:raises": 1.0}), capsys)
     line = 1 + BAD.splitlines().index(next(text for text in BAD.splitlines() if "int(text)" in text))
-    assert all(sentence.endswith(f"(bad.py, line {line})") for sentence in said[1:])
+    assert all(sentence.endswith(f"(bad.py, line {line})") for sentence in said[1:-1])
+    assert said[-1] == "note      every reward of this round is missing: no step was made"
 
 
 def test_functions_that_say_nothing_teach_nothing(
@@ -140,7 +149,7 @@ def test_functions_that_say_nothing_teach_nothing(
 ) -> None:
     said, alarm = told(online(rewards={f"{bad}:silent": 1.0}), capsys)
     assert said[0].startswith("round     1  outcome missing  mixed 0%  ")
-    assert len(said) == 1
+    assert said[1:] == ["note      every reward of this round is missing: no step was made"]
     assert str(alarm).endswith("; the most for none: not applicable")
     assert alarm.hint == "give every rollout a component that has something to say of it"
 
@@ -151,8 +160,8 @@ def test_an_environment_that_dies_is_named_by_its_prompt(
     said, alarm = told(online(rewards={}, environment=f"{bad}:Dies", max_turns=2), capsys)
     line = 1 + BAD.splitlines().index('        raise ConnectionError("the browser has gone")')
     error = f"raised ConnectionError: the browser has gone (bad.py, line {line}) (4 times)"
-    assert len(said) == 5
-    assert all(one.startswith("missing   the environment of prompt ") and one.endswith(error) for one in said[1:])
+    assert len(said) == 6
+    assert all(one.startswith("missing   the environment of prompt ") and one.endswith(error) for one in said[1:-1])
     assert str(alarm).endswith("; the most for environment: raised")
 
 

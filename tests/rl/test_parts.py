@@ -94,9 +94,9 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = record.line(before, 2, learned=True)(before.logp)
+        text = record.line(before, 2)(before.logp, learned=True)
         after = record.rollout(text, {prompt.id: prompt})
-        assert record.line(after, 2, learned=True)(after.logp) == text
+        assert record.line(after, 2)(after.logp, learned=True) == text
         assert json.dumps(json.loads(text), ensure_ascii=False) == text
         assert before.spans == after.spans
         for name in ("tokens", "logp"):
@@ -133,7 +133,7 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
 def test_spans_that_no_rollout_has_are_damage(spans: Any) -> None:
     prompt = asked()[1]
     one = rollout(prompt, 3, 0.5)
-    held = json.loads(record.line(one, 2, learned=True)(one.logp))
+    held = json.loads(record.line(one, 2)(one.logp, learned=True))
     record.rollout(json.dumps(held), {prompt.id: prompt})
     held["tokens"]["spans"] = spans
     with pytest.raises(CheckpointError):
@@ -147,6 +147,7 @@ def metrics(**over: Any) -> dict[str, Any]:
         "skipped": 0,
         "missing": {},
         "rollouts": 8,
+        "learned": 8,
         "entropy": 1.0,
         "kl": 0.1,
     } | over

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.guard import CallError, Guard
-from karl_fast.rl.reward import Jury, Weighted, counted
+from karl_fast.rl.reward import Jury, Weighted, count_missing
 from karl_fast.rl.rollout import Prompt, Rollout
 
 NAN = float("nan")
@@ -102,7 +102,7 @@ def leaves(**columns: Any) -> list[float]:
 def test_what_a_function_does_wrong_is_a_missing_reward_with_a_name(function: Any, why: str) -> None:
     function.__name__ = "bad"
     found, said = rewarded(size, function)
-    assert counted(found) == {f"bad: {why}": 4}
+    assert count_missing(found) == {f"bad: {why}": 4}
     assert all(np.isnan(one.reward) and np.isnan(one.outcome) for one in found)
     assert found[0].components["size"] == 1.0
     assert all("\x1b" not in sentence and "\n" not in sentence for sentence in said)
@@ -131,7 +131,7 @@ def test_a_function_that_hangs_is_given_up_and_not_called_beside_itself() -> Non
     begun = time.monotonic()
     found, said = rewarded(slow, timeout_seconds=0.05)
     assert time.monotonic() - begun < 0.9
-    assert counted(found) == {"slow: busy": 2, "slow: timeout": 2}
+    assert count_missing(found) == {"slow: busy": 2, "slow: timeout": 2}
     assert said == ["slow took more than 0.05 s", "slow still runs from a call that was given up"]
     assert len(calls) == 1
 
@@ -156,7 +156,7 @@ def test_a_component_without_weight_is_no_reward() -> None:
         return [None] * len(completions)
 
     found, _ = rewarded(none, size, size=0.0)
-    assert counted(found) == {"none: not applicable": 4}
+    assert count_missing(found) == {"none: not applicable": 4}
 
 
 def test_a_thread_is_used_again_but_for_one_that_is_given_up() -> None:

@@ -140,7 +140,7 @@ def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, w
 
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [("text", "length"), (("text",), "length"), ((3, True), "length"), (("text", False, "much"), "nan")],
+    [("text", "length"), (("text",), "length"), ((3, True), "length"), (("text", False, "much"), "not a number")],
 )
 def test_an_answer_of_another_shape_is_a_failure(language: Any, answer: Any, kind: str) -> None:
     make = type("Odd", (Counter,), {"step": lambda self, text: answer})

@@ -49,6 +49,7 @@ def _unread(report: Manifest) -> Iterator[str]:
         yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
     if settings.get("domain") is not None and not report["domains"]:
         yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
+    yield from map(clean, report["run"].get("missing_rewards", ()))
     yield from _missing(report)
 
 

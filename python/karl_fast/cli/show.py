@@ -77,8 +77,13 @@ def changed(config: Config, manifest: Manifest) -> Iterable[str]:
         if covers == file["hash_covers"] and digest != file["xxh3_128"]:
             yield f"warning: {clean(file['path'])} is not what it was when {clean(config.path)} was written"
     for name, function in manifest.get("reward_functions", {}).items():
-        if name in config.functions and config.functions[name] != function:
+        if name in config.functions and _digest(config.functions[name]) != function["sha256"]:
             yield f"warning: {clean(function['fn'])} is not what it was when {clean(config.path)} was written"
+
+
+def _digest(function: object) -> object:
+    """Return the hash of the file of a function, as a manifest has it."""
+    return function.get("sha256") if isinstance(function, dict) else None
 
 
 def inspected(report: Manifest, ladder: list[Tempered]) -> str:

@@ -76,6 +76,8 @@ class Lines(Silent):
             self.say(sentence)
         if metrics["round"] == 0 and (note := alike(rollouts)):
             self.say(note)
+        if not metrics["learned"]:
+            self.say(f"note      {nothing_learned(metrics)}")
 
 
 class Table(Lines):
@@ -166,6 +168,15 @@ def summed(failures: Sequence[str]) -> Iterator[str]:
     for sentence in dict.fromkeys(failures):
         times = failures.count(sentence)
         yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
+
+
+def nothing_learned(metrics: dict[str, Any]) -> str:
+    """Return why no step of a round had a rollout in its loss."""
+    if sum(metrics["missing"].values()) == metrics["rollouts"]:
+        return "every reward of this round is missing: no step was made"
+    if metrics["skipped"]:
+        return "no gradient of this round is finite: no step was made"
+    return "the recipe leaves no rollout of this round: no step was made"
 
 
 def alike(rollouts: Sequence[Rollout]) -> str | None:

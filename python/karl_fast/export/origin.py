@@ -46,7 +46,7 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
         "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
         "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
         "failed_rows": list(failed),
-    }
+    } | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
 
 
 def _refused(log: Log) -> list[tuple[str, str]]:

@@ -42,12 +42,12 @@ def read(
         FileError: a file cannot be read.
         LogError: a file holds no records; ``TranscriptError``, where it is one that ``convert`` makes a log of,
             ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads.
-        RewardError: a function of ``reward`` is not there, raises, or gives what is no reward.
+        RewardError: a function of ``reward`` is not there, or its file does not run.
         BadRowError: with ``strict``, for the first row that is no record.
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
-    scorers = _scorers(settings)
+    scorers, unrewarded = _scorers(settings), list[str]()
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
@@ -70,9 +70,10 @@ def read(
         if settings.strict:
             refuse_bad_rows(core)
         if scorers is not None:
-            core = _score(core, settings, scorers)
+            core, unrewarded = _score(core, settings, scorers)
         undo.pop_all()
-    return Log(core, settings, spool, functions=scorers.facts if scorers else None, passed=found.passed)
+    functions = scorers.facts if scorers else None
+    return Log(core, settings, spool, functions=functions, passed=found.passed, unrewarded=unrewarded)
 
 
 def _scorers(settings: Settings) -> Scorers | None:
@@ -83,7 +84,7 @@ def _scorers(settings: Settings) -> Scorers | None:
     return loaded(settings)
 
 
-def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> _core.Log:
+def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
     from karl_fast.log.scored import score
 
     return score(core, settings, scorers)

@@ -43,6 +43,7 @@ class Log:
         given: tuple[dict[str, Any], ...] = (),
         functions: dict[str, dict[str, Any]] | None = None,
         passed: Sequence[str] = (),
+        unrewarded: Sequence[str] = (),
     ) -> None:
         self.core = core
         self.settings = settings
@@ -52,6 +53,8 @@ class Log:
         self.functions = functions
         # Files of folders that were passed over for their names.
         self.passed = passed
+        # Which rewards functions left missing, and why, in sentences.
+        self.unrewarded = unrewarded
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -141,8 +144,8 @@ class Log:
         core, rows, by_row = self.core.with_columns(table, **columns)
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
-        functions = self.functions if reward is None else None
-        return Log(core, settings, self._spool, (*self.given, record), functions, self.passed)
+        functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
+        return Log(core, settings, self._spool, (*self.given, record), functions, self.passed, unrewarded)
 
     def under(self, settings: Settings) -> Log:
         """The same columns under other settings.
@@ -159,7 +162,7 @@ class Log:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
         if settings.dedup and not self.core.fingerprinted:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
-        return Log(self.core, settings, self._spool, self.given, self.functions, self.passed)
+        return Log(self.core, settings, self._spool, self.given, self.functions, self.passed, self.unrewarded)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

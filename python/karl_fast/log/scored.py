@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,16 @@ import numpy as np
 from karl_fast import _core
 from karl_fast.errors import RewardError, UsageError
 from karl_fast.reward.composite import Part, weighed
-from karl_fast.reward.functions import Function, scored
+from karl_fast.reward.functions import Function, judged
+from karl_fast.reward.value import CAME, LENGTH, RAISED, NoReward
+from karl_fast.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from karl_fast.reward.value import Reward
     from karl_fast.settings import Settings
 
 WINDOW = 64 << 20
@@ -66,28 +71,80 @@ def _digest(fn: str) -> str | None:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if colon else None
 
 
-def score(core: _core.Log, settings: Settings, scorers: Scorers) -> _core.Log:
-    """The same records with the components that functions give, and the reward that all components make.
+@dataclass
+class Given:
+    """The rewards that a function gave the rows of a log.
+
+    Attributes:
+        function: the function.
+        column: the rewards; NaN where it does not apply, and where the reward is missing. [B]
+        missing: the rows whose reward is missing because of it. [B]
+        first: for each kind of missing reward its first row and what was said of it.
+        counts: how many rows each kind has.
+    """
+
+    function: Function
+    column: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Function, rows: int) -> Given:
+        """Return one without any."""
+        return cls(function, np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_))
+
+    def add(self, rows: Sequence[int], found: Sequence[Reward]) -> None:
+        """Take the rewards of some rows."""
+        for row, one in zip(rows, found, strict=True):
+            if isinstance(one, NoReward):
+                self.missing[row] = True
+                self.first.setdefault(one.kind, (row, one.said))
+                self.counts[one.kind] = self.counts.get(one.kind, 0) + 1
+            elif one is not None:
+                self.column[row] = one
+
+    def told(self, core: _core.Log) -> list[str]:
+        """Return a sentence for each kind: how many rows, and where the first lies."""
+        return [self._sentence(kind, core) for kind in sorted(self.counts)]
+
+    def _sentence(self, kind: str, core: _core.Log) -> str:
+        row, said = self.first[kind]
+        path, offset = _core.place(core, row)
+        rows = f"{counted(self.counts[kind], 'row')} without a reward, the first is row {row} ({path}, byte {offset})"
+        what = {RAISED: f"raised {said}", LENGTH: f"gave {said}"}.get(kind) or f"gave {CAME[kind]}: {said}"
+        return f"{self.function.place} leaves {rows}: it {what}"
+
+
+def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
+    """Score the records of a log, and say which rewards functions left missing, and why.
 
     Records are read again in the order of rows, 64 MiB at a time, and each function gets up to 512 of them in a call;
     so what it is given depends on the records alone. Of a packed file each reading unpacks all of it.
 
+    Returns:
+        The same records with the components that functions give, and the reward that all components make; and a
+        sentence for each kind of missing reward of each function.
+
     Raises:
-        RewardError: a function raises, or gives another number of rewards, NaN, an infinity or what is no number.
         LogChangedError, FileError: a file is no longer what it was, or cannot be read.
     """
-    own = {name: np.full(len(core), np.nan) for name in scorers.by_name}
+    given = {name: Given.of(function, len(core)) for name, function in scorers.by_name.items()}
     for told in batches(core, settings.threads):
-        for name, function in scorers.by_name.items():
-            columns = told.columns(*scorers.wants[name])
-            own[name][told.rows] = scored(function, told.completions, columns, told.named)
+        for name, one in given.items():
+            one.add(told.rows, judged(one.function, told.completions, told.columns(*scorers.wants[name])))
     read = iter(range(core.components))
-    components = [own[name] if name in own else core.component(next(read)) for name in settings.reward or ()]
+    components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
     parts = [
-        Part(name, weight, scorers.by_name[name].call if name in own else None)
+        Part(name, weight, given[name].function.call if name in given else None)
         for name, weight in zip(settings.reward or (), settings.weights, strict=True)
     ]
-    return _core.rewarded(core, components, weighed(list(zip(parts, components, strict=True))))
+    rewards = weighed(list(zip(parts, components, strict=True)))
+    for name, one in given.items():
+        rewards[one.missing] = np.nan
+        if one.counts:
+            scorers.facts[name]["missing"] = dict(sorted(one.counts.items()))
+    return _core.rewarded(core, components, rewards), [said for one in given.values() for said in one.told(core)]
 
 
 def batches(core: _core.Log, threads: int) -> Iterator[Told]:
@@ -127,8 +184,3 @@ class Told:
 
     def _column(self, name: str) -> list[Any]:
         return self.prompts if name == "prompts" else [record.get(name) for record in self.records]
-
-    def named(self, at: int) -> str:
-        """A row, and where its record lies."""
-        path, offset = _core.place(self.log, self.rows[at])
-        return f"row {self.rows[at]} ({path}, byte {offset})"

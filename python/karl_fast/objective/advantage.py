@@ -124,7 +124,7 @@ class LeaveOneOut(OfGroups, Advantage):
 
 @dataclass(frozen=True)
 class MeanScaled(OfGroups, Advantage):
-    """``(r - mean) / (mean + eps)`` of the group, of rewards that are not negative.
+    """``(r - mean) / (mean + eps)`` of the group, of rewards that are not negative: a negative one is missing.
 
     Reference: MaxRL (arXiv:2602.02710).
     """
@@ -136,7 +136,9 @@ class MeanScaled(OfGroups, Advantage):
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Centred, over the mean."""
-        return kernels.maxrl(kept_rewards(batch, keep), batch.need("group_ids"), eps=self.eps)
+        rewards = kept_rewards(batch, keep)
+        rewards = np.where(rewards < 0, np.nan, rewards)
+        return kernels.maxrl(rewards, batch.need("group_ids"), eps=self.eps)
 
 
 class OfEachToken(Advantage):

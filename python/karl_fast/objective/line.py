@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.objective.batch import Batch, Scored
-from karl_fast.objective.interop import to_mlx
+from karl_fast.objective.interop import mx, to_mlx
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,8 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
     Args:
         batch: checked.
         keep: which rollouts a filter left. [B]
-        columns: further fields of `Scored`, as NumPy arrays; a row whose number is NaN is dropped.
+        columns: further fields of `Scored`, as NumPy arrays; a row whose number is NaN, or beyond the type of the
+            batch, is dropped.
 
     Returns:
         What a loss needs.
@@ -30,9 +31,10 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
     Reference: none.
     """
     mask = batch.mask & keep[:, None]
+    largest = np.finfo(np.float64 if batch.dtype == mx.float64 else np.float32).max
     for name in ("advantages", "rewards", "weights"):
         if name in columns:
-            mask = mask & ~np.isnan(columns[name].reshape(len(mask), -1))
+            mask = mask & (np.abs(columns[name].reshape(len(mask), -1)) <= largest)  # NaN is not
     found = {name: _cleared(array, mask) for name, array in columns.items()}
     for name in ("logp_old", "logp_ref"):
         if (array := getattr(batch, name)) is not None:

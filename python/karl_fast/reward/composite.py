@@ -10,6 +10,7 @@ import numpy as np
 
 from karl_fast.errors import UsageError
 from karl_fast.reward.functions import Function, column_of, scored
+from karl_fast.reward.value import LARGEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,9 +108,9 @@ class Composite:
             columns: whatever else is known of the rows, a list each. [B] each
 
         Raises:
-            RewardError: a function raises, or gives another number of rewards, NaN, an infinity or what is no number;
-                the message names file, function and row.
-            ArgumentError: a column that is not there, or differs in rows, or holds an infinity.
+            RewardError: a function raises, or gives another number of rewards, NaN or something else than a number
+                within 1e100 in size; the message names file, function and row.
+            ArgumentError: a column that is not there, or differs in rows, or holds something else than rewards.
         """
         rows = {"prompts": prompts, **columns} if prompts is not None else dict(columns)
         found = {part.name: self._component(part, completions, rows) for part in self.parts}
@@ -122,17 +123,18 @@ class Composite:
 
 
 def weighed(components: Sequence[tuple[Part, NDArray[np.float64]]]) -> NDArray[np.float64]:
-    """The rewards of some components."""
+    """Return the rewards that some components make; NaN also for a sum beyond 1e100 in size. [B]"""
     rows = len(components[0][1])
     total, applied, whole = np.zeros(rows), np.zeros(rows), 0.0
-    for part, values in components:
-        applies = ~np.isnan(values) if part.fn is not None else np.True_
-        total += np.where(applies, part.weight * values, 0.0)
-        applied += np.where(applies, abs(part.weight), 0.0)
-        whole += abs(part.weight)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
+        for part, values in components:
+            applies = ~np.isnan(values) if part.fn is not None else np.True_
+            total += np.where(applies, part.weight * values, 0.0)
+            applied += np.where(applies, abs(part.weight), 0.0)
+            whole += abs(part.weight)
         # Exactly the plain sum where everything applies.
-        return np.where(applied == whole, total, np.where(applied > 0, total * (whole / applied), np.nan))
+        found = np.where(applied == whole, total, np.where(applied > 0, total * (whole / applied), np.nan))
+        return np.where(np.abs(found) <= LARGEST, found, np.nan)
 
 
 def _part(name: str, value: Any, folder: str | Path) -> Part:

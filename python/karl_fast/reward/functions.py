@@ -6,24 +6,26 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from karl_fast.command import Stopped
 from karl_fast.errors import ArgumentError, RewardError, UsageError
-from karl_fast.functions import function
+from karl_fast.functions import function, raised
 from karl_fast.near import nearest, question
+from karl_fast.reward.value import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
+from karl_fast.words import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karl_fast.reward.value import Reward
+
 Scorer: TypeAlias = Callable[..., Sequence[float | None]]
 """``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""
-
-
-Namer: TypeAlias = Callable[[int], str]
-"""What an error calls a row, by its place among those that are scored."""
 
 
 @dataclass(frozen=True)
@@ -75,89 +77,89 @@ class Function:
         return cls(named, f"{code.co_filename}:{name}" if code else name)
 
 
-def scored(
-    function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]], named: Namer = "row {}".format
-) -> NDArray[np.float64]:
-    """What a function says of each row; NaN where it does not apply. [B]
+def answers(call: Callable[[], Any], count: int) -> list[Reward]:
+    """Return the rewards that a call gives for some rows; whatever fails is a missing reward that says why. [B]"""
+    try:
+        found = listed(call(), count)
+        if isinstance(found, str):
+            return [NoReward(LENGTH, f"{found} for {counted(count, 'completion')}")] * count
+        return [reward(value) for value in found]
+    except (KeyboardInterrupt, Stopped):
+        raise
+    except BaseException as error:  # whatever it is, SystemExit too, it is the function's
+        return [NoReward(RAISED, raised(error))] * count
+
+
+def judged(function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]]) -> list[Reward]:
+    """Score rows, and never fail: what is no reward is a missing one that says why. [B]
+
+    A function that raises is called again with ever fewer rows, so that only those which it raises over go without.
 
     Args:
-        function: whom to ask; called again with ever fewer rows where it raises, to find the one.
+        function: called by keyword.
         completions: what was answered. [B]
         rows: the columns that it is given. [B] each
-        named: what an error calls a row.
+    """
+    count = len(completions)
+    found = answers(partial(function.call, completions=completions, **rows), count)
+    if count < 2 or not (isinstance(found[0], NoReward) and found[0].kind == RAISED):
+        return found
+    parts = (slice(0, count // 2), slice(count // 2, count))
+    return [one for part in parts for one in judged(function, completions[part], _part(rows, part))]
+
+
+def _part(rows: Mapping[str, Sequence[Any]], part: slice) -> dict[str, Sequence[Any]]:
+    return {name: row[part] for name, row in rows.items()}
+
+
+def scored(function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]]) -> NDArray[np.float64]:
+    """Score rows; NaN where the function does not apply. [B]
+
+    Args:
+        function: called again with ever fewer rows where it raises, to find the one.
+        completions: what was answered. [B]
+        rows: the columns that it is given. [B] each
 
     Raises:
         RewardError: it raises, or gives something else.
     """
-    try:
-        found = list(function.call(completions=completions, **rows))
-    except Exception as error:
-        where = _blamed(function, completions, rows, named)
-        raise RewardError(f"{function.place}{where} raised {type(error).__name__}: {error}") from error
-    return checked(function.place, found, len(completions), named)
+    return checked(function.place, judged(function, completions, rows))
 
 
-def _blamed(function: Function, completions: Sequence[Any], rows: Mapping[str, Sequence[Any]], named: Namer) -> str:
-    """The row over which a function raises, found by halves; nothing where it raises over no row alone."""
-
-    def raises(low: int, high: int) -> bool:
-        try:
-            function.call(completions=completions[low:high], **{name: row[low:high] for name, row in rows.items()})
-        except Exception:
-            return True
-        return False
-
-    low, high = 0, len(completions)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if raises(low, middle) else (middle, high)
-    return f", {named(low)}," if high > low and raises(low, high) else ""
-
-
-def checked(place: str, found: Sequence[Any], rows: int, named: Namer = "row {}".format) -> NDArray[np.float64]:
-    """Rewards as numbers, None as NaN. [B]
+def checked(place: str, found: Sequence[Reward]) -> NDArray[np.float64]:
+    """Return rewards as numbers, None as NaN. [B]
 
     Raises:
-        RewardError: another number of them, or one that is no finite number.
+        RewardError: one is missing for another reason.
     """
-    if len(found) != rows:
-        among = f", {named(0)} and those after it" if rows else ""
-        raise RewardError(f"{place} gave {len(found)} rewards, wanted one for each of {rows} rows{among}")
-    numbers = np.empty(rows)
-    for row, reward in enumerate(found):
-        number = _number(reward)
-        if number is None:
-            raise RewardError(f"{place}, {named(row)}: the reward is {reward!r}, wanted a finite number, or None")
-        numbers[row] = number
-    return numbers
+    for row, one in enumerate(found):
+        if isinstance(one, NoReward):
+            raise RewardError(_refusal(place, one, row))
+    return np.array([math.nan if one is None else one for one in found], dtype=np.float64)
 
 
-def _number(reward: Any) -> float | None:
-    """A reward, NaN for None; None for what is no finite number."""
-    if reward is None:
-        return math.nan
-    try:
-        number = float(reward)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and not isinstance(reward, str) else None
+def _refusal(place: str, one: NoReward, row: int) -> str:
+    if one.kind == RAISED:
+        return f"{place}, row {row}, raised {one.said}"
+    if one.kind == LENGTH:
+        return f"{place} gave {one.said}, from row {row} on"
+    return f"{place}, row {row}: the reward is {one.said}, wanted a finite number within 1e100 in size, or None"
 
 
 def column_of(name: str, rows: dict[str, Sequence[Any]], count: int) -> NDArray[np.float64]:
     """A column of rewards; NaN and None are missing. [B]
 
     Raises:
-        ArgumentError: it is not there, differs in rows, or holds what is no finite number.
+        ArgumentError: it is not there, differs in rows, or holds something else than rewards, None and NaN.
     """
     if name not in rows:
         raise ArgumentError(f"there is no column {name}, wanted one: its part names no function")
     column = rows[name]
     if len(column) != count:
         raise ArgumentError(f"the column {name} has {len(column)} rows, wanted {count}")
-    try:
-        numbers = np.array([math.nan if value is None else value for value in column], dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ArgumentError(f"the column {name} holds something else than numbers: {error}") from error
-    if np.isinf(numbers).any():
-        raise ArgumentError(f"the column {name} is infinite in row {int(np.isinf(numbers).argmax())}")
-    return numbers
+    found = [reward(value) for value in column]
+    wrong = next(((row, one) for row, one in enumerate(found) if isinstance(one, NoReward) and one.kind != NAN), None)
+    if wrong is not None:
+        row, one = wrong
+        raise ArgumentError(f"the column {name} has {CAME[one.kind]} in row {row}: {one.said}")
+    return np.array([one if isinstance(one, float) else math.nan for one in found], dtype=np.float64)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from karl_fast.errors import ArgumentError, RewardError
-from karl_fast.reward.functions import Function, checked
+from karl_fast.errors import ArgumentError
+from karl_fast.reward.functions import Function, answers, checked
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -51,12 +52,8 @@ def score_groups(
             places.setdefault(group, []).append(row)
     place, rewards = Function.of(scorer).place, np.full(len(trajectories), np.nan)
     for group, rows in places.items():
-        where = f"{place}, group {group!r}"
-        try:
-            found = list(scorer([trajectories[row] for row in rows]))
-        except Exception as error:
-            raise RewardError(f"{where} raised {type(error).__name__}: {error}") from error
-        rewards[rows] = checked(where, found, len(rows))
+        found = answers(partial(scorer, [trajectories[row] for row in rows]), len(rows))
+        rewards[rows] = checked(f"{place}, group {group!r}", found)
     return rewards
 
 

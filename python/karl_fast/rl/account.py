@@ -40,8 +40,11 @@ class Account:
 
     @cached_property
     def _lines(self) -> list[record.Line]:
-        chosen, round = set(self.gathered.chosen), self.run.progress.round
-        return [record.line(one, round, learned=one.group in chosen) for one in self.gathered.rollouts]
+        return [record.line(one, self.run.progress.round) for one in self.gathered.rollouts]
+
+    def _learned(self, learned: Learned) -> set[str]:
+        """Return the ids of the rollouts of this round that a step that was made had in its loss."""
+        return {one.id for one, row in zip(self.gathered.learned(), learned.rows, strict=False) if row}
 
     def metrics(self, learned: Learned) -> dict[str, Any]:
         """The line of the round in ``metrics.jsonl``, but for its seconds."""
@@ -54,10 +57,12 @@ class Account:
             "draws": self.gathered.draws,
             "rollouts": len(self.gathered.rollouts),
             "learned_groups": len(self.gathered.chosen),
+            "learned": len(self._learned(learned)),
             "learning_rate": self.run.rate(0),
         }
         values |= first | measure.steps(learned) | entropy
         values |= measure.apart(self.prepared, learned.logp_old) | measure.advantages(self.prepared)
+        values |= {"unscored": int(self.prepared.unscored.sum())}
         return measure.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
     def keep(self, learned: Learned) -> None:
@@ -68,8 +73,8 @@ class Account:
         run, now, fresh = self.run, self.run.progress, self.gathered.learned()
         columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # at the place of the token itself
         logp = {one.id: one.own(column) for one, column in zip(fresh, columns[: len(fresh)], strict=True)}
-        each = zip(self._lines, self.gathered.rollouts, strict=True)
-        run.journal.write(tell(logp.get(one.id, one.logp)) for tell, one in each)
+        each, taken = zip(self._lines, self.gathered.rollouts, strict=True), self._learned(learned)
+        run.journal.write(tell(logp.get(one.id, one.logp), learned=one.id in taken) for tell, one in each)
         run.buffer.add(one.but(logp=logp[one.id].copy()) for one in fresh)
         drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
         others = [one for one in self.gathered.rollouts if one.id not in logp]

@@ -16,7 +16,7 @@ HINTS = {
     "raised": "mend the function or the environment: without --quiet, a round says what it raised and on which line",
     "timeout": "raise timeout_seconds, or let the function give up by itself and return None",
     "length": "a reward function gives a number for each completion, an environment (observation, done) for each turn",
-    "number": "give a finite number, or None where the function has nothing to say",
+    "number": "give a finite number within 1e100 in size; a function may give None where it has nothing to say",
     "none": "give every rollout a component that has something to say of it",
     "tokens": "raise max_context, or ask shorter prompts",
     "entropy": "raise temperature or the upper bound of the clip (DAPO's 0.28), add a KL term, or lower learning_rate",
@@ -36,6 +36,7 @@ MISSING = {
     "nan": "number",
     "infinite": "number",
     "not a number": "number",
+    "none": "number",
     "not applicable": "none",
     "the prompt leaves no room": "tokens",
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from karl_fast.reward.value import CAME, LENGTH, NoReward, reward, shown
 from karl_fast.rl.guard import CallError, Guard
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Stage:
         failure: what went wrong, once something did.
     """
 
-    environment: Environment | None
+    environment: Any
     guard: Guard
     turn_rewards: list[float] = field(default_factory=list)
     failure: CallError | None = None
@@ -52,47 +52,55 @@ class Stage:
             return cls(None, guard, failure=failure)
 
     def begin(self, line: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The messages that it begins with."""
-        found = self._call("reset", line)
-        return [] if found is None else self._messages(found)
+        """Return the messages that it begins with."""
+        return self._call(lambda: self._messages(self.environment.reset(line))) or []
 
     def answer(self, text: str) -> tuple[list[dict[str, Any]], bool]:
-        """What it says to a turn, and whether it is done; a failure ends it."""
-        found = self._call("step", text)
-        if self.failure is None and not (isinstance(found, tuple) and len(found) in (2, 3)):
-            self.failure = CallError("length", f"{self.guard.name} gave no (observation, done)")
-        if self.failure is not None:
-            self.turn_rewards.append(0.0)
-            return [], True
-        self.turn_rewards.append(self._reward(found[2]) if len(found) == 3 else 0.0)
-        return ([] if found[0] is None else self._messages(found[0])), bool(found[1]) or self.failure is not None
+        """Return what it says to a turn, and whether it is done; a failure ends it."""
+        found = self._call(lambda: self._step(self.environment.step(text)))
+        messages, done, given = ([], True, 0.0) if found is None else found
+        self.turn_rewards.append(given)
+        return messages, done
 
     def score(self) -> float | None:
-        """The reward of the whole; None where there is none, or it failed."""
-        found = self._call("score")
-        if found is None or self.failure is not None:
-            return None
-        return self._reward(found)
+        """Return the reward of the whole; None where there is none, or it failed."""
+        found: float | None = self._call(lambda: self._reward(self.environment.score()))
+        return found
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def _call(self, call: Callable[[], Any]) -> Any:
+        """Return what a call gives; None where it fails, or something failed before.
+
+        What the environment gives is looked at under guard too: it may be of a class of its own.
+        """
         if self.failure is not None:
             return None
         try:
-            return self.guard(getattr(self.environment, name), *arguments)
+            return self.guard(call)
         except CallError as failure:
             self.failure = failure
             return None
 
-    def _reward(self, value: Any) -> float:
-        if isinstance(value, int | float) and math.isfinite(value):
-            return float(value)
-        self.failure = CallError("nan", f"{self.guard.name} gave the reward {value!r:.40}")
-        return 0.0
+    def _step(self, found: Any) -> tuple[list[dict[str, Any]], bool, float]:
+        if not (isinstance(found, tuple) and len(found) in (2, 3)):
+            raise CallError(LENGTH, f"{self.guard.name} gave {shown(found)}, wanted (observation, done)")
+        given = 0.0 if len(found) == 2 else self._reward(found[2])
+        if given is None:
+            raise CallError("none", f"{self.guard.name} gave the reward None for a turn, wanted a number")
+        return self._messages(found[0]), bool(found[1]), given
+
+    def _reward(self, value: Any) -> float | None:
+        found = reward(value)
+        if isinstance(found, NoReward):
+            said = f"gave {CAME[found.kind]} as a reward: {found.said}"
+            raise CallError(found.kind, f"{self.guard.name} {said}")
+        return found
 
     def _messages(self, observation: Any) -> list[dict[str, Any]]:
+        if observation is None:
+            return []
         if isinstance(observation, str):
             return [{"role": str(getattr(self.environment, "role", "user")), "content": observation}]
         if isinstance(observation, list) and all(isinstance(one, dict) and "role" in one for one in observation):
             return [dict(one) for one in observation]
-        self.failure = CallError("length", f"{self.guard.name} gave an observation that is neither a text nor messages")
-        return []
+        wanted = "wanted None, a text or a list of messages"
+        raise CallError(LENGTH, f"{self.guard.name} gave the observation {shown(observation)}, {wanted}")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-import traceback
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.words import clean, told
+from karl_fast.functions import raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +71,9 @@ class Guard:
     def _told(self, value: Any, error: BaseException | None) -> Any:
         if error is None:
             return value
-        failure = CallError("raised", f"{self.name} raised {told(error)}{_place(error)}")
+        if isinstance(error, CallError):
+            return error
+        failure = CallError("raised", f"{self.name} raised {raised(error)}")
         failure.__cause__ = error
         return failure
 
@@ -140,10 +140,3 @@ def _worker() -> _Worker:
         found = _Worker()
         found.start()
         return found
-
-
-def _place(error: BaseException) -> str:
-    """Where in the file of the function it was raised, or was passed on from what the function called."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
-    return f" ({clean(Path(frames[0].filename).name)}, line {lines[-1]})" if lines else ""

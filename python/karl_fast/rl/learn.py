@@ -38,10 +38,12 @@ class Learned:
         drifts: how far the policy was from the behaviour policy, each step.
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
         logp_old: under the behaviour policy, of every token of its own. [B, T]
+        rows: which rollouts a step that was made had in its loss. [B]
     """
 
     logp: NDArray[np.float32]
     logp_old: NDArray[np.float32]
+    rows: NDArray[np.bool_]
     losses: list[float] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
     skipped: int = 0
@@ -80,7 +82,7 @@ class PolicyLearner:
             aim: sets the optimizer up for a step, by its number in this batch from 0.
             meanwhile: called while the device computes a step; more than once where there are several.
         """
-        learned = Learned(prepared.logp_old.copy(), prepared.logp_old)
+        learned = Learned(prepared.logp_old.copy(), prepared.logp_old, np.zeros(len(prepared.mask), dtype=np.bool_))
         for number, rows in enumerate(self._minibatches(prepared, seed)):
             aim(number)
             self._step(prepared, rows, learned, meanwhile)
@@ -123,6 +125,7 @@ class PolicyLearner:
             learned.skipped += 1
             return
         self._move(summed, norms)
+        learned.rows[rows] = True
         learned.losses.append(float(to_numpy(loss)))
         learned.norms.append(float(to_numpy(norms["policy"])))
 

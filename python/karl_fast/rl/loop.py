@@ -9,6 +9,7 @@ from karl_fast.errors import AlarmError
 from karl_fast.rl.account import Account
 from karl_fast.rl.gather import gather
 from karl_fast.train.order import mixed
+from karl_fast.words import counted
 
 if TYPE_CHECKING:
     from karl_fast.rl.gather import Gathered
@@ -39,11 +40,18 @@ def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
     )
     drawn = time.perf_counter()
     prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
+    gathered.said += _unscored(int(prepared.unscored.sum()))
     account = Account(run, gathered, prepared)
     learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
     metrics = account.metrics(learned) | replayed
     account.keep(learned)
     return metrics | {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}, gathered
+
+
+def _unscored(count: int) -> list[str]:
+    """Return that rollouts have a reward that nothing can be learned from, where some have."""
+    why = "their rewards are outside its range, or their advantages beyond float32"
+    return [f"the recipe has no number for {counted(count, 'rollout')}: {why}"] if count else []
 
 
 def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:

@@ -86,7 +86,7 @@ def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
 
 def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Rewards before and after shaping, by component, and what is missing by why."""
-    from karl_fast.rl.reward import counted
+    from karl_fast.rl.reward import count_missing
 
     before, after = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
     parts: dict[str, list[float]] = {}
@@ -95,7 +95,7 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
             parts.setdefault(name, []).append(value)
     found: dict[str, Any] = {"outcome": _mean(before), "outcome_std": _std(before), "reward": _mean(after)}
     found |= {f"reward.{name}": _mean(values) for name, values in sorted(parts.items())}
-    return found | {"missing": dict(counted(rollouts))}
+    return found | {"missing": count_missing(rollouts)}
 
 
 def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
@@ -173,7 +173,7 @@ def advantages(prepared: Prepared) -> dict[str, float]:
     found = {"kept": float(prepared.mask.any(1).mean())}
     if prepared.scored.advantages is None or not prepared.mask.any():
         return found
-    each = np.broadcast_to(to_numpy(prepared.scored.advantages), prepared.mask.shape)[prepared.mask]
+    each = np.broadcast_to(to_numpy(prepared.scored.advantages), prepared.mask.shape)[prepared.mask].astype(np.float64)
     return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
 
 

@@ -7,7 +7,7 @@ given.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Prepared:
         batch: what was scored; without ``logp_old`` where the one step that is made finds it.
         scored: what a loss needs.
         mask: which tokens count. [B, T]
+        kept: which rollouts the filter of the recipe left. [B]
         logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
     """
 
@@ -62,7 +63,14 @@ class Prepared:
     batch: Batch
     scored: Scored
     mask: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
     logp_old: NDArray[np.float32]
+
+    @property
+    def unscored(self) -> NDArray[np.bool_]:
+        """Which rollouts have a reward that the recipe has no finite number in float32 for. [B]"""
+        taken = self.batch.mask.any(1) & self.kept & ~np.isnan(self.batch.need("rewards"))
+        return np.asarray(taken & ~self.mask.any(1))
 
     @property
     def found_by_the_step(self) -> bool:
@@ -130,7 +138,10 @@ class Preparer:
         batch = score.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
         scored = self.objective.score(batch)
         mask = to_numpy(scored.mask)
-        return Prepared(packed, batch, scored, mask, self._left_over(packed, mask) if logp_old is None else logp_old)
+        objective: Any = self.objective  # each family has a filter
+        kept: NDArray[np.bool_] = objective.filter(batch)
+        old = self._left_over(packed, mask) if logp_old is None else logp_old
+        return Prepared(packed, batch, scored, mask, kept, old)
 
     def _taken(self, rollouts: Sequence[Rollout], version: int) -> _Begun:
         """What was begun of these very rollouts, else begun now."""

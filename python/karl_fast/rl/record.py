@@ -8,7 +8,8 @@
 ```
 
 ``ids`` are all tokens; ``spans`` say from where to where each turn of the policy goes, and ``logp`` is of those tokens
-alone. A missing reward is null. From a line and its prompt a rollout comes back as it was, to the bit, without entropy.
+alone. ``learned`` is true where a step that was made had the rollout in its loss. A missing reward is null. From a line
+and its prompt a rollout comes back as it was, to the bit, without entropy.
 """
 
 from __future__ import annotations
@@ -44,21 +45,27 @@ TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
 @dataclass(frozen=True)
 class Line:
-    """A rollout as one line, without its end, and without its log-probabilities, which a step may have to find first.
+    """A rollout as one line, without its end, and without what only the steps of its round say.
 
     Attributes:
-        before, after: what stands on either side of them.
+        before, between, after: the text before `learned`, between it and the log-probabilities, and after them.
     """
 
     before: str
+    between: str
     after: str
 
-    def __call__(self, logp: NDArray[np.float32]) -> str:
-        """The line with the log-probabilities of the rollout's own tokens. [length]"""
-        return f"{self.before}{_packed(logp, FLOATS)}{self.after}"
+    def __call__(self, logp: NDArray[np.float32], *, learned: bool) -> str:
+        """Return the line.
+
+        Args:
+            logp: the log-probabilities of the rollout's own tokens. [length]
+            learned: whether a step that was made had the rollout in its loss.
+        """
+        return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
 
 
-def line(rollout: Rollout, round: int, *, learned: bool) -> Line:
+def line(rollout: Rollout, round: int) -> Line:
     """The line of a rollout."""
     held = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
@@ -71,12 +78,14 @@ def line(rollout: Rollout, round: int, *, learned: bool) -> Line:
     before = (  # what is ours needs no encoder, whose time is most of that of a short rollout
         f'{{"id": "{rollout.id}", "group": "{rollout.group}", "reward": {_number(rollout.reward)}, '
         f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
-        f'"finish": "{rollout.finish}", "learned": {"true" if learned else "false"}, {TEXT.encode(held)[1:-1]}, '
-        f'"tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
+        f'"finish": "{rollout.finish}", "learned": '
+    )
+    between = (
+        f', {TEXT.encode(held)[1:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
     )
     domain = rollout.prompt.columns.get("domain")
     more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
-    return Line(before, f'", "spans": {[list(span) for span in rollout.spans]}}}{more}}}')
+    return Line(before, between, f'", "spans": {[list(span) for span in rollout.spans]}}}{more}}}')
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:

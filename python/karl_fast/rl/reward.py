@@ -6,27 +6,28 @@ rewards of one group. None says that a function has nothing to say of a rollout.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from karl_fast import words
+from karl_fast.reward.functions import answers
+from karl_fast.reward.value import CAME, LENGTH, RAISED, NoReward, reward
 from karl_fast.rl.guard import CallError, Guard
+from karl_fast.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from karl_fast.reward.value import Reward
     from karl_fast.rl.rollout import Rollout
 
 ENVIRONMENT = "environment"
 """The component that an environment gives."""
 
-NO_REWARD = {"nan": "NaN", "infinite": "an infinite number", "not a number": "no number"}
-"""Kinds of values that are no rewards, and what each is called."""
+SUM = "sum"
+"""The name that a weighted sum which is no reward is counted by."""
 
 
 @dataclass(frozen=True)
@@ -71,44 +72,49 @@ class Jury:
         self._taken = {one.name: _columns(one.function) for one in functions}
 
     def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
-        """The rollouts of groups with their rewards, and a sentence for each function that failed on one."""
-        said: list[str] = []
-        rewarded: list[list[Rollout]] = []
+        """Return the rollouts of groups with their rewards, and a sentence for each failure."""
         asked = [self._asked(one, groups) for one in self.functions]
-        for one, given in zip(self.functions, asked, strict=True):
-            said += [sentence for values in given for sentence in _sentences(one.name, values)]
+        said = [
+            sentence for one, given in zip(self.functions, asked, strict=True) for sentence in _said(one, given, groups)
+        ]
+        rewarded: list[list[Rollout]] = []
         for group, *given in zip(groups, *asked, strict=True):
-            each = zip(group, *(_each(values, group) for values in given), strict=True)
-            rewarded.append([self._with(*one) for one in each])
-        return rewarded, said
+            rewarded.append([self._with(*one) for one in zip(group, *given, strict=True)])
+        return rewarded, said + _beyond(rewarded)
 
-    def _with(self, rollout: Rollout, *values: float | str | None) -> Rollout:
-        """The rollout with what each function gave it."""
+    def _with(self, rollout: Rollout, *values: Reward) -> Rollout:
+        """Return the rollout with what each function gave it."""
         found, missing = dict(rollout.components), rollout.missing
         for one, value in zip(self.functions, values, strict=True):
-            if isinstance(value, str):
-                missing = missing or f"{one.name}: {value}"
+            if isinstance(value, NoReward):
+                missing = missing or f"{one.name}: {value.kind}"
             elif value is not None:
                 found[one.name] = value
-        reward = math.nan if missing else self._sum(found)
-        if not missing and math.isnan(reward):
+        total = None if missing else reward(self._sum(found))
+        if isinstance(total, NoReward):
+            missing = f"{SUM}: {total.kind}"
+        elif total is None and not missing:
             missing = "none: not applicable"
-        outcome = reward if self.outcome is None or missing else found.get(self.outcome, math.nan)
-        return rollout.but(reward=reward, outcome=outcome, components=found, missing=missing)
+        number = total if isinstance(total, float) else math.nan
+        outcome = number if self.outcome is None or missing else found.get(self.outcome, math.nan)
+        return rollout.but(reward=number, outcome=outcome, components=found, missing=missing)
 
-    def _sum(self, found: Mapping[str, float]) -> float:
-        """The weighted sum of what there is, as if it were all; NaN where nothing that weighs is there."""
+    def _sum(self, found: Mapping[str, float]) -> float | None:
+        """Return the weighted sum of what there is, as if it were all; None where nothing that weighs is there."""
         total = sum(self._weights[name] * value for name, value in found.items())
         if len(found) == len(self._weights):
             return total
         applied = sum(abs(self._weights[name]) for name in found)
-        return total * (sum(map(abs, self._weights.values())) / applied) if applied else math.nan
+        return total * (sum(map(abs, self._weights.values())) / applied) if applied else None
 
-    def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[Any]:
-        """For each group a failure, or for each of its rollouts a number, None, or a kind of failure."""
-        calls = [functools.partial(one.function, **_named(group, self._taken[one.name])) for group in groups]
+    def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[list[Reward]]:
+        """Return for each group the rewards of its rollouts."""
+        calls = [
+            partial(answers, partial(one.function, **_named(group, self._taken[one.name])), len(group))
+            for group in groups
+        ]
         given = self._guards[one.name].each(calls)
-        return [_values(one.name, values, len(group)) for values, group in zip(given, groups, strict=True)]
+        return [_values(values, len(group)) for values, group in zip(given, groups, strict=True)]
 
 
 def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
@@ -122,46 +128,42 @@ def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, 
     return {name: value for name, value in named.items() if taken is None or name in taken}
 
 
-def _values(name: str, values: Any, count: int) -> Any:
-    if isinstance(values, CallError):
-        return values
-    if not isinstance(values, list | tuple | np.ndarray) or len(values) != count:
-        came = words.counted(len(values), "value") if hasattr(values, "__len__") else type(values).__name__
-        return CallError("length", f"{name} gave {came} for {words.counted(count, 'completion')}")
-    return [_number(value) for value in values]
+def _values(given: list[Reward] | CallError, count: int) -> list[Reward]:
+    """Return what a call gave; for one that was given up, a missing reward for each rollout."""
+    return [NoReward(given.kind, str(given))] * count if isinstance(given, CallError) else given
 
 
-def _each(values: Any, group: Sequence[Rollout]) -> Sequence[float | str | None]:
-    """What a function gave each rollout; the kind of its failure for all of them."""
-    return [values.kind] * len(group) if isinstance(values, CallError) else values
+def _said(one: Weighted, given: Sequence[Sequence[Reward]], groups: Sequence[Sequence[Rollout]]) -> Iterator[str]:
+    """Yield what went wrong: a sentence for each call that failed, and one for each kind of value that is no reward."""
+    every = [pair for values, group in zip(given, groups, strict=True) for pair in zip(values, group, strict=True)]
+    for values in given:
+        if isinstance(first := values[0], NoReward) and first.kind not in CAME:
+            yield _failure(one.name, first)
+    for kind, what in CAME.items():
+        wrong = [(value, rollout) for value, rollout in every if isinstance(value, NoReward) and value.kind == kind]
+        if wrong:
+            times = f"{len(wrong):,} of {counted(len(every), 'completion')}"
+            yield f"{one.name} gave {what} for {times}, the first for rollout {wrong[0][1].id}: {wrong[0][0].said}"
 
 
-def _sentences(name: str, values: Any) -> Iterator[str]:
-    """What went wrong with the rewards of a group."""
-    if isinstance(values, CallError):
-        yield str(values)
-        return
-    for kind, what in NO_REWARD.items():
-        if times := values.count(kind):
-            yield f"{name} gave {what} for {times} of {words.counted(len(values), 'completion')}"
+def _failure(name: str, one: NoReward) -> str:
+    """Return what a call did in place of giving rewards."""
+    return {RAISED: f"{name} raised {one.said}", LENGTH: f"{name} gave {one.said}"}.get(one.kind, one.said)
+
+
+def _beyond(groups: Sequence[Sequence[Rollout]]) -> list[str]:
+    """Return that weighted sums are no rewards, where some are not."""
+    wrong = [rollout for group in groups for rollout in group if (rollout.missing or "").startswith(f"{SUM}: ")]
+    if not wrong:
+        return []
+    said = f"the weighted sum of rewards is beyond 1e100 in size for {counted(len(wrong), 'completion')}"
+    return [f"{said}, the first for rollout {wrong[0].id}"]
 
 
 def completion(rollout: Rollout) -> Any:
     """What a reward function sees: the text of a single turn, else the messages after the prompt."""
     plain = len(rollout.messages) == 1
     return rollout.messages[0]["content"] if plain else [dict(message) for message in rollout.messages]
-
-
-def _number(value: Any) -> float | str | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return "not a number"
-    if math.isnan(number):
-        return "nan"
-    return number if math.isfinite(number) else "infinite"
 
 
 def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
@@ -175,8 +177,8 @@ def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(one.name for one in parameters)
 
 
-def counted(rollouts: Sequence[Rollout]) -> Mapping[str, int]:
-    """How many rewards are missing, by why."""
+def count_missing(rollouts: Sequence[Rollout]) -> dict[str, int]:
+    """Count the missing rewards by why."""
     found: dict[str, int] = {}
     for rollout in rollouts:
         if rollout.missing:

@@ -105,17 +105,17 @@ impl<T> Stream<T> {
     /// Cost: a few `exp`; a hash, two `log` and a place in a heap for a row whose key may be large enough.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for an infinite reward, or one whose weight is beyond f64.
+    /// [`Error::NotFinite`] for an infinite component, or a reward whose weight is beyond f64.
     pub fn push(&mut self, key: Key, components: &[f64], item: impl FnOnce() -> T) -> Result<()> {
         let index = self.rows;
         self.rows += 1;
         for (moments, &component) in self.components.iter_mut().zip(components) {
             moments.push(component);
         }
-        let reward = composite_of(components, &self.settings.weights);
-        if reward.is_infinite() {
-            return Err(Error::NotFinite { what: "composite reward", index, value: reward });
+        if let Some(&value) = components.iter().find(|component| component.is_infinite()) {
+            return Err(Error::NotFinite { what: "component", index, value });
         }
+        let reward = composite_of(components, &self.settings.weights);
         self.reward.push(reward);
         let verdict = self.verdict(reward);
         self.verdicts[place(verdict)] += 1;

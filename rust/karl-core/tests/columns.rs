@@ -71,6 +71,16 @@ fn a_summary_has_the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
+fn a_sum_beyond_the_largest_reward_is_missing() {
+    assert_eq!(composite(&[&[1e100, -1e100]], &[1.0]).unwrap(), [1e100, -1e100]);
+    let rewards = composite(&[&[1e99, -1e60, 1e300, 1.0]], &[100.0]).unwrap();
+    assert!(rewards[0].is_nan() && rewards[2].is_nan());
+    assert_eq!((rewards[1], rewards[3]), (-1e60 * 100.0, 100.0));
+    assert!(composite(&[&[1e60]], &[1e300]).unwrap()[0].is_nan());
+    assert!(karl_core::reward::composite_of(&[1e60], &[1e60]).is_nan());
+}
+
+#[test]
 fn a_missing_component_makes_the_reward_missing_even_at_weight_zero() {
     let rewards = composite(&[&[1.0, 1.0], &[f64::NAN, 2.0]], &[1.0, 0.0]).unwrap();
     assert!(rewards[0].is_nan());

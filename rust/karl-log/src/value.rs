@@ -41,8 +41,7 @@ pub enum Reward {
     NotANumber,
 }
 
-/// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
-pub const LARGEST: f64 = 1e100;
+pub use karl_core::reward::LARGEST;
 
 /// Reads a reward, to the last bit of f64.
 #[must_use]

@@ -9,6 +9,9 @@ pub use shaping::AsymmetricScale;
 use crate::check::{check_finite, check_length, check_not_infinite};
 use crate::error::{Error, Result};
 
+/// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
+pub const LARGEST: f64 = 1e100;
+
 /// The weighted sum of reward components, row by row.
 ///
 /// ```text
@@ -17,7 +20,7 @@ use crate::error::{Error, Result};
 ///
 /// Terms are added in the order of the components. A component that is missing (NaN) in a row makes the
 /// reward of that row missing, even where its weight is 0: it is not taken as 0. Weights are not normalised,
-/// and may be negative (a penalty). Shapes: C components of `[B]`, weights `[C]`, result `[B]`. Cost: `B * C`.
+/// and may be negative (a penalty). A sum beyond [`LARGEST`] in size is a missing reward too. Shapes: C components of `[B]`, weights `[C]`, result `[B]`. Cost: `B * C`.
 ///
 /// ```
 /// let rewards = karl_core::reward::composite(&[&[1.0, 0.0], &[0.5, f64::NAN]], &[0.75, 0.5])?;
@@ -28,21 +31,26 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Length`] for no components, components that differ in rows, or not one weight each;
-/// [`Error::NotFinite`] for an infinite component, a weight that is not finite, or a sum beyond f64.
+/// [`Error::NotFinite`] for an infinite component or a weight that is not finite.
 pub fn composite(components: &[&[f64]], weights: &[f64]) -> Result<Vec<f64>> {
     check(components, weights)?;
     let mut rewards = vec![0.0; components[0].len()];
     for (component, weight) in components.iter().zip(weights) {
         rewards.iter_mut().zip(*component).for_each(|(reward, value)| *reward += weight * value);
     }
-    check_not_infinite("composite reward", &rewards)?;
+    rewards.iter_mut().for_each(|reward| *reward = within(*reward));
     Ok(rewards)
 }
 
 /// [`composite`] of one row: `components` and `weights` in one order, `[C]` each.
 #[must_use]
 pub fn composite_of(components: &[f64], weights: &[f64]) -> f64 {
-    components.iter().zip(weights).fold(0.0, |sum, (value, weight)| sum + weight * value)
+    within(components.iter().zip(weights).fold(0.0, |sum, (value, weight)| sum + weight * value))
+}
+
+/// The reward, or NaN for one beyond [`LARGEST`] in size.
+fn within(reward: f64) -> f64 {
+    if reward.abs() <= LARGEST { reward } else { f64::NAN }
 }
 
 fn check(components: &[&[f64]], weights: &[f64]) -> Result<()> {
