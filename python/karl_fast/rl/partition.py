@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import CheckpointError
+from karl_fast.train.adapter import fit, tensors
+from karl_fast.train.tensors import flat
 from karl_fast.train.vectors import parted
 
 if TYPE_CHECKING:
@@ -82,17 +84,14 @@ class Partition:
         """Take both from a file.
 
         Raises:
-            CheckpointError: it is not there, or damaged.
+            CheckpointError: it is not there, damaged, or of another head.
         """
-        import mlx.core as mx
         from mlx.utils import tree_unflatten
 
-        try:
-            flat: Any = mx.load(str(path))
-            held: Any = tree_unflatten(list(flat.items()))
-            self.head.update(held["head"])
-            self.optimizer.state = held["optimizer"]
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{path} is damaged or gone") from error
         module: Any = self.head
         self.optimizer.init(module.trainable_parameters())
+        held = tensors(path, CheckpointError)
+        fit(held, flat({"head": module.parameters(), "optimizer": self.optimizer.state}), str(path), CheckpointError)
+        tree: Any = tree_unflatten(list(held.items()))
+        self.head.update(tree["head"])
+        self.optimizer.state = tree["optimizer"]

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from karl_fast.errors import CheckpointError, FileError
 from karl_fast.train import whole
-from karl_fast.train.tensors import flat, read, write
+from karl_fast.train.adapter import fit, tensors
+from karl_fast.train.tensors import flat, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-ADAPTERS, CONFIG = "adapters.safetensors", "adapter_config.json"
+ADAPTERS, CONFIG, MOMENTS = "adapters.safetensors", "adapter_config.json", "optimizer.safetensors"
 
 FOLDER, STATE = "checkpoints", "state.json"
 
@@ -82,7 +83,7 @@ class Checkpoints:
         weights = flat(model.trainable_parameters())
         with whole.folder(place) as draft:
             whole.write(draft / ADAPTERS, _tensors(weights))
-            whole.write(draft / "optimizer.safetensors", _tensors(flat(optimizer.state)))
+            whole.write(draft / MOMENTS, _tensors(flat(optimizer.state)))
             whole.write(draft / CONFIG, _json(self.config))
             whole.write(draft / STATE, _json(asdict(state)))
         self._follow(state)
@@ -184,19 +185,10 @@ def _filled(place: Path, model: Any, optimizer: Any) -> None:
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
-    try:
-        weights, moments = read(place / ADAPTERS), read(place / "optimizer.safetensors")
-    except (RuntimeError, ValueError, OSError) as error:
-        raise CheckpointError(f"{place} is damaged: {' '.join(str(error).split())[:120]}") from error
-    if _shapes(flat(model.trainable_parameters())) != _shapes(weights):
-        raise CheckpointError(f"{place} is of another model: its tensors have other names or shapes")
+    weights, moments = (tensors(place / name, CheckpointError) for name in (ADAPTERS, MOMENTS))
+    optimizer.init(model.trainable_parameters())
+    fit(weights, flat(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
+    fit(moments, flat(optimizer.state), str(place / MOMENTS), CheckpointError)
     model.load_weights(list(weights.items()), strict=False)
     optimizer.state = tree_unflatten(list(moments.items()))
-    optimizer.init(model.trainable_parameters())  # adds what is missing
-    if _shapes(flat(optimizer.state)) != _shapes(moments):
-        raise CheckpointError(f"{place} is of another version: its optimizer has other moments")
     mx.eval(model.parameters(), optimizer.state)
-
-
-def _shapes(tensors: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in tensors.items()}

@@ -69,12 +69,12 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
         raise _nowhere(path, "no such folder")
     try:
         model, tokenizer, config = _loaded(mlx_lm, path)
-        if adapter_path is not None:
-            from mlx_lm.tuner.utils import load_adapters
-
-            model = load_adapters(model, adapter_path)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise _no_model(path, error) from error
+    if adapter_path is not None:
+        from karl_fast.train.adapter import put
+
+        put(model, Path(adapter_path))
     return Loaded(model, tokenizer, config)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.config.text import TRAIN_FILE, seen_from
-from karl_fast.errors import CheckpointError, ModelError, OutputExistsError
+from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.train import corpus, validation, whole
 from karl_fast.train import optimizer as optimizers
+from karl_fast.train.adapter import begin
 from karl_fast.train.budget import Budget, settled
 from karl_fast.train.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
 from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
@@ -23,7 +25,6 @@ from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from karl_fast.train.corpus import Corpus
     from karl_fast.train.examples import Account, Example
@@ -186,10 +187,7 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     mx.random.seed(settings.seed)
     config = adapt(loaded.model, settings)
     if weights is not None:
-        try:
-            loaded.model.load_weights(weights, strict=False)
-        except (RuntimeError, ValueError, OSError) as error:
-            raise ModelError(f"cannot load weights from {weights}: {' '.join(str(error).split())[:120]}") from error
+        begin(loaded.model, Path(weights), config)
     loaded.model.train()
     mx.eval(loaded.model.parameters())
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,22 @@ def write(tensors: dict[str, mx.array], file: BinaryIO) -> None:
     import mlx.core as mx
 
     mx.save_safetensors(file, tensors, {"format": "mlx"})
+
+
+def short(path: Path) -> str | None:
+    """Return how a file of safetensors is damaged, by its header and its size; None where it is whole."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            return f"it is no file of safetensors: it has {size:,} bytes, and none of its header"
+        try:
+            header = json.loads(file.read(length))
+            ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            return "it is no file of safetensors: its header is damaged"
+    wanted = 8 + length + max(ends, default=0)
+    return None if wanted == size else f"it has {size:,} bytes, and its header says {wanted:,}"
 
 
 def read(path: Path) -> dict[str, mx.array]:

@@ -38,8 +38,7 @@ pub fn composite(components: &[&[f64]], weights: &[f64]) -> Result<Vec<f64>> {
     for (component, weight) in components.iter().zip(weights) {
         rewards.iter_mut().zip(*component).for_each(|(reward, value)| *reward += weight * value);
     }
-    rewards.iter_mut().for_each(|reward| *reward = within(*reward));
-    Ok(rewards)
+    Ok(rewards.into_iter().map(within).collect())
 }
 
 /// [`composite`] of one row: `components` and `weights` in one order, `[C]` each.
