@@ -99,7 +99,8 @@ def train(
         adapter_path: the folder to write; it appears with the first checkpoint.
         settings: every choice; ``Training()`` by default.
         resume: go on from the last checkpoint there; from the start where nothing is there.
-        resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same.
+        resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same. Each tensor has to fit
+            by name, shape and type, and so has `adapter_config.json` beside them, where there is one.
         force: train anew where an adapter is there already. It and its checkpoints are removed just before the first
             step, when all else is known to be in order; other files stay.
         viewer: told how it goes.
@@ -110,7 +111,7 @@ def train(
     Raises:
         UsageError: settings that do not go together, a recipe that the data set is not for, too little memory, or an
             empty path.
-        ModelError: no model there, or one that cannot be trained.
+        ModelError: no model there, or one that cannot be trained; or weights to begin with that do not fit.
         TemplateError: a chat template that rewrites history, where that is an error.
         NothingToTrainError: no row is left to learn from.
         OutputExistsError: an adapter is there already.
