@@ -434,6 +434,7 @@ class ConversionFacts(TypedDict):
     lines_read: int
     lines_used: int
     types: list[tuple[str, int]]
+    blocks: list[tuple[str, int]]
     duplicates: int
     dropped: list[tuple[str, int]]
     bad: list[tuple[str, int]]

@@ -40,12 +40,17 @@ class Conversion:
         duplicates: lines that stand in several files of one session, or twice in one.
         dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
             that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
-            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``damaged``; of rollouts
-            ``no_trajectory``, ``bad_message``, ``unparsable``.
+            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts
+            ``no_trajectory``, ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``,
+            ``unparsable``.
         bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
         types: lines by the type that they name, known or not.
         notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
-            ``unknown_role``, ``orphan_result``, ``mended``, ``wrong_type``.
+            ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
+            of which no text is left: ``empty_message``; and of files that hold one session: ``copied_session``,
+            ``session_snapshot``, ``continued_session``, ``forked_session``.
+        blocks: blocks of messages that are no text and were left out, and items of sessions that are not read, by
+            their kind.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
             the line or document), ``field``, what ``came``, what was ``wanted``. What stands around them was read.
         files: each transcript with its format, its lines, and the places of its first bad ones.
@@ -69,6 +74,7 @@ class Conversion:
     bad: dict[str, int]
     types: dict[str, int]
     notes: dict[str, int]
+    blocks: dict[str, int]
     mistyped: list[_core.MistypedFacts]
     files: list[_core.FileFacts]
     refused: list[tuple[str, str]]
@@ -81,7 +87,7 @@ class Conversion:
 
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
 
-COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes")
+COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks")
 """What the extension gives as pairs."""
 
 

@@ -102,13 +102,37 @@ def test_what_a_tool_cut_in_half_is_mended(convert: Convert, tmp_path: Path) -> 
     assert found["messages"][4]["content"] == "1 \ufffd failed"
 
 
-def test_what_is_no_text_leaves_its_kind(convert: Convert, tmp_path: Path) -> None:
+def test_what_is_no_text_is_left_out_and_counted_by_kind(convert: Convert, tmp_path: Path) -> None:
     session = made.Session()
     session.ask([made.text("see"), {"type": "image", "source": {"type": "base64", "data": "AAAA"}}])
     session.speak("m", made.text("I see"), {"type": "new_block"})
     account, [found] = convert(session.write(tmp_path / "a.jsonl"))
-    assert [message["content"] for message in found["messages"]] == ["see\n[image]", "I see"]
+    assert [message["content"] for message in found["messages"]] == ["see", "I see"]
     assert account.notes == {"no_text": 1, "unknown_block": 1}
+    assert account.blocks == {"image": 1, "new_block": 1}
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "data": "AAAA"}}
+
+
+def test_a_message_of_which_nothing_is_left_is_dropped_and_a_call_keeps_its_result(
+    convert: Convert, tmp_path: Path
+) -> None:
+    session = made.Session()
+    session.ask([IMAGE])
+    session.ask("look")
+    session.speak("m1", made.call("c", "Screenshot"))
+    session.answer("c", [IMAGE, {"type": "document"}])
+    session.speak("m2", {"type": "redacted_thinking", "data": "AA=="})
+    session.ask("go on")
+    session.speak("m3", made.text("done"))
+    account, [found] = convert(session.write(tmp_path / "a.jsonl"))
+    said = [(message["role"], message["content"]) for message in found["messages"]]
+    assert said == [("user", "look"), ("assistant", ""), ("tool", ""), ("user", "go on"), ("assistant", "done")]
+    assert found["messages"][2]["tool_call_id"] == "c"
+    assert account.dropped == {"no_text": 1}
+    assert account.blocks == {"document": 1, "image": 2, "redacted_thinking": 1}
+    assert account.notes == {"empty_message": 1, "no_text": 3, "unknown_block": 1}
 
 
 def test_texts_that_look_like_json_stay_texts(convert: Convert, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_trial_in_atif_is_a_trajectory_with_the_reward_of_its_verifier(convert
     assert found["tokens"] == {"input": 160, "cache_creation": None, "cache_read": 60, "output": 15}
     assert found["duration_seconds"] == 2.0
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant", "user"]
-    assert messages[1]["content"] == "list\n[image]"
+    assert (messages[1]["content"], account.blocks) == ("list", {"image": 1})
     assert json.loads(messages[2]["tool_calls"][0]["function"]["arguments"]) == {"command": "ls -a"}
     assert (messages[3]["content"], messages[3]["success"], messages[4]["model"]) == (".\n..", None, "other")
     assert account.skipped == account.refused == []

@@ -82,6 +82,37 @@ def test_marks_of_the_template_are_taken_at_their_word(renderer: Renderer) -> No
     assert learned(given(renderer, MARKED), row) == ["answer one<|im_end|>answer two<|im_end|>"]
 
 
+def weighed(*weights: float) -> dict[str, Any]:
+    """Pairs of a question and an answer, each answer with its weight."""
+    row = chat(*(turn for at in range(len(weights)) for turn in (f"q{at}", f"a{at}")))
+    for weight, message in zip(weights, row["messages"][1::2], strict=True):
+        message["weight"] = weight
+    return row
+
+
+@pytest.mark.parametrize("template", [None, THINKING, MARKED])
+def test_a_turn_with_a_weight_of_0_is_not_learned(renderer: Renderer, template: str | None) -> None:  # noqa: F811
+    one = given(renderer, template) if template else renderer
+    assert "".join(learned(one, weighed(1, 0, 0.0, 1))) == "a0<|im_end|>a3<|im_end|>"
+    assert learned(renderer, weighed(0, 1)) == learned(renderer, chat("q", "a1"))
+
+
+def test_a_weight_of_0_holds_for_the_last_turn_and_for_all_tokens(renderer: Renderer) -> None:  # noqa: F811
+    last = Renderer(renderer.tokenizer, renderer.ends, "last")
+    assert learned(last, weighed(1, 1, 0)) == ["a1<|im_end|>"]
+    whole = Renderer(renderer.tokenizer, renderer.ends, "all")
+    [said] = learned(whole, weighed(0, 1))
+    assert "a0" not in said
+    assert "q0" in said
+    assert "a1" in said
+
+
+def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811
+    rows = [chat("q", "a"), weighed(0), weighed(0.5), weighed("1")]  # type: ignore[arg-type]
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"nothing_to_learn": 1, "bad_template": 2}
+
+
 def test_a_turn_that_is_called_for_otherwise_is_no_row(renderer: Renderer) -> None:  # noqa: F811
     odd, asked = given(renderer, OTHER_CALL), [chat("question", "answer")]
     with pytest.raises(NothingToTrainError, match="bad template 1"):

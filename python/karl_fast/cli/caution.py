@@ -21,6 +21,21 @@ MANY = 0.25
 POOR = 0.5
 """A file with a larger share of damaged rows than this may be no log."""
 
+REJECTED = ("rejected", "non_preferred_output")
+"""Where preference sets keep the answer that is not to be learned."""
+
+TRAJECTORY = ("messages", "prompt", "completion", "text")
+"""The fields that a row is made of."""
+
+UNREAD = {
+    "unknown_role": "a message of a role that is none of system, developer, user, assistant, model, tool, function",
+    "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1",
+    "bad_system": "a system beside the conversation that is no text",
+    "no_learned_turn": "a weight of 0 in every turn of the assistant",
+    "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
+}
+"""Why rows are not read, in words."""
+
 DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
 """Why a row is no record at all; others are records with a field that cannot be read, or that failed."""
 
@@ -51,6 +66,16 @@ def _unread(report: Manifest) -> Iterator[str]:
         yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
     yield from map(clean, report["run"].get("missing_rewards", ()))
     yield from _missing(report)
+    yield from _rejected(files)
+
+
+def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
+    """Warn of preferences of which one half is not read."""
+    for file in files:
+        read = {path for name, path in dict(file["fields"]).items() if name in TRAJECTORY}
+        if left := [key for key in REJECTED if key in file["keys"] and key not in read]:
+            yield clean(f"{left[0]} is not used: of a preference set only what is chosen is a row ({file['path']})")
+            return
 
 
 def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
@@ -186,6 +211,9 @@ def sampled(manifest: Manifest) -> Iterator[str]:
             yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
     if bad := draw["failed"].get("unparsable"):
         yield f"{counted(bad, 'drawn row is', 'drawn rows are')} no JSON{_first(manifest, 'unparsable')}"
+    for reason, what in UNREAD.items():
+        if bad := draw["failed"].get(reason):
+            yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"
     if bad := draw["failed"].get("bad_message"):
         path = messages_from(manifest["inputs"])
         where = f" in {clean(path)}" if path else ""

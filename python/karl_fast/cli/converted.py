@@ -32,6 +32,7 @@ def converted(account: Conversion, out: str, rate: Rate) -> str:
         f"lines     {account.lines_read:,} read: {_types(account.types)}",
         _fates(account),
         *_refused(account),
+        *_rejected(account),
         _calls(account),
         _rewards(account, rate),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
@@ -55,8 +56,12 @@ def _fates(account: Conversion) -> str:
         counts_of(fates),
         *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
     ]
-    noted = counts_of(also)
+    noted = "; ".join(filter(None, (counts_of(also), _blocks(account.blocks))))
     return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
+
+
+def _blocks(blocks: dict[str, int]) -> str:
+    return f"left out: {_types(blocks)}" if blocks else ""
 
 
 def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
@@ -74,6 +79,11 @@ def _refused(account: Conversion) -> Iterable[str]:
     if parquet:
         files = counted(len(parquet), "file")
         yield f"passed    {files} of Parquet, which is read where it is named: {clean(around(parquet[0]))}"
+
+
+def _rejected(account: Conversion) -> Iterable[str]:
+    if count := account.notes.get("rejected"):
+        yield f"left      rejected is not used: {counted(count, 'record')} of preferences keep it in their source"
 
 
 def _calls(account: Conversion) -> str:

@@ -15,9 +15,12 @@ MESSAGE = "a message is an object with a role (or from), and its content (or val
 
 SPEAKERS = (
     *("system", "human", "user", "gpt", "chatgpt", "bing", "bard", "model", "assistant"),
-    *("function_call", "tool", "function", "observation", "function_response"),
+    *("function_call", "tool", "function", "observation", "function_response", "developer", "ai", "ipython"),
 )
 """Whom a message of ShareGPT can be from."""
+
+TEXTS = ("text", "input_text", "output_text")
+"""The types of parts that are texts."""
 
 SHOWN = 40
 """How much of anybody else's name an error shows."""
@@ -54,7 +57,10 @@ def _wrong(message: object) -> str | None:
         return "has a role that is no text"
     if "role" not in message:
         return f"has no role{held([*message], 'it', 'holds')}"
-    return None if _is_content(message.get("content")) else "has a content that is neither a text nor parts of text"
+    if not _is_content(message.get("content")):
+        return "has a content that is neither a text nor parts of text"
+    silent = not any(message.get(key) for key in ("content", "tool_calls", "function_call"))
+    return f"has no content{held([*message], 'it', 'holds')}" if silent else None
 
 
 def _misspoken(speaker: object, value: object) -> str | None:
@@ -74,4 +80,4 @@ def _is_content(content: object) -> bool:
 
 
 def _is_text(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type", "text") == "text" and isinstance(part.get("text"), str)
+    return isinstance(part, dict) and part.get("type", "text") in TEXTS and isinstance(part.get("text"), str)

@@ -2,7 +2,8 @@
 
 A conversation is rendered once, and each assistant turn found in it by rendering what came before: the text up to the
 turn, with the words that call for an answer, has to be a beginning of the whole. What the assistant says, up to and
-with the token that ends its turn, is learned; prompts, tool output and the line break after a turn are not.
+with the token that ends its turn, is learned; prompts, tool output and the line break after a turn are not, nor is a
+turn with ``"weight": 0``.
 
 Some templates rewrite history: they leave the thoughts of earlier turns out once others follow. There the beginning
 does not hold, and each turn becomes a row of its own, rendered as it was when the model spoke. A template that marks
@@ -78,13 +79,15 @@ class Renderer:
         return Text(np.array(tokens, dtype=np.int32), np.ones(len(tokens), dtype=np.bool_))
 
     def _conversation(self, messages: list[dict[str, Any]], tools: Any) -> list[Text]:
+        turns = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+        unlearned = [at for at in turns if not _is_learned(messages[at])]
         if self.train_on == "all":
             tokens, _ = self._encoded(self._rendered(messages, tools))
-            return [Text(tokens, np.ones(len(tokens), dtype=np.bool_))]
-        turns = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
+            return [self._without(Text(tokens, np.ones(len(tokens), dtype=np.bool_)), messages, tools, unlearned)]
+        turns = [at for at in turns if at not in unlearned]
         turns = turns[-1:] if self.train_on == "last" else turns
         if self.train_on == "assistant" and MARKED.search(self._template):
-            return [self._marked(messages, tools)]
+            return [self._without(self._marked(messages, tools), messages, tools, unlearned)]
         whole = self._rendered(messages, tools)
         spans = [self._span(messages, tools, at, whole) for at in turns]
         kept = [span for span in spans if span is not None]
@@ -95,6 +98,21 @@ class Renderer:
             error.hint = REWRITES
             raise error
         return [self._turn(messages[: at + 1], tools) for at in turns]
+
+    def _without(self, text: Text, messages: list[dict[str, Any]], tools: Any, turns: list[int]) -> Text:
+        """Return a text of which some turns are not learned.
+
+        Raises:
+            TemplateError: the place of such a turn cannot be told.
+        """
+        if not turns:
+            return text
+        whole = self._rendered(messages, tools)
+        spans = [span for at in turns if (span := self._span(messages, tools, at, whole)) is not None]
+        unlearned = self._learned(whole, spans, whole_turn=True)
+        if len(spans) < len(turns) or not np.array_equal(unlearned.tokens, text.tokens):
+            raise TemplateError("the chat template hides where a turn with a weight of 0 stands")
+        return Text(text.tokens, text.learned & ~unlearned.learned)
 
     def _turn(self, messages: list[dict[str, Any]], tools: Any) -> Text:
         """The last turn of a conversation that ends with it."""
@@ -112,12 +130,13 @@ class Renderer:
             return len(start), len(end)
         return None
 
-    def _learned(self, whole: str, spans: list[tuple[int, int]]) -> Text:
+    def _learned(self, whole: str, spans: list[tuple[int, int]], *, whole_turn: bool = False) -> Text:
         tokens, starts = self._encoded(whole)
         learned = np.zeros(len(tokens), dtype=np.bool_)
         for start, end in spans:
             first, last = np.searchsorted(starts, (start, end))
-            learned[first : self._end_of_turn(tokens, int(first), int(last))] = True
+            end = int(last) if whole_turn else self._end_of_turn(tokens, int(first), int(last))
+            learned[first:end] = True
         return Text(tokens, learned)
 
     def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
@@ -152,6 +171,18 @@ class Renderer:
     @property
     def _template(self) -> str:
         return str(getattr(self._tokenizer, "chat_template", None) or "")
+
+
+def _is_learned(message: dict[str, Any]) -> bool:
+    """Return whether the weight of the model's message, 0 or 1, says that it is learned.
+
+    Raises:
+        TemplateError: the weight is another.
+    """
+    weight = message.get("weight")
+    if weight not in (None, 0, 1):
+        raise TemplateError(f"a message of the assistant has the weight {weight!r}, wanted 0 or 1")
+    return weight is None or bool(weight)
 
 
 def _first_line(error: Exception) -> str:

@@ -23,6 +23,7 @@ pub(crate) struct ConversionFacts {
     lines_read: u64,
     lines_used: u64,
     types: Vec<(String, u64)>,
+    blocks: Vec<(String, u64)>,
     duplicates: u64,
     dropped: Named,
     bad: Named,
@@ -144,6 +145,7 @@ impl ConversionFacts {
             written_bytes: report.written,
             files: report.made.files.iter().map(FileFacts::new).collect(),
             types: report.made.types.into_iter().collect(),
+            blocks: report.made.blocks.into_iter().collect(),
         }
     }
 }

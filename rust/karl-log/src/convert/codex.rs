@@ -8,12 +8,17 @@ use serde_json::{Map, Value};
 use super::json::{escaped, join};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
-use super::report::{Made, NO_CONVERSATION};
+use super::report::{Made, NO_CONVERSATION, NO_TEXT};
+use super::same::{Trace, hash};
 use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::time::milliseconds;
 use super::values::{arguments, kept, list, quoted, source, text, words};
 
 /// Nobody that is known says it.
 const UNKNOWN_ROLE: &str = "unknown_role";
+
+/// How an item of an unknown kind is counted.
+const UNKNOWN_ITEM: &str = "unknown_item";
 
 /// What the tool writes in a person's name.
 const META: [&str; 5] = [
@@ -30,24 +35,33 @@ const ABORTED: &str = "<turn_aborted>";
 /// What every line has where.
 const EVERY: [(&str, Wanted); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
 
-/// What those that are used have where.
-const USED: [(&str, Wanted); 15] = [
-    ("payload.id", TEXT),
-    ("payload.model", TEXT),
-    ("payload.role", TEXT),
-    ("payload.content", WORDS),
-    ("payload.content[]", OBJECT),
-    ("payload.content[].text", TEXT),
-    ("payload.summary", LIST),
-    ("payload.summary[].text", TEXT),
-    ("payload.name", TEXT),
-    ("payload.arguments", &[Sort::Text, Sort::Object]),
-    ("payload.call_id", TEXT),
-    ("payload.output", &[Sort::Text, Sort::List, Sort::Object]),
-    ("payload.info.total_token_usage.input_tokens", NUMBER),
-    ("payload.info.total_token_usage.cached_input_tokens", NUMBER),
-    ("payload.info.total_token_usage.output_tokens", NUMBER),
-];
+/// What lines that are used have where, by their type.
+fn used(line: &Value) -> &'static [(&'static str, Wanted)] {
+    match text(line, "type") {
+        Some("session_meta") => &[("payload.id", TEXT), ("payload.forked_from_id", TEXT)],
+        Some("turn_context") => &[("payload.model", TEXT)],
+        Some("event_msg") => &[
+            ("payload.info.total_token_usage.input_tokens", NUMBER),
+            ("payload.info.total_token_usage.cached_input_tokens", NUMBER),
+            ("payload.info.total_token_usage.output_tokens", NUMBER),
+        ],
+        _ => &[
+            ("payload.role", TEXT),
+            ("payload.content", WORDS),
+            ("payload.content[]", OBJECT),
+            ("payload.content[].text", TEXT),
+            ("payload.summary", LIST),
+            ("payload.summary[].text", TEXT),
+            ("payload.name", TEXT),
+            ("payload.arguments", &[Sort::Text, Sort::Object]),
+            ("payload.call_id", TEXT),
+            ("payload.output", &[Sort::Text, Sort::List, Sort::Object]),
+        ],
+    }
+}
+
+/// How a line is counted whose session another line tells already.
+pub(super) const REPEATED: &str = "repeated";
 
 /// A session while its lines are read.
 #[derive(Default)]
@@ -59,6 +73,8 @@ pub(super) struct Rollout {
     tokens: Tokens,
     /// The model's message that goes on, until somebody answers.
     turn: Option<usize>,
+    /// How many items of the next lines are known from another file.
+    pub(super) repeated: usize,
 }
 
 /// The reason why nothing of a line is used.
@@ -72,10 +88,14 @@ impl Rollout {
 
     /// Takes a line.
     pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> Fate {
+        if self.repeated > 0 && item(line).is_some() {
+            self.repeated -= 1;
+            return Err(REPEATED);
+        }
         check(line, &EVERY, made);
         let fate = self.take(line, made);
         if matches!(fate, Ok(()) | Err(UNKNOWN_ROLE)) {
-            check(line, &USED, made);
+            check(line, used(line), made);
         }
         fate
     }
@@ -139,20 +159,19 @@ impl Rollout {
             Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
                 return self.output(item, moment, made);
             }
-            _ => return Err(NO_CONVERSATION),
+            kind => {
+                made.leave_out(UNKNOWN_ITEM, kind.unwrap_or_default().as_bytes());
+                return Err(NO_CONVERSATION);
+            }
         }
         Ok(())
     }
 
     fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
-        let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
-        if META.iter().any(|begin| first.trim_start().starts_with(begin)) {
-            return Err("meta");
+        if let Some(why) = put_in(item) {
+            return Err(why);
         }
-        if first.trim_start().starts_with(ABORTED) {
-            return Err("interruption");
-        }
-        let content = words(item.get("content"), made);
+        let content = words(item.get("content"), made).ok_or(NO_TEXT)?;
         match text(item, "role") {
             Some("assistant") => {
                 let turn = self.turn(moment);
@@ -213,13 +232,80 @@ impl Rollout {
     }
 }
 
+/// Why a message is not what a person or the model said.
+fn put_in(item: &Value) -> Option<&'static str> {
+    let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
+    let first = first.trim_start();
+    if META.iter().any(|begin| first.starts_with(begin)) {
+        return Some("meta");
+    }
+    first.starts_with(ABORTED).then_some("interruption")
+}
+
+/// What an item says; a session that is written again has new moments and may have new ids of items.
+const SAID: [&str; 10] =
+    ["type", "role", "content", "summary", "name", "arguments", "input", "action", "call_id", "output"];
+
+/// How long the id of a call is that no other session has.
+const UNIQUE: usize = 12;
+
+/// The hash of what a line adds to a conversation; None of one that adds nothing, or what each session is told anew.
+fn item(line: &Value) -> Option<u64> {
+    let item = line.get("payload").filter(|_| text(line, "type") == Some("response_item"))?;
+    let counts = match text(item, "type")? {
+        "message" => matches!(text(item, "role"), Some("user" | "assistant")) && put_in(item).is_none(),
+        "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call" => true,
+        kind => kind.ends_with("_call_output"),
+    };
+    counts.then(|| hash("item", Value::Object(kept(item, &SAID)).to_string().as_bytes()))
+}
+
+/// The way of a session through its items, to tell it from others.
+#[derive(Default)]
+pub(super) struct Path(Trace);
+
+impl Path {
+    /// Takes a line.
+    pub(super) fn line(&mut self, line: &Value) {
+        let (trace, payload) = (&mut self.0, line.get("payload").unwrap_or(&Value::Null));
+        if text(line, "type") == Some("session_meta") && trace.id.is_none() {
+            trace.id = text(payload, "id").map(str::to_owned);
+            trace.forked_from = text(payload, "forked_from_id").map(str::to_owned);
+        }
+        let Some(item) = item(line) else { return };
+        if let Some(moment) = text(line, "timestamp").and_then(|moment| milliseconds(moment.as_bytes())) {
+            trace.begun = if trace.items.is_empty() { moment } else { trace.begun };
+            trace.ended = moment;
+        }
+        trace.items.push(item);
+        let answers = text(payload, "type").is_some_and(|kind| kind.ends_with("_output"));
+        if answers && text(payload, "call_id").is_some_and(|id| id.len() >= UNIQUE) {
+            trace.links.push(item);
+        }
+    }
+
+    /// What was found.
+    pub(super) fn end(mut self) -> Trace {
+        let trace = &mut self.0;
+        let names = [&trace.id, &trace.forked_from].into_iter().flatten();
+        trace.links.extend(names.map(|name| hash("session", name.as_bytes())));
+        let all: Vec<u8> = trace.items.iter().flat_map(|item| item.to_le_bytes()).collect();
+        trace.whole = hash("items", &all);
+        if trace.id.is_none() {
+            trace.links.push(trace.whole);
+        }
+        trace.continues = true;
+        self.0
+    }
+}
+
 /// What a tool gave, and whether it went well: as it says itself, or by the exit code of its command.
 fn result(output: &Value, made: &mut Made) -> (Vec<u8>, Option<bool>) {
     if let Some(inner) = output.get("content") {
         let said = output.get("success").and_then(Value::as_bool);
-        return (words(Some(inner), made), said);
+        return (words(Some(inner), made).unwrap_or_default(), said);
     }
-    let Some(whole) = output.as_str() else { return (words(Some(output), made), None) };
+    let Some(whole) = output.as_str() else { return (words(Some(output), made).unwrap_or_default(), None) };
     let packed = whole.starts_with('{').then(|| serde_json::from_str::<Value>(whole).ok()).flatten();
     if let Some(packed) = packed.filter(|packed| text(packed, "output").is_some()) {
         let code = packed.pointer("/metadata/exit_code").and_then(Value::as_i64);

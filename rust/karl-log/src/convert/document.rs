@@ -1,129 +1,276 @@
-//! Transcripts of which each is one file: documents, and files of lines that are read from the first to the last.
+//! Transcripts of which each is one file: documents, and files of lines that are read from the first to the last. Of
+//! several files of one session each message is written once.
 
-use serde_json::Value;
+use std::io::Read;
 
 use karl_core::rng::id128;
+use serde_json::Value;
 
-use super::codex::Rollout;
+use super::beside::Beside;
+use super::codex::{Path, REPEATED, Rollout};
 use super::json::{inside, mended};
 use super::kind::{Alone, Kind};
 use super::lines::{Keys, each};
-use super::message::Conversation;
+use super::message::{Conversation, Message};
 use super::record::{Head, write};
-use super::report::{EMPTY, Made, NO_CONVERSATION, count_type};
+use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
+use super::same::{Trace, Unit, hash, units};
 use super::sort::{OBJECT, damaged};
+use super::values::text as text_of;
 use super::verdicts::Verdicts;
 use super::{Settings, atif, swe_agent};
 use crate::error::Result;
 use crate::log::Account;
+use crate::parallel::map;
 use crate::source::Source;
 use crate::split::Lines;
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::watch::Watch;
 
-/// The line of a file's trajectory, and what became of what it holds; `verdicts` are on runs of SWE-agent.
-///
-/// # Errors
-/// As [`convert`](super::convert).
-pub(super) fn make(
-    kind: Alone,
-    source: &Source,
-    settings: &Settings,
-    verdicts: &Verdicts,
-    watch: &Watch,
-) -> Result<(Vec<u8>, Made)> {
-    let (mut out, mut made, mut tally) = (Vec::new(), Made::default(), Tally::default());
-    let file = &source.name;
-    let found = match kind {
-        Alone::Codex => Some(rollout(source, settings.max_line_bytes, &mut made, &mut tally, watch)?),
-        Alone::SweAgent => whole(source, &mut made, &mut tally, watch, |document, digest, made| {
-            swe_agent::read(document, file, digest, verdicts, made)
-        })?,
-        Alone::Atif => whole(source, &mut made, &mut tally, watch, |document, digest, made| {
-            atif::read(document, file, digest, made)
-        })?,
-    };
-    if let Some((head, talk)) = found.filter(|(_, talk)| !talk.messages.is_empty()) {
-        let unanswered = talk.unanswered();
-        made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
-        write(head, &talk.messages, settings.rate, &mut out, &mut made);
+/// The type under which a document is counted.
+const DOCUMENT: &str = "document";
+
+/// Files of which each holds a session or a part of one, before trajectories are made of them.
+pub(super) struct Documents<'a> {
+    files: &'a [(Alone, Source)],
+    besides: Vec<Option<Beside>>,
+    units: Vec<Unit>,
+    verdicts: Verdicts,
+}
+
+impl<'a> Documents<'a> {
+    /// Looks at every file for the session that it holds.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn look(
+        files: &'a [(Alone, Source)],
+        settings: &Settings,
+        report: &mut Report,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let besides: Vec<_> = files.iter().map(|(_, source)| Beside::look(source)).collect();
+        let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
+        let traces = match files {
+            [_] => vec![Trace::default()],
+            _ => {
+                map(files.iter().collect(), settings.threads, one).into_iter().collect::<Result<Vec<_>>>()?
+            }
+        };
+        let units = units(&traces, &besides, &mut report.made);
+        Ok(Self { files, besides, units, verdicts: Verdicts::default() })
     }
-    let mut account = Account::default();
-    account.add(&tally, 0);
-    made.files.push((source.name.clone().into(), Kind::Alone(kind).name(), account));
-    Ok((out, made))
+
+    /// How many units of work there are.
+    pub(super) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// The line of a unit's trajectory, and what became of what its files hold.
+    ///
+    /// # Errors
+    /// As [`convert`](super::convert).
+    pub(super) fn make(&self, unit: usize, settings: &Settings, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+        let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
+        let found = match self.files[unit.parts[0].0].0 {
+            Alone::Codex => Some(self.rollout(unit, settings.max_line_bytes, &mut made, watch)?),
+            kind => self.document(kind, unit, &mut made, watch)?,
+        };
+        if let Some((mut head, talk)) = found.filter(|(_, talk)| !talk.messages.is_empty()) {
+            let unanswered = talk.unanswered();
+            made.calls.extend((unanswered > 0).then_some(("unanswered", unanswered)));
+            self.settle(unit, &mut head);
+            write(head, &talk.messages, settings.rate, &mut out, &mut made);
+        }
+        Ok((out, made))
+    }
+
+    /// Adds to a head what stands beside the files of its session, and what other files of it say.
+    fn settle(&self, unit: &Unit, head: &mut Head) {
+        let files = if unit.files.is_empty() { vec![unit.parts[0].0] } else { unit.files.clone() };
+        let beside = Beside::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
+        let group = unit.group.clone().or_else(|| beside?.group.clone());
+        head.group = head.group.take().or(group);
+        head.reward = head.reward.or_else(|| beside?.reward);
+        if let Some(mark) = unit.mark {
+            head.id = format!("{}/{mark:016x}", head.id);
+        }
+        let names = unit.parts.iter().map(|&(at, _)| Value::from(&*self.files[at].1.name));
+        head.source.insert("files".to_owned(), names.collect());
+    }
+
+    /// Reads the files of a session of Codex; nothing of one that another file holds.
+    fn rollout(&self, unit: &Unit, limit: usize, made: &mut Made, watch: &Watch) -> Result<Found> {
+        let mut rollout = Rollout::default();
+        for &(at, repeated) in &unit.parts {
+            let (source, mut tally) = (&self.files[at].1, Tally::default());
+            rollout.repeated = repeated;
+            lines(
+                source,
+                limit,
+                &mut tally,
+                watch,
+                |bytes| watch.advance(bytes),
+                |kind, text, offset| {
+                    count_type(&mut made.types, &String::from_utf8_lossy(kind), 1);
+                    let fate = match text {
+                        _ if unit.contained => Err(REPEATED),
+                        Some(text) => take(&mut rollout, text, made),
+                        None => Err(NO_CONVERSATION),
+                    };
+                    made.locate(&source.name, offset);
+                    match fate {
+                        Ok(()) => made.used += 1,
+                        Err(REPEATED) => made.duplicates += 1,
+                        Err(reason) => made.drop_line(reason),
+                    }
+                },
+            )?;
+            self.account(at, &tally, made);
+        }
+        Ok(rollout.end(&self.files[unit.parts[0].0].1.name))
+    }
+
+    /// Reads a document.
+    fn document(&self, kind: Alone, unit: &Unit, made: &mut Made, watch: &Watch) -> Result<Option<Found>> {
+        let at = unit.parts[0].0;
+        let source = &self.files[at].1;
+        let (text, mut tally) = (bytes(source, watch)?, Tally { lines: 1, ..Tally::default() });
+        watch.advance(text.len() as u64)?;
+        let found = parsed(&text, made).map(|document| {
+            tally.rows = 1;
+            count_type(&mut made.types, DOCUMENT, 1);
+            if unit.contained {
+                made.duplicates += 1;
+                return (Head::default(), Conversation::default());
+            }
+            let found = read(kind, &document, source, id128(&text), &self.verdicts, made);
+            made.locate(&source.name, 0);
+            match found.1.messages.is_empty() {
+                true => made.drop_line(EMPTY),
+                false => made.used = 1,
+            }
+            found
+        });
+        if found.is_none() {
+            tally.bad(trusted::fault(&text), Reason::Malformed);
+        }
+        self.account(at, &tally, made);
+        Ok(found)
+    }
+
+    fn account(&self, at: usize, tally: &Tally, made: &mut Made) {
+        let (kind, source) = &self.files[at];
+        let mut account = Account::default();
+        account.add(tally, 0);
+        made.files.push((source.name.clone().into(), Kind::Alone(*kind).name(), account));
+    }
 }
 
 type Found = (Head, Conversation);
 
-/// Reads a rollout of Codex.
-fn rollout(
+fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Result<(), &'static str> {
+    match mended(text, made).and_then(|line| trusted::parse(&line).ok()) {
+        Some(line) => rollout.line(&line, made),
+        None => Err(damaged(OBJECT, "the line", made)),
+    }
+}
+
+/// Hands over the type of each line of a rollout, its text where it is to be read, and its place.
+fn lines(
     source: &Source,
     limit: usize,
-    made: &mut Made,
     tally: &mut Tally,
     watch: &Watch,
-) -> Result<Found> {
+    advance: impl Fn(u64) -> Result<()>,
+    mut take: impl FnMut(&[u8], Option<&[u8]>, u64),
+) -> Result<()> {
     let io = |error| source.failed("read", error);
     let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
-    let (mut rollout, mut keys) = (Rollout::default(), Keys::new(&["type", "payload.type"]));
+    let mut keys = Keys::new(&["type", "payload.type"]);
     while let Some(piece) = lines.next().map_err(io)? {
         let read = each(&piece, tally, |bytes, offset| {
             let ([kind, inner], end) = keys.first(bytes)?;
-            let kind = kind.map_or(&b""[..], inside);
-            count_type(&mut made.types, &String::from_utf8_lossy(kind), 1);
-            let fate = if Rollout::reads(kind, inner.map_or(&b""[..], inside)) {
-                let line = mended(&bytes[..end], made).and_then(|line| trusted::parse(&line).ok());
-                match line {
-                    Some(line) => rollout.line(&line, made),
-                    None => Err(damaged(OBJECT, "the line", made)),
-                }
-            } else {
-                Err(NO_CONVERSATION)
-            };
-            made.locate(&source.name, offset);
-            match fate {
-                Ok(()) => made.used += 1,
-                Err(reason) => made.drop_line(reason),
-            }
+            let [kind, inner] = [kind, inner].map(|raw| raw.map_or(&b""[..], inside));
+            take(kind, Rollout::reads(kind, inner).then_some(&bytes[..end]), offset);
             Ok(end)
         });
-        watch.advance(read)?;
+        advance(read)?;
     }
-    watch.advance(0)?;
-    Ok(rollout.end(&source.name))
+    advance(0)
 }
 
-/// Reads a document.
-fn whole(
-    source: &Source,
-    made: &mut Made,
-    tally: &mut Tally,
-    watch: &Watch,
-    read: impl FnOnce(&Value, u128, &mut Made) -> Found,
-) -> Result<Option<Found>> {
+/// All of a document.
+fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
     let io = |error| source.failed("read", error);
     let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut source.stream(watch).map_err(io)?, &mut text).map_err(io)?;
-    watch.advance(text.len() as u64)?;
-    tally.lines = 1;
-    let Some(document) = mended(&text, made).and_then(|text| trusted::parse(&text).ok()) else {
-        tally.bad(trusted::fault(&text), Reason::Malformed);
-        return Ok(None);
-    };
-    tally.rows = 1;
-    count_type(&mut made.types, DOCUMENT, 1);
-    let found = read(&document, id128(&text), made);
-    made.locate(&source.name, 0);
-    if found.1.messages.is_empty() {
-        made.drop_line(EMPTY);
-    } else {
-        made.used = 1;
-    }
-    Ok(Some(found))
+    source.stream(watch).and_then(|mut stream| stream.read_to_end(&mut text)).map_err(io)?;
+    Ok(text)
 }
 
-/// The type under which a document is counted.
-const DOCUMENT: &str = "document";
+fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
+    mended(text, made).and_then(|text| trusted::parse(&text).ok())
+}
+
+/// What a file tells of its session. Of one that is damaged, what is sound.
+fn trace(kind: Alone, source: &Source, settings: &Settings, watch: &Watch) -> Result<Trace> {
+    let mut made = Made::default();
+    if kind == Alone::Codex {
+        let (mut path, mut tally) = (Path::default(), Tally::default());
+        let limit = settings.max_line_bytes;
+        lines(
+            source,
+            limit,
+            &mut tally,
+            watch,
+            |_| watch.advance(0),
+            |_, text, _| {
+                if let Some(line) = text.and_then(|text| parsed(text, &mut made)) {
+                    path.line(&line);
+                }
+            },
+        )?;
+        return Ok(path.end());
+    }
+    let text = bytes(source, watch)?;
+    watch.advance(0)?;
+    let Some(document) = parsed(&text, &mut made) else { return Ok(Trace::default()) };
+    let (head, talk) = read(kind, &document, source, 0, &Verdicts::default(), &mut made);
+    let whole = hash("document", document.to_string().as_bytes());
+    let (id, links) = match kind {
+        Alone::Atif => {
+            let id = text_of(&document, "session_id");
+            (id, vec![id.map_or(whole, |id| hash("trial", id.as_bytes()))])
+        }
+        // Runs of one task are compared: a run has no name of its own.
+        _ => (None, head.group.iter().map(|task| hash("task", task.as_bytes())).collect()),
+    };
+    let written = |message: &Message| {
+        let mut out = Vec::new();
+        message.write(b"", &mut out);
+        hash("message", &out)
+    };
+    Ok(Trace {
+        id: id.map(str::to_owned),
+        links,
+        items: talk.messages.iter().map(written).collect(),
+        whole,
+        ..Trace::default()
+    })
+}
+
+fn read(
+    kind: Alone,
+    document: &Value,
+    source: &Source,
+    digest: u128,
+    verdicts: &Verdicts,
+    made: &mut Made,
+) -> Found {
+    match kind {
+        Alone::SweAgent => swe_agent::read(document, &source.name, digest, verdicts, made),
+        _ => atif::read(document, &source.name, digest, made),
+    }
+}

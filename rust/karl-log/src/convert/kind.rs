@@ -112,6 +112,9 @@ pub(super) enum Told {
 const COPILOT: Cow<'static, str> = Cow::Borrowed("a session of Copilot CLI, which is not read");
 const GEMINI: Cow<'static, str> = Cow::Borrowed("a session of Gemini CLI, which is not read");
 
+/// The keys of a conversation in records that no other format claims; the second is `ShareGPT`'s.
+pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
+
 /// How many lines are looked at for one that tells.
 const LINES_PROBED: usize = 100;
 
@@ -170,7 +173,9 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
         name if name == KARL.name => {
             Told::Refused("a store of KARL, which is scored and sampled as it is".into())
         }
-        name if name == GENERIC.name && !(has("messages") || (has("prompt") && has("completion"))) => {
+        name if name == GENERIC.name
+            && !(MESSAGES.iter().any(|key| has(key)) || (has("prompt") && has("completion"))) =>
+        {
             Told::Nothing
         }
         _ => Told::Transcript(kind),

@@ -37,6 +37,10 @@ pub(super) struct Message {
     pub(super) reasoning: Vec<u8>,
     pub(super) model: Vec<u8>,
     pub(super) timestamp: Vec<u8>,
+    /// Whether the log says that a trainer is not to learn it.
+    pub(super) unlearned: bool,
+    /// Whether a block of it was left out.
+    pub(super) lost: bool,
     /// How many calls of tools it holds, and their objects with commas between them.
     pub(super) calls: usize,
     written_calls: Vec<u8>,
@@ -59,10 +63,17 @@ impl Message {
             reasoning: Vec::new(),
             model: Vec::new(),
             timestamp: timestamp.to_vec(),
+            unlearned: false,
+            lost: false,
             calls: 0,
             written_calls: Vec::new(),
             answer: None,
         }
+    }
+
+    /// Whether it holds a text, a thought or a call.
+    fn says(&self) -> bool {
+        !self.content.is_empty() || !self.reasoning.is_empty() || self.calls > 0
     }
 
     /// Adds a call of a tool; `arguments` is a JSON value, which is written as the text that it is.
@@ -100,6 +111,9 @@ impl Message {
         }
         if !self.model.is_empty() && self.model != model {
             field(",\"model\":\"", &self.model);
+        }
+        if self.unlearned {
+            out.extend_from_slice(b",\"weight\":0");
         }
         if self.calls > 0 {
             out.extend_from_slice(b",\"tool_calls\":[");
@@ -198,9 +212,10 @@ impl Conversation {
         self.calls.values().filter(|call| !call.answered).count() as u64
     }
 
-    /// What stands for a block that is no text: its kind in brackets.
-    pub(super) fn unwritten(kind: &[u8], made: &mut Made) -> Vec<u8> {
-        made.note("no_text");
-        [b"[", kind, b"]"].concat()
+    /// Removes messages of which nothing is left but blocks that are not read.
+    pub(super) fn finish(&mut self, made: &mut Made) {
+        let before = self.messages.len();
+        self.messages.retain(|message| !message.lost || message.says());
+        made.notes_of("empty_message", (before - self.messages.len()) as u64);
     }
 }

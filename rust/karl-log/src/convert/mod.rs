@@ -12,6 +12,7 @@
 //! files.
 
 mod atif;
+mod beside;
 mod claude;
 mod codex;
 mod document;
@@ -24,6 +25,7 @@ mod output;
 mod record;
 pub mod report;
 mod rollouts;
+mod same;
 mod sort;
 mod spoken;
 mod swe_agent;
@@ -38,12 +40,12 @@ use std::path::Path;
 use karl_core::reward::karl::Version;
 
 use self::claude::Transcripts;
+use self::document::Documents;
 use self::files::sorted;
 pub use self::kind::Kind;
 use self::output::Output;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
-use self::verdicts::Verdicts;
 use self::work::run;
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -93,15 +95,12 @@ pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: 
     report.bytes = sorted.sources().map(|source| source.size).sum();
     let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
     let rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
-    let (alone, verdicts) = (&sorted.alone, Verdicts::default());
+    let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
     let output = Output::create(target, settings.force)?;
-    let [first, second] = [transcripts.len(), transcripts.len() + alone.len()];
+    let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
         at if at < first => transcripts.make(at, watch),
-        at if at < second => {
-            let (kind, source) = &alone[at - first];
-            document::make(*kind, source, settings, &verdicts, watch)
-        }
+        at if at < second => documents.make(at - first, settings, watch),
         at => rollouts.make(at - second, settings, watch),
     })?;
     report.made.add(made);

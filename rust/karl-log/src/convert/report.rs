@@ -21,6 +21,12 @@ pub(super) const NO_CONVERSATION: &str = "no_conversation";
 /// Why nothing is used of what says nothing.
 pub(super) const EMPTY: &str = "empty";
 
+/// Why nothing of a line is used that holds blocks alone which are no text; how such a block is counted.
+pub(super) const NO_TEXT: &str = "no_text";
+
+/// How a block of an unknown kind is counted.
+pub(super) const UNKNOWN_BLOCK: &str = "unknown_block";
+
 /// Why nothing of a line is used whose message is damaged.
 pub(super) const DAMAGED: &str = "damaged";
 
@@ -117,6 +123,8 @@ pub struct Made {
     pub dropped: Counts,
     /// What was left out or mended inside lines that were used.
     pub notes: Counts,
+    /// Blocks of messages, and items of sessions, that are not read, by their kind.
+    pub blocks: BTreeMap<String, u64>,
     /// The first values of wrong types, by file and place.
     pub mistyped: Vec<Mistyped>,
     /// Those whose place is to be told yet.
@@ -130,6 +138,7 @@ impl Made {
     pub(super) fn add(&mut self, other: Self) {
         self.files.extend(other.files);
         other.types.iter().for_each(|(name, &count)| count_type(&mut self.types, name, count));
+        other.blocks.iter().for_each(|(kind, &count)| count_type(&mut self.blocks, kind, count));
         self.trajectories += other.trajectories;
         self.sub_agents += other.sub_agents;
         self.rewarded += other.rewarded;
@@ -158,6 +167,19 @@ impl Made {
     /// Counts something inside a line.
     pub(super) fn note(&mut self, what: &'static str) {
         *self.notes.entry(what).or_default() += 1;
+    }
+
+    /// Counts something inside a line as often as it was there.
+    pub(super) fn notes_of(&mut self, what: &'static str, count: u64) {
+        if count > 0 {
+            *self.notes.entry(what).or_default() += count;
+        }
+    }
+
+    /// Counts a block that is left out: no text stands in its place.
+    pub(super) fn leave_out(&mut self, what: &'static str, kind: &[u8]) {
+        self.note(what);
+        count_type(&mut self.blocks, &String::from_utf8_lossy(kind), 1);
     }
 
     /// Counts a value of a wrong type; where it lies is told by [`locate`](Self::locate).

@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use super::Settings;
 use super::json::mended;
-use super::kind::Kind;
+use super::kind::{Kind, MESSAGES};
 use super::record::{Head, Tokens, write};
 use super::report::{EMPTY, Made, count_type};
 use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
-use super::spoken::Spoken;
+use super::spoken::{self, Spoken};
 use super::values::source;
 use crate::emit::Flaw;
 use crate::emit::example::held;
 use crate::error::Result;
 use crate::field::Path;
-use crate::format::{Field, Fields, Format, Made as Kept};
+use crate::format::{Field, Fields, Format, Made as Kept, Overrides, generic::GENERIC};
 use crate::layout::{Input, Wishes, probe};
 use crate::log::Account;
 use crate::parts::joined;
@@ -29,6 +29,9 @@ use crate::source::Source;
 use crate::tally::Tally;
 use crate::trusted::{self, lookup};
 use crate::watch::Watch;
+
+/// Where preference sets keep the answer that is not to be learned: it stays in the record, and is told.
+const REJECTED: [&str; 2] = ["rejected", "non_preferred_output"];
 
 /// The type under which a record is counted.
 const RECORD: &str = "record";
@@ -45,8 +48,10 @@ impl Rollouts {
     /// # Errors
     /// As [`probe`].
     pub(super) fn look(logs: Vec<(&'static Format, Source)>, limit: usize, watch: &Watch) -> Result<Self> {
-        let one = |(format, source): (_, Source)| {
-            let wishes = Wishes { format: Some(format), max_line_bytes: limit, ..Wishes::default() };
+        let one = |(format, source): (&'static Format, Source)| {
+            let messages = (format.name == GENERIC.name).then(|| MESSAGES.join("|"));
+            let overrides = Overrides { messages, ..Overrides::default() };
+            let wishes = Wishes { format: Some(format), overrides, max_line_bytes: limit };
             probe(source, &wishes, watch)
         };
         let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
@@ -119,6 +124,9 @@ impl Writer<'_> {
         let parsed = mended(row.record, made).and_then(|text| trusted::parse(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
         let mut head = head(&record, self.input, row, made);
+        if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {
+            made.note(REJECTED[0]);
+        }
         if expect(&record, fields, made) {
             return Err(Flaw::BadMessage.name());
         }
@@ -128,8 +136,8 @@ impl Writer<'_> {
             }
             flaw.name()
         })?;
-        let mut spoken = Spoken::new(fields.reasoning);
-        head.tools = spoken.hear(found, fields, made);
+        let mut spoken = Spoken::default();
+        head.tools = spoken.hear(found, fields.reasoning, made).map_err(Flaw::name)?;
         if spoken.talk.messages.is_empty() {
             return Err(EMPTY);
         }
@@ -190,9 +198,12 @@ fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
         for (field, wanted) in parts {
             for choice in field.iter().flat_map(Field::choices) {
                 let wanted = if choice.made == Kept::Json { WORDS } else { wanted };
-                let held = lookup(record, &choice.path);
+                let (held, place) = (lookup(record, &choice.path), choice.path.to_string());
                 found |= held.is_some_and(|value| !value.is_null());
-                wrong |= is_mistyped(held, wanted, &choice.path.to_string(), made);
+                wrong |= is_mistyped(held, wanted, &place, made);
+                if let Some(messages) = held.filter(|held| held.is_array() || choice.made == Kept::Json) {
+                    spoken::expect(messages, &place, made);
+                }
             }
         }
         if found {

@@ -4,14 +4,15 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::json::{escaped, join};
+use super::json::escaped;
 use super::message::{Conversation, Role};
 use super::report::Made;
-use super::sort::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at, is_mistyped};
-use super::values::{arguments, quoted, text, words};
-use crate::emit::example::{Held, joined, offered};
-use crate::emit::openai;
-use crate::format::{Field, Fields};
+use super::sort::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
+use super::values::{arguments, list, quoted, text};
+use crate::emit::Flaw;
+use crate::emit::example::{Held, offered};
+use crate::emit::turn::{Turn, turns};
+use crate::trusted;
 
 /// What a message has where.
 const WANTED: [(&str, Wanted); 6] = [
@@ -23,11 +24,13 @@ const WANTED: [(&str, Wanted); 6] = [
     ("tool_call_id", TEXT),
 ];
 
+/// The keys under which a message keeps what the model thought.
+const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
 /// A conversation while its messages are heard.
+#[derive(Default)]
 pub(super) struct Spoken {
     pub(super) talk: Conversation,
-    /// Where a message may keep its words when it has no content.
-    reasoning: &'static str,
     /// Calls of the last message of the model that have no id and wait for their result: they are answered in their order.
     nameless: VecDeque<Vec<u8>>,
     /// The ids that calls have of themselves.
@@ -36,79 +39,71 @@ pub(super) struct Spoken {
 }
 
 impl Spoken {
-    pub(super) fn new(reasoning: &'static str) -> Self {
-        Self {
-            talk: Conversation::default(),
-            reasoning,
-            nameless: VecDeque::new(),
-            given: HashSet::new(),
-            calls: 0,
-        }
-    }
-
     /// Takes all that a record holds; the tools that the model was offered.
-    pub(super) fn hear(&mut self, held: Held, fields: &Fields, made: &mut Made) -> Option<Value> {
+    ///
+    /// # Errors
+    /// The flaw for which `sample` drops the record too.
+    pub(super) fn hear(
+        &mut self,
+        held: Held,
+        reasoning: &str,
+        made: &mut Made,
+    ) -> Result<Option<Value>, Flaw> {
         match held {
-            Held::Chat { messages, tools } => {
-                expect(&messages, &place(fields.messages.as_ref()), made);
-                self.messages(messages, made);
-                return tools.and_then(offered);
+            Held::Chat { system, messages, tools } => {
+                self.messages(turns(system, messages, reasoning)?, made)?;
+                return Ok(tools.and_then(offered));
             }
-            Held::Halves { prompt: Value::String(prompt), completion: Value::String(completion), .. } => {
+            Held::Completion { prompt, completion } => {
                 self.talk.say(Role::User, &escaped(&prompt), b"");
                 self.talk.say(Role::Assistant, &escaped(&completion), b"");
             }
-            Held::Halves { prompt, completion, tools } => {
-                half(&prompt, &place(fields.prompt.as_ref()), made);
-                half(&completion, &place(fields.completion.as_ref()), made);
-                self.messages(joined(prompt, completion), made);
-                return tools.and_then(offered);
-            }
             Held::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
         }
-        None
+        Ok(None)
     }
 
-    fn messages(&mut self, mut messages: Vec<Value>, made: &mut Made) {
-        let calls: Vec<_> = messages.iter_mut().map(calls).collect();
-        self.given = calls.iter().flatten().flatten().map(|call| quoted(call, "id")).collect();
-        for (message, calls) in messages.iter().zip(&calls) {
-            self.message(message, calls, made);
+    /// Takes a conversation. What is not understood behind the last turn of the model is counted and left out: nothing is
+    /// learned from it.
+    fn messages(&mut self, turns: Vec<Turn>, made: &mut Made) -> Result<(), Flaw> {
+        let last = turns.iter().rposition(|turn| turn.role == "assistant").unwrap_or(turns.len());
+        let mut heard = Vec::with_capacity(turns.len());
+        for (at, turn) in turns.into_iter().enumerate() {
+            match turn.message {
+                Ok(message) => heard.push((turn.role, turn.learned, Value::Object(message))),
+                Err(_) if at > last => made.note("bad_message"),
+                Err(flaw) => return Err(flaw),
+            }
         }
+        let calls = heard.iter().flat_map(|(_, _, message)| list(message, "tool_calls"));
+        self.given = calls.map(|call| quoted(call, "id")).collect();
+        for (role, learned, message) in &heard {
+            self.message(role, *learned, message, made);
+        }
+        Ok(())
     }
 
-    fn message(&mut self, message: &Value, calls: &[Option<Value>], made: &mut Made) {
-        let (content, moment) = (words(message.get("content"), made), quoted(message, "timestamp"));
-        match text(message, "role") {
-            Some("assistant") => self.turn(message, calls, content, &moment, made),
-            Some("tool" | "function") => self.answer(message, &content, &moment, made),
-            Some("system" | "developer") => drop(self.talk.say(Role::System, &content, &moment)),
-            Some("user") => drop(self.talk.say(Role::User, &content, &moment)),
-            _ => made.note("unknown_role"),
+    fn message(&mut self, role: &str, learned: bool, message: &Value, made: &mut Made) {
+        let (content, moment) = (quoted(message, "content"), quoted(message, "timestamp"));
+        match role {
+            "assistant" => self.turn(message, learned, &content, &moment),
+            "tool" => self.answer(message, &content, &moment, made),
+            "system" => drop(self.talk.say(Role::System, &content, &moment)),
+            _ => drop(self.talk.say(Role::User, &content, &moment)),
         }
     }
 
     /// A message of the model.
-    fn turn(
-        &mut self,
-        message: &Value,
-        calls: &[Option<Value>],
-        mut content: Vec<u8>,
-        moment: &[u8],
-        made: &mut Made,
-    ) {
+    fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8]) {
         self.nameless.clear();
         let at = self.talk.messages.len();
-        let mut thought = quoted(message, "reasoning_content");
-        if content.is_empty() && calls.is_empty() && !self.reasoning.is_empty() {
-            join(&mut content, &std::mem::take(&mut thought));
-        }
-        self.talk.say(Role::Assistant, &content, moment).reasoning = thought;
-        for call in calls {
-            match call {
-                Some(call) => self.call(at, call),
-                None => made.note("unknown_block"),
-            }
+        let thought =
+            THOUGHTS.iter().find_map(|key| text(message, key).filter(|thought| !thought.is_empty()));
+        let turn = self.talk.say(Role::Assistant, content, moment);
+        turn.reasoning = thought.map(escaped).unwrap_or_default();
+        turn.unlearned = !learned;
+        for call in list(message, "tool_calls") {
+            self.call(at, call);
         }
     }
 
@@ -150,29 +145,11 @@ impl Spoken {
     }
 }
 
-/// The calls of a message, out of which they are taken; none in the place of what is no call.
-fn calls(message: &mut Value) -> Vec<Option<Value>> {
-    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-    calls.into_iter().flatten().map(|call| openai::call(call.take())).collect()
-}
-
-/// Where a record has a field.
-fn place(field: Option<&Field>) -> String {
-    let first = field.into_iter().flat_map(Field::choices).next();
-    first.map(|choice| choice.path.to_string()).unwrap_or_default()
-}
-
-/// Counts what is of another sort than a prompt or a completion that is no text alone has there.
-fn half(value: &Value, place: &str, made: &mut Made) {
-    match value {
-        Value::Array(messages) => expect(messages, place, made),
-        other => drop(is_mistyped(Some(other), WORDS, place, made)),
-    }
-}
-
-/// Counts what is of another sort than messages have there.
-fn expect(messages: &[Value], place: &str, made: &mut Made) {
-    for (at, message) in messages.iter().enumerate() {
+/// Counts what is of another sort than messages have there; a list may stand as the JSON text of one.
+pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
+    let parsed = messages.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok());
+    let messages = parsed.as_ref().unwrap_or(messages).as_array();
+    for (at, message) in messages.into_iter().flatten().enumerate() {
         check_at(format!("{place}[{at}]"), message, &WANTED, made);
     }
 }

@@ -17,6 +17,9 @@ use super::values::{arguments, kept, list, quoted, source, text, words};
 use super::verdicts::Verdicts;
 use crate::trusted;
 
+/// How the names of packed files end.
+const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
+
 /// What a document has where.
 const WANTED: [(&str, Wanted); 16] = [
     ("environment", TEXT),
@@ -56,8 +59,7 @@ pub(super) fn read(
         }
         say(message, &model, &mut talk, made);
     }
-    let instance =
-        Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let instance = task(file);
     let info = document.get("info").unwrap_or(&Value::Null);
     let mut more = kept(document, &["environment"]);
     more.extend(kept(info, &["exit_status", "submission", "swe_agent_version"]));
@@ -76,6 +78,12 @@ pub(super) fn read(
     (head, talk)
 }
 
+/// The task that a file is named after, packed or not.
+fn task(file: &str) -> String {
+    let plain = PACKED.iter().find_map(|suffix| file.strip_suffix(suffix)).unwrap_or(file);
+    Path::new(plain).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
 /// The model of a run, which newer files name in the settings that they keep to run it again: an object, or its text.
 fn model(document: &Value) -> Vec<u8> {
     let settings = match document.get("replay_config") {
@@ -87,7 +95,11 @@ fn model(document: &Value) -> Vec<u8> {
 }
 
 fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) {
-    let content = words(message.get("content"), made);
+    let said = words(message.get("content"), made);
+    if said.is_none() && list(message, "tool_calls").is_empty() && text(message, "role") != Some("tool") {
+        return made.note("empty_message");
+    }
+    let content = said.unwrap_or_default();
     match text(message, "role") {
         Some("system") => drop(talk.say(Role::System, &content, b"")),
         Some("assistant") => {

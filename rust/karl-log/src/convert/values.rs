@@ -3,8 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::json::{escaped, join};
-use super::message::Conversation;
-use super::report::Made;
+use super::report::{Made, NO_TEXT};
 
 /// The text under a key; none of what is no text.
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
@@ -30,23 +29,30 @@ pub(super) fn arguments(value: Option<&Value>) -> String {
     }
 }
 
-/// What a message says: a text, or the texts among its parts on lines of their own; a part that is no text leaves its
-/// kind in brackets.
-pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Vec<u8> {
+/// The kinds of parts that hold a text.
+const TEXTS: [&str; 6] = ["text", "input_text", "output_text", "summary_text", "reasoning_text", ""];
+
+/// What a message says: a text, or the texts among its parts on lines of their own; other parts are counted by kind and
+/// left out. None where no text is left of parts.
+pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>> {
     let mut all = Vec::new();
+    let mut lost = false;
     match content {
         Some(Value::String(text)) => all = escaped(text),
         Some(Value::Array(parts)) => {
             for part in parts {
-                match text(part, "text") {
+                match text(part, "text").filter(|_| TEXTS.contains(&text(part, "type").unwrap_or_default())) {
                     Some(words) => join(&mut all, &escaped(words)),
-                    None => join(&mut all, &Conversation::unwritten(&quoted(part, "type"), made)),
+                    None => {
+                        made.leave_out(NO_TEXT, &quoted(part, "type"));
+                        lost = true;
+                    }
                 }
             }
         }
         _ => {}
     }
-    all
+    (!lost || !all.is_empty()).then_some(all)
 }
 
 /// The fields of a value under the same names, where they hold something.

@@ -4,10 +4,11 @@
 //! turn and end with one; a message without content must call a tool; an empty text has nothing to predict, and its
 //! loss is 0/0.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::openai;
 use super::plan::plan;
+use super::turn::{Turn, begins_with_system, text_of, turns};
 use crate::format::{Field, Fields, Made};
 use crate::trusted::{self, lookup, take};
 
@@ -20,13 +21,23 @@ pub enum Flaw {
     NoTrajectory,
     /// The tool says that the rollout was cut short.
     Truncated,
-    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content is neither text nor parts of text, or a
-    /// tool call is none.
+    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content is neither text nor parts of text, it
+    /// keeps what it says where nothing is read, or a tool call is none.
     BadMessage,
+    /// The role of a message is none of those that are read.
+    UnknownRole,
+    /// The `weight` of the model's message is neither 0 nor 1.
+    BadWeight,
+    /// The `system` beside a conversation is no text.
+    BadSystem,
     /// A message has neither content nor tool calls.
     EmptyMessage,
     /// No turn of the assistant, or nothing in its completion.
     NoAssistantTurn,
+    /// Every turn of the assistant has a `weight` of 0.
+    NoLearnedTurn,
+    /// A turn of the assistant has a `weight` of 0, in a data set of texts, of which all is learned.
+    UnlearnedTurn,
     /// A text without a conversation in a data set of conversations.
     OtherShape,
     /// Longer than the caller's limit of tokens.
@@ -44,8 +55,13 @@ impl Flaw {
             Self::NoTrajectory => "no_trajectory",
             Self::Truncated => "truncated",
             Self::BadMessage => "bad_message",
+            Self::UnknownRole => "unknown_role",
+            Self::BadWeight => "bad_weight",
+            Self::BadSystem => "bad_system",
             Self::EmptyMessage => "empty_message",
             Self::NoAssistantTurn => "no_assistant_turn",
+            Self::NoLearnedTurn => "no_learned_turn",
+            Self::UnlearnedTurn => "unlearned_turn",
             Self::OtherShape => "other_shape",
             Self::TooManyTokens => "too_many_tokens",
             Self::BadTemplate => "bad_template",
@@ -98,41 +114,67 @@ pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
         return Err(Flaw::Truncated);
     }
     match held(&mut record, fields)? {
-        Held::Chat { messages, tools } => chat(messages, tools, fields.reasoning),
-        Held::Halves { prompt: Value::String(prompt), completion: Value::String(completion), .. } => {
-            completed(prompt, completion)
-        }
-        Held::Halves { prompt, completion, tools } => {
-            chat(joined(prompt, completion), tools, fields.reasoning)
-        }
+        Held::Chat { system, messages, tools } => chat(turns(system, messages, fields.reasoning)?, tools),
+        Held::Completion { prompt, completion } => completed(prompt, completion),
         Held::Text(text) => Ok(whole(Example::Text(text))),
     }
 }
 
 /// A trajectory as it stands in a record.
 pub(crate) enum Held {
-    /// A conversation.
-    Chat { messages: Vec<Value>, tools: Option<Value> },
-    /// A prompt and its completion: texts, or the messages of a conversation.
-    Halves { prompt: Value, completion: Value, tools: Option<Value> },
+    /// A conversation, or a prompt and its completion of which one has messages; `system` is what stands beside it.
+    Chat { system: Option<String>, messages: Vec<Value>, tools: Option<Value> },
+    /// A prompt and its completion.
+    Completion { prompt: String, completion: String },
     /// A text.
     Text(String),
 }
 
-/// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages may be what no trainer takes.
+/// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages are not read yet.
 pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
-    match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
-        (Some(Value::Array(messages)), ..) => {
-            let system = record.get_mut("system");
-            Ok(Held::Chat { messages: openai::conversation(messages, system), tools })
+    let messages = match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
+        (Some(Value::Array(messages)), ..) => messages,
+        (Some(_), ..) => return Err(Flaw::BadMessage),
+        (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
+            if let Some(system) = beside(record, fields.prompt.as_ref())? {
+                let messages = joined(prompt.into(), completion.into());
+                return Ok(Held::Chat { system: Some(system), messages, tools });
+            }
+            return Ok(Held::Completion { prompt, completion });
         }
-        (Some(_), ..) => Err(Flaw::BadMessage),
-        (_, Some(prompt), Some(completion), _) => Ok(Held::Halves { prompt, completion, tools }),
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => Ok(Held::Text(text)),
-        _ => Err(Flaw::NoTrajectory),
+        (_, Some(prompt), Some(completion), _) => joined(prompt, completion),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => return Ok(Held::Text(text)),
+        _ => return Err(Flaw::NoTrajectory),
+    };
+    let place = fields.messages.as_ref().or(fields.prompt.as_ref());
+    let system = if begins_with_system(&messages) { None } else { beside(record, place)? };
+    Ok(Held::Chat { system, messages, tools })
+}
+
+/// The keys under which a record keeps the text from the system beside its conversation.
+const SYSTEM: [&str; 2] = ["system", "system_prompt"];
+
+/// Takes the text from the system that stands beside a conversation, or in the record around it.
+fn beside(record: &mut Value, conversation: Option<&Field>) -> Result<Option<String>, Flaw> {
+    let choices = conversation.into_iter().flat_map(Field::choices);
+    let mut around: Vec<&[String]> =
+        choices.filter_map(|choice| choice.path.segments().split_last()).map(|(_, around)| around).collect();
+    around.push(&[]);
+    for path in around {
+        let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
+        let Some(object) = object.and_then(Value::as_object_mut) else { continue };
+        for key in SYSTEM {
+            let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
+            let text = text_of(found).ok_or(Flaw::BadSystem)?;
+            if !text.is_empty() {
+                *found = Value::Null;
+                return Ok(Some(text));
+            }
+        }
     }
+    Ok(None)
 }
 
 /// Takes out of a record what the first choice that holds something makes, or else the last.
@@ -169,31 +211,28 @@ fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
 }
 
 /// The messages of a prompt and then those of its completion.
-pub(crate) fn joined(prompt: Value, completion: Value) -> Vec<Value> {
-    let mut messages = turns(prompt, "user");
-    messages.extend(turns(completion, "assistant"));
+fn joined(prompt: Value, completion: Value) -> Vec<Value> {
+    let mut messages = messages_of(prompt, "user");
+    messages.extend(messages_of(completion, "assistant"));
     messages
 }
 
 /// A list of messages as it is; anything else as the content of one message.
-fn turns(value: Value, role: &str) -> Vec<Value> {
+fn messages_of(value: Value, role: &str) -> Vec<Value> {
     match value {
-        Value::Array(messages) => openai::conversation(messages, None),
+        Value::Array(messages) => messages,
         content => vec![json!({"role": role, "content": content})],
     }
 }
 
-fn chat(mut messages: Vec<Value>, tools: Option<Value>, reasoning: &str) -> Result<Read, Flaw> {
-    let role = |message: &Value| message.get("role").and_then(Value::as_str).map(str::to_owned);
-    let roles: Option<Vec<String>> = messages.iter().map(role).collect();
-    let roles = roles.ok_or(Flaw::BadMessage)?;
-    let last = roles.iter().rposition(|role| role == "assistant").ok_or(Flaw::NoAssistantTurn)?;
-    let trimmed = messages.len() - (last + 1);
-    messages.truncate(last + 1);
-    messages
-        .iter_mut()
-        .filter_map(Value::as_object_mut)
-        .try_for_each(|message| content(message, reasoning))?;
+/// Ends a conversation with the last turn that is learned.
+fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<Read, Flaw> {
+    let is_assistant = |turn: &Turn| turn.role == "assistant";
+    let none = || if turns.iter().any(is_assistant) { Flaw::NoLearnedTurn } else { Flaw::NoAssistantTurn };
+    let last = turns.iter().rposition(|turn| turn.learned).ok_or_else(none)?;
+    let trimmed = turns.len() - (last + 1);
+    turns.truncate(last + 1);
+    let messages = turns.into_iter().map(|turn| turn.message.map(Value::Object)).collect::<Result<_, _>>()?;
     Ok(Read { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
 }
 
@@ -204,55 +243,4 @@ pub(crate) fn offered(tools: Value) -> Option<Value> {
         Value::String(text) => trusted::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered),
         _ => None,
     }
-}
-
-/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
-fn content(message: &mut Map<String, Value>, reasoning: &str) -> Result<(), Flaw> {
-    let calls = tool_calls(message)?;
-    match message.get("content") {
-        None | Some(Value::Null) if calls => Ok(()),
-        None | Some(Value::Null) => {
-            let words = words(message, reasoning).ok_or(Flaw::EmptyMessage)?;
-            message.insert("content".to_owned(), words);
-            Ok(())
-        }
-        Some(Value::String(text)) if text.is_empty() && !calls => {
-            if let Some(words) = words(message, reasoning) {
-                message.insert("content".to_owned(), words);
-            }
-            Ok(())
-        }
-        Some(Value::String(_)) => Ok(()),
-        Some(Value::Array(parts)) => {
-            let text: Option<String> = parts.iter().map(part).collect();
-            message.insert("content".to_owned(), Value::String(text.ok_or(Flaw::BadMessage)?));
-            Ok(())
-        }
-        Some(_) => Err(Flaw::BadMessage),
-    }
-}
-
-/// What a message says where its content does not; none where nothing is kept there.
-fn words(message: &mut Map<String, Value>, reasoning: &str) -> Option<Value> {
-    let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
-    words.filter(|words| words.as_str().is_some_and(|words| !words.is_empty()))
-}
-
-/// Whether a message calls tools; the calls take the form that chat templates know.
-fn tool_calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
-    match message.get_mut("tool_calls") {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Array(calls)) => {
-            for call in calls.iter_mut() {
-                *call = openai::call(call.take()).ok_or(Flaw::BadMessage)?;
-            }
-            Ok(!calls.is_empty())
-        }
-        Some(_) => Err(Flaw::BadMessage),
-    }
-}
-
-fn part(part: &Value) -> Option<&str> {
-    let text = part.get("type").is_none_or(|kind| kind == "text");
-    part.get("text").filter(|_| text)?.as_str()
 }

@@ -21,6 +21,7 @@ pub mod redact;
 pub mod render;
 mod sign;
 mod transcript;
+pub(crate) mod turn;
 mod walk;
 mod work;
 

@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::trusted;
 
+/// The names of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
+const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
+
 /// A call as `{"id", "type": "function", "function": {"name", "arguments"}}`, made of a flat one, or of the JSON text
 /// of either; none where it is no call.
 pub(crate) fn call(call: Value) -> Option<Value> {
@@ -12,52 +15,53 @@ pub(crate) fn call(call: Value) -> Option<Value> {
         call => call,
     };
     let Value::Object(mut fields) = call else { return None };
-    if fields.contains_key("function") || !fields.get("name").is_some_and(Value::is_string) {
-        return Some(Value::Object(fields));
+    let name = match fields.get("function") {
+        Some(Value::Object(function)) => return is_function(function).then_some(Value::Object(fields)),
+        // Inspect has the name alone there.
+        Some(Value::String(_)) if !fields.contains_key("name") => fields.shift_remove("function"),
+        Some(_) => None,
+        None => fields.shift_remove("name"),
+    };
+    let name = name.filter(is_name)?;
+    let arguments = ARGUMENTS.iter().find_map(|key| fields.shift_remove(*key)).unwrap_or_else(|| json!("{}"));
+    let function = Map::from_iter([("name".to_owned(), name), ("arguments".to_owned(), arguments)]);
+    if !is_function(&function) {
+        return None;
     }
-    let name = fields.shift_remove("name");
-    let arguments = fields.shift_remove("arguments").unwrap_or_else(|| json!("{}"));
     let mut made = Map::new();
     made.extend(fields.shift_remove("id").map(|id| ("id".to_owned(), id)));
     made.insert("type".to_owned(), json!("function"));
-    made.insert("function".to_owned(), json!({"name": name, "arguments": arguments}));
+    made.insert("function".to_owned(), Value::Object(function));
     fields.shift_remove("type");
     made.extend(fields);
     Some(Value::Object(made))
 }
 
-/// The messages of a conversation. One of `ShareGPT` that does not begin with a message from the system begins with the
-/// text that `LLaMA-Factory` keeps of it beside the conversation, which is taken.
-pub(super) fn conversation(messages: Vec<Value>, system: Option<&mut Value>) -> Vec<Value> {
-    let first = messages.first();
-    let shared = first.is_some_and(|first| first.get("role").is_none() && first.get("from").is_some());
-    let mut messages: Vec<Value> = messages.into_iter().map(message).collect();
-    let lacks =
-        shared && messages.first().is_some_and(|first| !matches!(said_by(first), None | Some("system")));
-    let text = system.filter(|system| lacks && system.as_str().is_some_and(|text| !text.is_empty()));
-    if let Some(text) = text {
-        messages.insert(0, json!({"role": "system", "content": text.take()}));
-    }
-    messages
+/// Whether a function that is called has a name, and arguments that are an object or the text of some.
+fn is_function(function: &Map<String, Value>) -> bool {
+    let arguments = function.get("arguments");
+    let known = matches!(arguments, None | Some(Value::Null | Value::String(_) | Value::Object(_)));
+    known && function.get("name").is_some_and(is_name)
 }
 
-fn said_by(message: &Value) -> Option<&str> {
-    message.get("role")?.as_str()
+fn is_name(name: &Value) -> bool {
+    name.as_str().is_some_and(|name| !name.is_empty())
 }
 
 /// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
 /// stays as it is.
-fn message(message: Value) -> Value {
+pub(super) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
-    let Some(role) = role(&from).filter(|_| !own && fields.contains_key("value")) else {
+    let calls_tools = from == "function_call";
+    let speaker = if calls_tools { Some("assistant") } else { role(&from) };
+    let Some(role) = speaker.filter(|_| !own && fields.contains_key("value")) else {
         return Value::Object(fields);
     };
     fields.shift_remove("from");
     let value = fields.shift_remove("value").unwrap_or_default();
-    let (key, value) =
-        if from == "function_call" { ("tool_calls", calls(value)) } else { ("content", value) };
+    let (key, value) = if calls_tools { ("tool_calls", calls(value)) } else { ("content", value) };
     let mut made = Map::new();
     made.extend([("role".to_owned(), json!(role)), (key.to_owned(), value)]);
     made.extend(fields);
@@ -73,13 +77,13 @@ fn calls(value: Value) -> Value {
     }
 }
 
-/// The role of who speaks in a conversation of `ShareGPT`, or of `LLaMA-Factory`, which tells calls of tools from answers.
-fn role(from: &str) -> Option<&'static str> {
-    Some(match from {
-        "system" => "system",
+/// The role that chat templates know of a speaker, in lower case: of `OpenAI`, `ShareGPT`, `LLaMA-Factory`, Gemma and Llama.
+pub(super) fn role(speaker: &str) -> Option<&'static str> {
+    Some(match speaker {
+        "system" | "developer" => "system",
         "human" | "user" => "user",
-        "gpt" | "chatgpt" | "bing" | "bard" | "model" | "assistant" | "function_call" => "assistant",
-        "tool" | "function" | "observation" | "function_response" => "tool",
+        "gpt" | "chatgpt" | "bing" | "bard" | "model" | "ai" | "assistant" => "assistant",
+        "tool" | "function" | "observation" | "function_response" | "ipython" => "tool",
         _ => return None,
     })
 }
@@ -117,6 +121,15 @@ mod tests {
             made,
             json!({"type": "function", "function": {"name": "f", "arguments": {"a": 1}}, "index": 3})
         );
+        for flat in [
+            json!({"name": "f", "args": {"a": 1}, "type": "tool_call"}),
+            json!({"type": "tool_use", "name": "f", "input": {"a": 1}}),
+            json!({"function": "f", "arguments": {"a": 1}, "type": "function"}),
+            json!({"name": "f", "parameters": {"a": 1}}),
+        ] {
+            let wanted = json!({"type": "function", "function": {"name": "f", "arguments": {"a": 1}}});
+            assert_eq!(call(flat).unwrap(), wanted);
+        }
         let bare = call(json!({"name": "f"})).unwrap();
         assert_eq!(bare, json!({"type": "function", "function": {"name": "f", "arguments": "{}"}}));
     }
@@ -127,7 +140,16 @@ mod tests {
             assert_eq!(call(json!(text)), None, "{text}");
         }
         assert_eq!(call(json!(5)), None);
-        assert_eq!(call(json!({"name": 5})), Some(json!({"name": 5})));
+        for other in [
+            json!({"name": 5}),
+            json!({}),
+            json!({"type": "custom", "custom": {"name": "f", "input": "x"}}),
+            json!({"function": {"name": "f", "arguments": [1]}}),
+            json!({"function": {"arguments": {}}}),
+            json!({"functionCall": {"name": "f", "args": {}}}),
+        ] {
+            assert_eq!(call(other.clone()), None, "{other}");
+        }
     }
 
     #[test]
@@ -154,29 +176,6 @@ mod tests {
         for other in others {
             assert_eq!(message(other.clone()), other);
         }
-    }
-
-    #[test]
-    fn the_system_beside_a_conversation_of_share_gpt_begins_it_and_stays_beside_any_other() {
-        let (human, system) =
-            (json!({"from": "human", "value": "x"}), json!({"from": "system", "value": "s"}));
-        let mut beside = json!("s");
-        let made = conversation(vec![human.clone()], Some(&mut beside));
-        assert_eq!(made[0], json!({"role": "system", "content": "s"}));
-        assert_eq!((made.len(), &made[1]["role"], beside), (2, &json!("user"), Value::Null));
-        let own = json!({"role": "user", "from": "alice", "content": "x"});
-        let strange = json!({"from": "narrator", "value": "x"});
-        for (beside, first) in
-            [("t", Some(system)), ("", Some(human)), ("s", Some(own)), ("s", Some(strange)), ("s", None)]
-        {
-            let mut system = json!(beside);
-            let messages: Vec<Value> = first.into_iter().collect();
-            assert_eq!(conversation(messages.clone(), Some(&mut system)).len(), messages.len());
-            assert_eq!(system, beside, "{messages:?}");
-        }
-        let mut facts = json!({"os": "linux"});
-        assert_eq!(conversation(vec![json!({"from": "gpt", "value": "x"})], Some(&mut facts)).len(), 1);
-        assert_eq!(facts, json!({"os": "linux"}));
     }
 
     #[test]

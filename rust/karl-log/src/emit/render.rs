@@ -56,7 +56,8 @@ impl Shape {
 /// The row's fields in a shape.
 ///
 /// # Errors
-/// [`Flaw::OtherShape`] where the example cannot take it.
+/// [`Flaw::OtherShape`] where the example cannot take it; [`Flaw::UnlearnedTurn`] where the shape would teach what is not to
+/// be learned.
 pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, Flaw> {
     let value = match (shape, example) {
         (Shape::Chat, Example::Chat { messages, tools }) => return Ok(chat(messages, tools)),
@@ -65,6 +66,9 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
         (Shape::PromptCompletion, Example::Chat { messages, .. }) => split(&messages)?,
         (Shape::PromptCompletion, Example::Completion { prompt, completion }) => {
             json!({"prompt": prompt, "completion": completion})
+        }
+        (Shape::Text, Example::Chat { messages, .. }) if messages.iter().any(is_unlearned) => {
+            return Err(Flaw::UnlearnedTurn);
         }
         (Shape::Text, Example::Chat { messages, .. }) => json!({"text": transcript(&messages)}),
         (Shape::Text, Example::Completion { prompt, completion }) => json!({"text": prompt + &completion}),
@@ -77,6 +81,12 @@ pub(super) fn row(example: Example, shape: Shape) -> Result<Map<String, Value>, 
         Value::Object(row) => Ok(row),
         _ => Err(Flaw::OtherShape),
     }
+}
+
+/// Whether a message is the model's and not to be learned.
+fn is_unlearned(message: &Value) -> bool {
+    let weight = message.get("weight").and_then(Value::as_f64);
+    message["role"] == "assistant" && weight == Some(0.0)
 }
 
 /// Messages are moved and not copied: they are most of a record.

@@ -8,7 +8,7 @@ use crate::convert::json::{elements, inside, join};
 use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
-use crate::convert::report::{DAMAGED, EMPTY, Made};
+use crate::convert::report::{DAMAGED, EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
 use crate::convert::sort::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::field::unescape;
 
@@ -120,7 +120,7 @@ impl Talk {
 
     /// Adds a block to the model's message at `at`.
     fn speak(&mut self, at: usize, block: &[u8], made: &mut Made) {
-        let Some(found) = self.block.of(block) else { return made.note("unknown_block") };
+        let Some(found) = self.block.of(block) else { return made.leave_out(UNKNOWN_BLOCK, b"") };
         let [kind, text, thinking, id, name, input, ..]: [Option<&[u8]>; 9] = found;
         for (field, raw) in
             [("type", kind), ("text", text), ("thinking", thinking), ("id", id), ("name", name)]
@@ -135,7 +135,10 @@ impl Talk {
             (Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use"), _) => {
                 self.call(at, of(id), &of(name), input.unwrap_or(b"{}"));
             }
-            _ => made.note("unknown_block"),
+            (kind, message) => {
+                made.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default());
+                message.into_iter().for_each(|message| message.lost = true);
+            }
         }
     }
 
@@ -178,7 +181,7 @@ impl Talk {
         let mut text = Vec::new();
         for block in elements(content) {
             let Some([kind, words, _, _, _, _, call, result, is_error]) = self.block.of(block) else {
-                made.note("unknown_block");
+                made.leave_out(UNKNOWN_BLOCK, b"");
                 continue;
             };
             for (field, raw) in [("type", kind), ("text", words), ("tool_use_id", call)] {
@@ -233,12 +236,12 @@ impl Talk {
         let mut text = inside(content).to_vec();
         for block in elements(content) {
             let Some([kind, words, ..]) = self.block.of::<9>(block) else {
-                made.note("unknown_block");
+                made.leave_out(UNKNOWN_BLOCK, b"");
                 continue;
             };
             match kind.map_or(&b""[..], inside) {
                 b"text" => join(&mut text, words.map_or(&b""[..], inside)),
-                kind => join(&mut text, &Conversation::unwritten(kind, made)),
+                kind => made.leave_out(NO_TEXT, kind),
             }
         }
         if !line.result_agent.is_empty() {
@@ -264,11 +267,11 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
     }
 }
 
-/// Adds the text of a block to others, or the kind of one that has none; the reason why it is no prompt.
+/// Adds the text of a block to others; the reason why it is no prompt.
 fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
     if kind != b"text" {
-        join(text, &Conversation::unwritten(kind, made));
-        return None;
+        made.leave_out(NO_TEXT, kind);
+        return Some(NO_TEXT);
     }
     let why = said(words);
     if why.is_none() {

@@ -27,7 +27,7 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
 }
 
 /// How many lines rows stand for: a line that tells a message is that message's row.
-fn counted(rows: &[Row]) -> usize {
+pub(super) fn counted(rows: &[Row]) -> usize {
     rows.iter().filter(|row| row.kind != Kind::Carrier).count()
 }
 

@@ -13,21 +13,22 @@
 //! and one that is the sub-agent's. Memory: a row of 72 bytes a line, twice while lines are sorted into sessions, and the
 //! trajectories at work.
 
-mod beside;
 mod blocks;
 mod index;
+mod kin;
 mod line;
 mod merge;
 mod row;
 mod run;
 mod told;
 
-use self::beside::Beside;
 use self::blocks::{OTHER_BRANCH, Talk};
+use self::kin::{Kin, kin};
 use self::line::{Files, Line, Reader};
-use self::merge::{live, threads};
+use self::merge::{counted, live, threads};
 use self::row::{Kind, Row};
 use self::told::Told;
+use super::beside::Beside;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::{Rate, Settings};
@@ -41,6 +42,7 @@ pub(super) struct Transcripts<'a> {
     sources: &'a [Source],
     besides: Vec<Option<Beside>>,
     sessions: Vec<Vec<Row>>,
+    kin: Vec<Kin>,
     rate: Rate,
 }
 
@@ -64,11 +66,9 @@ impl<'a> Transcripts<'a> {
             }),
         );
         let sessions = index::sessions(rows, &mut report.made);
-        // Standard input has nothing beside it.
-        let look =
-            |source: &Source| if source.name == "-" { None } else { Beside::look(source.name.as_ref()) };
-        let besides = sources.iter().map(look).collect();
-        Ok(Self { sources, besides, sessions, rate: settings.rate })
+        let besides = sources.iter().map(Beside::look).collect();
+        let kin = kin(&sessions);
+        Ok(Self { sources, besides, sessions, kin, rate: settings.rate })
     }
 
     /// How many sessions there are.
@@ -82,19 +82,45 @@ impl<'a> Transcripts<'a> {
     /// As [`convert`](super::convert).
     pub(super) fn make(&self, session: usize, watch: &Watch) -> Result<(Vec<u8>, Made)> {
         let (mut out, mut made) = (Vec::new(), Made::default());
+        if self.kin[session].contained {
+            made.duplicates += counted(&self.sessions[session]) as u64;
+            made.note("session_snapshot");
+            return Ok((out, made));
+        }
         let mut files = Files::new(self.sources);
         let mut own: Option<(String, Talk)> = None;
         for rows in threads(&self.sessions[session]) {
-            let (talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
+            let (mut talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
+            talk.conversation.finish(&mut made);
             *made.calls.entry("unanswered").or_default() += talk.conversation.unanswered();
             if !talk.conversation.messages.is_empty() {
-                let head = self.head(&told, &talk, own.as_ref(), rows.first());
+                let mut head = self.head(&told, &talk, own.as_ref(), rows.first());
+                if let (None, Some(root)) = (&own, self.kin[session].root) {
+                    head.group = self.family(root, &mut files)?.or(head.group);
+                    made.note("forked_session");
+                }
                 write(head, &talk.conversation.messages, self.rate, &mut out, &mut made);
             }
             own = own.or(Some((told.session, talk)));
         }
         made.calls.retain(|_, count| *count > 0);
         Ok((out, made))
+    }
+
+    /// The group of sessions that share the beginning of one: as Entire names it, or the session's name.
+    fn family(&self, root: usize, files: &mut Files<'_>) -> Result<Option<String>> {
+        let mut reader = Reader::new();
+        for row in self.sessions[root].iter().filter(|row| matches!(row.kind, Kind::User | Kind::Assistant)) {
+            let mut told = Told::default();
+            if let Some(line) = reader.read(row, files.line(row)?) {
+                told.hear(&line.facts, row);
+            }
+            if !told.session.is_empty() {
+                let beside = Beside::last(self.besides.iter().flatten(), &told.session);
+                return Ok(beside.and_then(|beside| beside.group.clone()).or(Some(told.session)));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads the lines of a thread.

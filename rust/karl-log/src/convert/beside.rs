@@ -1,5 +1,5 @@
-//! The `metadata.json` that Entire keeps beside each snapshot of a session: reward and group of a transcript, which has
-//! neither.
+//! The `metadata.json` that Entire keeps beside each snapshot of a session, of whatever agent: reward and group of a
+//! transcript, which has neither.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::convert::time::milliseconds;
 use crate::layout::sidecar::read;
+use crate::source::Source;
 use crate::trusted;
 
 /// The name of the file.
@@ -26,9 +27,10 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Looks beside a transcript.
-    pub(super) fn look(transcript: &Path) -> Option<Self> {
-        let text = read(&transcript.with_file_name(NAME)).ok()?;
+    /// Looks beside a transcript; standard input has nothing beside it.
+    pub(super) fn look(transcript: &Source) -> Option<Self> {
+        let path = Path::new(&*transcript.name);
+        let text = read(&Some(path).filter(|path| *path != Path::new("-"))?.with_file_name(NAME)).ok()?;
         Self::of(&trusted::parse(&text).ok()?)
     }
 
@@ -46,7 +48,8 @@ impl Beside {
 
     /// The last of some that says something of a session.
     pub(super) fn last<'b>(all: impl Iterator<Item = &'b Self>, session: &str) -> Option<&'b Self> {
-        all.filter(|beside| beside.session.ends_with(session)).max_by_key(|beside| beside.created)
+        all.filter(|beside| !session.is_empty() && beside.session.ends_with(session))
+            .max_by_key(|beside| beside.created)
     }
 }
 

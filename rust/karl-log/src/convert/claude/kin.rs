@@ -1,0 +1,63 @@
+//! Sessions that repeat another: one that is taken up again under a new name begins with lines of the old one.
+
+use std::collections::{HashMap, HashSet};
+
+use super::row::{Kind, Row};
+
+/// What a session is to those that share lines with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Kin {
+    /// Whether another session holds all of its messages.
+    pub(super) contained: bool,
+    /// The session that those begin with which share lines and differ; None of one that stands alone.
+    pub(super) root: Option<usize>,
+}
+
+/// The kin of each session, by the ids of their messages; sessions are in the order in which they begin.
+pub(super) fn kin(sessions: &[Vec<Row>]) -> Vec<Kin> {
+    let mut kin = vec![Kin::default(); sessions.len()];
+    for family in families(sessions).into_iter().filter(|family| family.len() > 1) {
+        let said: Vec<HashSet<u64>> = family.iter().map(|&at| messages(&sessions[at]).collect()).collect();
+        let holds = |one: usize, other: usize| {
+            one != other
+                && said[other].is_subset(&said[one])
+                && (said[one].len() > said[other].len() || one < other)
+        };
+        let contained = |at: &usize| (0..family.len()).any(|other| holds(other, *at));
+        let left = (0..family.len()).filter(|at| !contained(at)).count();
+        for (at, &session) in family.iter().enumerate() {
+            let contained = contained(&at);
+            kin[session] = Kin { contained, root: (left > 1 && !contained).then_some(family[0]) };
+        }
+    }
+    kin
+}
+
+fn messages(rows: &[Row]) -> impl Iterator<Item = u64> {
+    let speaks = |row: &&Row| matches!(row.kind, Kind::User | Kind::Assistant) && row.left_out.is_none();
+    rows.iter().filter(speaks).map(|row| row.id)
+}
+
+/// Sessions that share a message, directly or by others.
+fn families(sessions: &[Vec<Row>]) -> Vec<Vec<usize>> {
+    let mut holder: HashMap<u64, usize> = HashMap::new();
+    let mut root: Vec<usize> = (0..sessions.len()).collect();
+    for (at, rows) in sessions.iter().enumerate() {
+        for id in messages(rows) {
+            let [one, other] = [at, *holder.entry(id).or_insert(at)].map(|session| top(&root, session));
+            root[one.max(other)] = one.min(other);
+        }
+    }
+    let mut families: Vec<Vec<usize>> = vec![Vec::new(); sessions.len()];
+    for at in 0..sessions.len() {
+        families[top(&root, at)].push(at);
+    }
+    families
+}
+
+fn top(root: &[usize], mut at: usize) -> usize {
+    while root[at] != at {
+        at = root[at];
+    }
+    at
+}

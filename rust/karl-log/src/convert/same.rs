@@ -1,0 +1,267 @@
+//! Which files hold one session: copies, earlier snapshots, continuations and forks of it.
+//!
+//! A session that is taken up again may be written into a new file that repeats what came before, under the old name or
+//! under one of its own; folders are copied, and snapshots of a session stand beside it. Each session is one trajectory.
+//! Sessions that begin alike and then differ stay apart, in one group, so that no split separates them.
+
+use std::collections::HashMap;
+
+use karl_core::rng::id128;
+
+use super::beside::Beside;
+use super::report::Made;
+
+/// What a file tells of its session, before it is written.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    /// The session's own name; None where the file has none.
+    pub(super) id: Option<String>,
+    /// The session that this one began as.
+    pub(super) forked_from: Option<String>,
+    /// Whether a continuation of the session may stand in another file.
+    pub(super) continues: bool,
+    /// Hashes of what two files of one session share.
+    pub(super) links: Vec<u64>,
+    /// A hash of each message or item of the conversation.
+    pub(super) items: Vec<u64>,
+    /// A hash of all that the file holds.
+    pub(super) whole: u64,
+    /// When the first item and the last was said, in milliseconds since 1970; 0 where the file has none.
+    pub(super) begun: i64,
+    pub(super) ended: i64,
+}
+
+/// What becomes one trajectory, or nothing.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Unit {
+    /// Its files in their order, each with the number of items that the file before it holds already.
+    pub(super) parts: Vec<(usize, usize)>,
+    /// Whether another file holds all of it.
+    pub(super) contained: bool,
+    /// The group of sessions that share their beginning.
+    pub(super) group: Option<String>,
+    /// What tells it from another trajectory of the same id.
+    pub(super) mark: Option<u64>,
+    /// Every file of the session.
+    pub(super) files: Vec<usize>,
+}
+
+/// A hash that is the same for the same bytes of the same sort.
+pub(super) fn hash(sort: &str, bytes: &[u8]) -> u64 {
+    (id128(&[sort.as_bytes(), b":", bytes].concat()) >> 64) as u64
+}
+
+/// The units of some files, in the order of their first files.
+pub(super) fn units(traces: &[Trace], besides: &[Option<Beside>], made: &mut Made) -> Vec<Unit> {
+    let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
+    let mut units: Vec<Unit> = families(traces)
+        .into_iter()
+        .flat_map(|family| Family { traces, sums: &sums, family }.units(besides, made))
+        .collect();
+    units.sort_by_key(|unit| unit.parts.first().copied());
+    units
+}
+
+/// A hash of each beginning of a list.
+fn sums(items: &[u64]) -> Vec<u64> {
+    let add = |sum: &mut u64, item: &u64| {
+        *sum = hash("sum", &[sum.to_le_bytes(), item.to_le_bytes()].concat());
+        Some(*sum)
+    };
+    items.iter().scan(0, add).collect()
+}
+
+/// Files that share a link, directly or by others.
+fn families(traces: &[Trace]) -> Vec<Vec<usize>> {
+    let mut root: Vec<usize> = (0..traces.len()).collect();
+    let mut holder: HashMap<u64, usize> = HashMap::new();
+    for (at, trace) in traces.iter().enumerate() {
+        for &link in &trace.links {
+            let [one, other] = [at, *holder.entry(link).or_insert(at)].map(|file| top(&mut root, file));
+            root[one.max(other)] = one.min(other);
+        }
+    }
+    let mut families: HashMap<usize, Vec<usize>> = HashMap::new();
+    for at in 0..traces.len() {
+        families.entry(top(&mut root, at)).or_default().push(at);
+    }
+    families.into_values().collect()
+}
+
+fn top(root: &mut [usize], mut at: usize) -> usize {
+    while root[at] != at {
+        root[at] = root[root[at]];
+        at = root[at];
+    }
+    at
+}
+
+/// Files of one session, and of those that began as it.
+struct Family<'a> {
+    traces: &'a [Trace],
+    sums: &'a [Vec<u64>],
+    family: Vec<usize>,
+}
+
+impl Family<'_> {
+    fn units(mut self, besides: &[Option<Beside>], made: &mut Made) -> Vec<Unit> {
+        self.family.sort_by_key(|&at| (self.traces[at].begun, at));
+        let (left, contained): (Vec<usize>, Vec<usize>) =
+            self.family.iter().partition(|&&at| self.holder(at).is_none());
+        let (silent, left): (Vec<usize>, Vec<usize>) =
+            left.iter().partition(|&&at| self.traces[at].items.is_empty());
+        let mut units = self.joined(&left, made);
+        // Runs of one task without names of their own are of its group already.
+        if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
+            self.fork(&mut units, besides, made);
+        }
+        units.extend(silent.into_iter().map(|at| Unit { parts: vec![(at, 0)], ..Unit::default() }));
+        for unit in &mut units {
+            let id = &self.traces[unit.parts[0].0].id;
+            let same = |at: &usize| {
+                unit.parts.iter().any(|part| part.0 == *at) || (id.is_some() && self.traces[*at].id == *id)
+            };
+            unit.files = self.family.iter().copied().filter(same).collect();
+        }
+        units.extend(contained.into_iter().map(|at| self.contained(at, made)));
+        units
+    }
+
+    /// The file that holds all of another; of equal ones the first by name.
+    fn holder(&self, at: usize) -> Option<usize> {
+        let (mine, sum) = (&self.traces[at], *self.sums[at].last()?);
+        let holds = |&other: &usize| {
+            let theirs = &self.traces[other];
+            let begins = self.sums[other].get(mine.items.len() - 1) == Some(&sum);
+            let equal = theirs.items.len() == mine.items.len();
+            // Two runs of one task may say the same: without a name only equal files are one.
+            let same = mine.id.is_some() || mine.continues || mine.whole == theirs.whole;
+            other != at && begins && (!equal || (same && other < at))
+        };
+        self.family.iter().copied().find(holds)
+    }
+
+    fn contained(&self, at: usize, made: &mut Made) -> Unit {
+        let equal = |&other: &usize| other != at && self.traces[other].items == self.traces[at].items;
+        made.note(if self.family.iter().any(equal) { "copied_session" } else { "session_snapshot" });
+        Unit { parts: vec![(at, 0)], contained: true, ..Unit::default() }
+    }
+
+    /// Puts a file that goes on where another of the same session ends behind it.
+    fn joined(&self, files: &[usize], made: &mut Made) -> Vec<Unit> {
+        let mut units: Vec<Unit> = Vec::new();
+        for &at in files {
+            let next = units.iter_mut().find_map(|unit| {
+                let &(last, _) = unit.parts.last()?;
+                Some((self.repeated(unit.parts[0].0, last, at)?, unit))
+            });
+            match next {
+                Some((repeated, unit)) => {
+                    made.note("continued_session");
+                    unit.parts.push((at, repeated));
+                }
+                None => units.push(Unit { parts: vec![(at, 0)], ..Unit::default() }),
+            }
+        }
+        units
+    }
+
+    /// How many items at the end of a file another one repeats that goes on there; None where it does not go on there.
+    fn repeated(&self, first: usize, last: usize, next: usize) -> Option<usize> {
+        let [first, last, next] = [first, last, next].map(|at| &self.traces[at]);
+        let named = next.continues && next.id.is_some() && next.id == first.id;
+        if !named || first.items.first() == next.items.first() {
+            return None;
+        }
+        let most = last.items.len().min(next.items.len());
+        let repeats = |count: &usize| last.items[last.items.len() - count..] == next.items[..*count];
+        let follows = last.ended > 0 && next.begun >= last.ended;
+        (1..=most).rev().find(repeats).or(follows.then_some(0))
+    }
+
+    /// Gives sessions that share their beginning one group, and different ids.
+    fn fork(&self, units: &mut [Unit], besides: &[Option<Beside>], made: &mut Made) {
+        made.notes_of("forked_session", units.len() as u64);
+        let named = self.family.iter().map(|&at| &self.traces[at]);
+        let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
+        let beside = named.filter_map(|trace| Beside::last(besides.iter().flatten(), trace.id.as_deref()?));
+        let group = beside.into_iter().find_map(|beside| beside.group.clone()).or(root);
+        let mut seen = Vec::new();
+        for unit in units {
+            unit.group.clone_from(&group);
+            let at = unit.parts[0].0;
+            let id = &self.traces[at].id;
+            let again = id.is_some() && seen.contains(&id);
+            unit.mark = again.then(|| self.sums[at].last().copied().unwrap_or_default());
+            seen.push(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(id: &str, from: Option<&str>, begun: i64, items: &[u64]) -> Trace {
+        let mut links = vec![hash("id", id.as_bytes())];
+        links.extend(from.map(|from| hash("id", from.as_bytes())));
+        Trace {
+            id: Some(id.to_owned()),
+            forked_from: from.map(str::to_owned),
+            continues: true,
+            links,
+            items: items.to_vec(),
+            begun,
+            ended: begun + 1,
+            ..Trace::default()
+        }
+    }
+
+    fn found(traces: &[Trace]) -> (Vec<Unit>, Vec<(&'static str, u64)>) {
+        let mut made = Made::default();
+        let units = units(traces, &[], &mut made);
+        (units, made.notes.into_iter().collect())
+    }
+
+    #[test]
+    fn copies_and_snapshots_are_contained_whatever_their_order() {
+        let of = |items: &[u64]| trace("a", None, 1, items);
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let all = [vec![1, 2], vec![1, 2, 3], vec![1, 2, 3]];
+            let traces: Vec<Trace> = order.iter().map(|&at: &usize| of(&all[at])).collect();
+            let (units, notes) = found(&traces);
+            assert_eq!(units.iter().filter(|unit| !unit.contained).count(), 1);
+            assert_eq!(notes, [("copied_session", 1), ("session_snapshot", 1)]);
+        }
+    }
+
+    #[test]
+    fn a_fork_that_differs_is_of_one_group_and_one_that_goes_on_holds_its_beginning() {
+        let (units, notes) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("b", Some("a"), 2, &[1, 2, 4])]);
+        assert_eq!(units.iter().map(|unit| unit.group.as_deref()).collect::<Vec<_>>(), [Some("a"); 2]);
+        assert_eq!((notes, units[1].mark), (vec![("forked_session", 2)], None));
+        let (units, notes) = found(&[trace("a", None, 1, &[1, 2]), trace("b", Some("a"), 2, &[1, 2, 4])]);
+        assert_eq!(units.iter().map(|unit| unit.contained).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(notes, [("session_snapshot", 1)]);
+    }
+
+    #[test]
+    fn a_session_that_goes_on_in_another_file_is_one() {
+        for (next, repeated) in [(vec![4, 5], 0), (vec![3, 4], 1), (vec![2, 3, 4], 2)] {
+            let (units, notes) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &next)]);
+            assert_eq!(
+                units.iter().map(|unit| &unit.parts[..]).collect::<Vec<_>>(),
+                [[(0, 0), (1, repeated)]]
+            );
+            assert_eq!(notes, [("continued_session", 1)]);
+        }
+        let (units, _) = found(&[trace("a", None, 1, &[1, 2, 3]), trace("a", None, 5, &[1, 7])]);
+        assert_eq!(units.iter().map(|unit| unit.mark.is_some()).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn sessions_of_their_own_stay_alone() {
+        let (units, notes) = found(&[trace("a", None, 1, &[1, 2]), trace("b", None, 1, &[1, 2])]);
+        assert!(notes.is_empty() && units.iter().all(|unit| !unit.contained && unit.group.is_none()));
+    }
+}

@@ -1,0 +1,202 @@
+//! One reader of messages for data sets and conversions: a message in the form that chat templates know, or its flaw.
+//!
+//! A message that keeps what it says where nothing here reads it is a flaw of its row: reading the rest would train the
+//! model on a conversation that never took place.
+
+use serde_json::{Map, Value, json};
+
+use super::example::Flaw;
+use super::openai;
+
+/// Keys under which other producers keep what a message says, and its calls.
+const UNREAD: [&str; 22] = [
+    "attachments",
+    "audio",
+    "blocks",
+    "content_blocks",
+    "contents",
+    "experimental_attachments",
+    "function_calls",
+    "image",
+    "images",
+    "parts",
+    "refusal",
+    "toolCalls",
+    "toolInvocations",
+    "toolResults",
+    "toolUse",
+    "tool_invocations",
+    "tool_plan",
+    "tool_results",
+    "tool_use",
+    "tool_uses",
+    "video",
+    "videos",
+];
+
+/// Keys of LangChain's `additional_kwargs` that hold calls.
+const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
+
+/// One message of a conversation.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub(crate) role: &'static str,
+    /// Whether a trainer learns it: false for every other role, and for `"weight": 0`.
+    pub(crate) learned: bool,
+    /// The message with a known role, a text or null as content, and calls as chat templates know them.
+    pub(crate) message: Result<Map<String, Value>, Flaw>,
+}
+
+impl Turn {
+    /// Reads a message; `reasoning` is the key under which one without content may keep its words.
+    ///
+    /// # Errors
+    /// [`Flaw::BadMessage`] without a role, [`Flaw::UnknownRole`] and [`Flaw::BadWeight`]: of such a message nobody knows
+    /// whether it is the model's.
+    pub(crate) fn read(message: Value, reasoning: &str) -> Result<Self, Flaw> {
+        let Value::Object(mut message) = openai::message(message) else { return Err(Flaw::BadMessage) };
+        let named = message.get("role").and_then(Value::as_str).ok_or(Flaw::BadMessage)?;
+        let role = openai::role(&named.to_ascii_lowercase()).ok_or(Flaw::UnknownRole)?;
+        let learned = role == "assistant" && weighs(&message)?;
+        message.insert("role".to_owned(), json!(role));
+        let message = understood(&mut message, role, reasoning).map(|()| message);
+        Ok(Self { role, learned, message })
+    }
+
+    /// A message from the system.
+    fn system(text: String) -> Self {
+        let message = [("role".to_owned(), json!("system")), ("content".to_owned(), json!(text))];
+        Self { role: "system", learned: false, message: Ok(Map::from_iter(message)) }
+    }
+}
+
+/// Reads a conversation that may have the text from the system beside it.
+///
+/// # Errors
+/// As [`Turn::read`].
+pub(crate) fn turns(
+    system: Option<String>,
+    messages: Vec<Value>,
+    reasoning: &str,
+) -> Result<Vec<Turn>, Flaw> {
+    let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
+    system.map(|text| Ok(Turn::system(text))).into_iter().chain(said).collect()
+}
+
+/// Whether a conversation begins with a message from the system.
+pub(crate) fn begins_with_system(messages: &[Value]) -> bool {
+    let speaker = |message: &Value| {
+        message.get("role").or_else(|| message.get("from"))?.as_str().map(str::to_ascii_lowercase)
+    };
+    messages.first().and_then(speaker).as_deref().and_then(openai::role) == Some("system")
+}
+
+/// The text of a content; none where it is neither a text nor parts of text.
+pub(crate) fn text_of(content: &Value) -> Option<String> {
+    match content {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => parts.iter().map(part).collect(),
+        _ => None,
+    }
+}
+
+fn part(part: &Value) -> Option<&str> {
+    let kind = part.get("type").map(Value::as_str);
+    let is_text = matches!(kind, None | Some(Some("text" | "input_text" | "output_text")));
+    part.get("text").filter(|_| is_text)?.as_str()
+}
+
+/// Whether the weight of the model's message, as OpenAI's fine-tuning format has it, says that it is learned.
+fn weighs(message: &Map<String, Value>) -> Result<bool, Flaw> {
+    match message.get("weight").filter(|weight| !weight.is_null()).map(Value::as_f64) {
+        None | Some(Some(1.0)) => Ok(true),
+        Some(Some(0.0)) => Ok(false),
+        Some(_) => Err(Flaw::BadWeight),
+    }
+}
+
+/// Brings a message into the form that chat templates know.
+fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> Result<(), Flaw> {
+    if UNREAD.iter().any(|key| message.get(*key).is_some_and(says)) || is_elsewhere(message) {
+        return Err(Flaw::BadMessage);
+    }
+    let calls = calls(message)?;
+    if calls && role != "assistant" {
+        return Err(Flaw::BadMessage);
+    }
+    content(message, calls, reasoning)
+}
+
+/// Whether a value holds something.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => !values.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    }
+}
+
+/// Whether a message is of a channel of Harmony's that is not the answer or goes to a tool, or has its calls in LangChain's
+/// `additional_kwargs`.
+fn is_elsewhere(message: &Map<String, Value>) -> bool {
+    let told = |key: &str, plain: &[&str]| {
+        message.get(key).is_some_and(|value| says(value) && !plain.iter().any(|plain| value == plain))
+    };
+    let kwargs = message.get("additional_kwargs");
+    let called = kwargs.is_some_and(|kwargs| KWARGS.iter().any(|key| kwargs.get(key).is_some_and(says)));
+    told("channel", &["final"])
+        || told("recipient", &["all", "assistant", "user"])
+        || (called && !message.get("tool_calls").is_some_and(says))
+}
+
+/// Whether a message calls tools; the calls take the form that chat templates know, the older `function_call` too.
+fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
+    let older = message.shift_remove("function_call").filter(says);
+    let calls = match (message.get_mut("tool_calls").map(Value::take), older) {
+        (None | Some(Value::Null), None) => return Ok(false),
+        (None | Some(Value::Null), Some(call)) => vec![call],
+        (Some(Value::Array(calls)), None) => calls,
+        (Some(Value::Array(calls)), Some(call)) if calls.is_empty() => vec![call],
+        _ => return Err(Flaw::BadMessage),
+    };
+    let calls: Option<Vec<Value>> = calls.into_iter().map(openai::call).collect();
+    let calls = calls.ok_or(Flaw::BadMessage)?;
+    let some = !calls.is_empty();
+    message.insert("tool_calls".to_owned(), Value::Array(calls));
+    Ok(some)
+}
+
+/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
+fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Result<(), Flaw> {
+    let content = match message.get("content") {
+        None | Some(Value::Null) if calls => return Ok(()),
+        None | Some(Value::Null) => None,
+        Some(content) => Some(text_of(content).ok_or(Flaw::BadMessage)?),
+    };
+    let words = match content {
+        Some(text) if calls || !text.is_empty() => text,
+        content => match words(message, reasoning).or(content) {
+            Some(text) if !text.is_empty() || !keeps_more(message) => text,
+            _ => return Err(Flaw::EmptyMessage),
+        },
+    };
+    message.insert("content".to_owned(), Value::String(words));
+    Ok(())
+}
+
+/// What a message says where its content does not; none where nothing is kept there.
+fn words(message: &mut Map<String, Value>, reasoning: &str) -> Option<String> {
+    let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
+    words.and_then(|words| words.as_str().filter(|words| !words.is_empty()).map(str::to_owned))
+}
+
+/// Whether the model's message without words keeps lists or objects under keys that are not read.
+fn keeps_more(message: &Map<String, Value>) -> bool {
+    let more = |(key, value): (&String, &Value)| {
+        key != "content" && (value.is_array() || value.is_object()) && says(value)
+    };
+    message.get("role").is_some_and(|role| role == "assistant") && message.iter().any(more)
+}
