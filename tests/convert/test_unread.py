@@ -98,7 +98,7 @@ def test_what_is_not_understood_is_dropped_by_name_in_both(convert: Convert, tmp
     assert manifest["draw"]["failed"] == {reason: 1}
     assert manifest["export"]["splits"]["train"] == 1
     alone = write(tmp_path / "alone.jsonl", {"messages": messages, "reward": 1.0})
-    with pytest.raises(errors.LogError):
+    with pytest.raises(errors.LogError, match=reason.replace("_", " ")):
         karl_fast.convert(alone, tmp_path / "none.jsonl")
 
 
@@ -204,6 +204,30 @@ def test_a_turn_with_a_weight_of_0_says_so_and_the_row_ends_with_what_is_learned
     again = converted[:4]
     back = written(tmp_path, {"messages": converted})["messages"]
     assert back == again
+
+
+@pytest.mark.parametrize("flag", ["train", "loss"])
+def test_a_flag_of_other_trainers_is_a_weight(convert: Convert, tmp_path: Path, flag: str) -> None:
+    messages = [user(), model("a", **{flag: False}), user(), model("b", **{flag: True})]
+    for said in both(convert, tmp_path, {"messages": messages}):
+        assert [message.get("weight") for message in said] == [None, 0, None, None]
+
+
+@pytest.mark.parametrize("completion", ["done", [model()]])
+def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
+    convert: Convert, tmp_path: Path, completion: Any
+) -> None:
+    for said in both(convert, tmp_path, {"messages": [user()], "completion": completion}):
+        assert [message["content"] for message in said] == ["go", "done"]
+    for said in both(convert, tmp_path, {"messages": [user(), model("own")], "completion": completion}):
+        assert [message["content"] for message in said] == ["go", "own"]
+
+
+def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:
+    function = {"name": "f", "parameters": {"type": "object"}}
+    row = written(tmp_path, {"messages": [user(), model()], "functions": [function]})
+    _, [found] = convert(tmp_path / "log.jsonl")
+    assert row["tools"] == found["tools"] == [{"type": "function", "function": function}]
 
 
 def test_a_shape_that_cannot_say_so_drops_the_row(tmp_path: Path) -> None:

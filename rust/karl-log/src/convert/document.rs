@@ -147,9 +147,10 @@ impl<'a> Documents<'a> {
             }
             let found = read(kind, &document, source, id128(&text), &self.verdicts, made);
             made.locate(&source.name, 0);
-            match found.1.messages.is_empty() {
-                true => made.drop_line(EMPTY),
-                false => made.used = 1,
+            if found.1.messages.is_empty() {
+                made.drop_line(EMPTY);
+            } else {
+                made.used = 1;
             }
             found
         });

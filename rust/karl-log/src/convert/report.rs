@@ -73,6 +73,14 @@ impl Report {
         self.made.files.iter().find_map(|(path, _, account)| Some((path, account.places.first()?)))
     }
 
+    /// Why lines were left out, as the end of a sentence.
+    fn dropped(&self) -> String {
+        let counts =
+            self.made.dropped.iter().map(|(why, count)| format!("{} {count}", why.replace('_', " ")));
+        let counts: Vec<_> = counts.collect();
+        if counts.is_empty() { String::new() } else { format!("; dropped: {}", counts.join(", ")) }
+    }
+
     /// Which file it is that gave nothing to write, and why: with the first damage, if there is any.
     pub(super) fn nothing(&self, target: &Path) -> (PathBuf, String) {
         let bad = self.damage().map(|(path, Bad { reason, line, offset })| {
@@ -83,7 +91,7 @@ impl Report {
             Some((path, format!("; byte {offset}: {field} is {came}, wanted {wanted}")))
         };
         let only = || match &self.made.files[..] {
-            [(path, ..)] => Some((path, String::new())),
+            [(path, ..)] => Some((path, self.dropped())),
             _ => None,
         };
         let unread = || {
@@ -93,7 +101,7 @@ impl Report {
         let usable = if bad.is_some() { " that can be used" } else { "" };
         let found = bad.or_else(mistyped).or_else(only).or_else(unread);
         let (path, why) =
-            found.map_or_else(|| (target.to_path_buf(), String::new()), |(path, why)| (path.clone(), why));
+            found.map_or_else(|| (target.to_path_buf(), self.dropped()), |(path, why)| (path.clone(), why));
         (path, format!("there is no conversation in what was read{usable}{why}"))
     }
 }

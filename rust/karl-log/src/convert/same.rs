@@ -56,7 +56,7 @@ pub(super) fn units(traces: &[Trace], besides: &[Option<Beside>], made: &mut Mad
     let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
     let mut units: Vec<Unit> = families(traces)
         .into_iter()
-        .flat_map(|family| Family { traces, sums: &sums, family }.units(besides, made))
+        .flat_map(|files| Family { traces, sums: &sums, files }.units(besides, made))
         .collect();
     units.sort_by_key(|unit| unit.parts.first().copied());
     units
@@ -100,14 +100,14 @@ fn top(root: &mut [usize], mut at: usize) -> usize {
 struct Family<'a> {
     traces: &'a [Trace],
     sums: &'a [Vec<u64>],
-    family: Vec<usize>,
+    files: Vec<usize>,
 }
 
 impl Family<'_> {
     fn units(mut self, besides: &[Option<Beside>], made: &mut Made) -> Vec<Unit> {
-        self.family.sort_by_key(|&at| (self.traces[at].begun, at));
+        self.files.sort_by_key(|&at| (self.traces[at].begun, at));
         let (left, contained): (Vec<usize>, Vec<usize>) =
-            self.family.iter().partition(|&&at| self.holder(at).is_none());
+            self.files.iter().partition(|&&at| self.holder(at).is_none());
         let (silent, left): (Vec<usize>, Vec<usize>) =
             left.iter().partition(|&&at| self.traces[at].items.is_empty());
         let mut units = self.joined(&left, made);
@@ -121,7 +121,7 @@ impl Family<'_> {
             let same = |at: &usize| {
                 unit.parts.iter().any(|part| part.0 == *at) || (id.is_some() && self.traces[*at].id == *id)
             };
-            unit.files = self.family.iter().copied().filter(same).collect();
+            unit.files = self.files.iter().copied().filter(same).collect();
         }
         units.extend(contained.into_iter().map(|at| self.contained(at, made)));
         units
@@ -138,12 +138,12 @@ impl Family<'_> {
             let same = mine.id.is_some() || mine.continues || mine.whole == theirs.whole;
             other != at && begins && (!equal || (same && other < at))
         };
-        self.family.iter().copied().find(holds)
+        self.files.iter().copied().find(holds)
     }
 
     fn contained(&self, at: usize, made: &mut Made) -> Unit {
         let equal = |&other: &usize| other != at && self.traces[other].items == self.traces[at].items;
-        made.note(if self.family.iter().any(equal) { "copied_session" } else { "session_snapshot" });
+        made.note(if self.files.iter().any(equal) { "copied_session" } else { "session_snapshot" });
         Unit { parts: vec![(at, 0)], contained: true, ..Unit::default() }
     }
 
@@ -182,7 +182,7 @@ impl Family<'_> {
     /// Gives sessions that share their beginning one group, and different ids.
     fn fork(&self, units: &mut [Unit], besides: &[Option<Beside>], made: &mut Made) {
         made.notes_of("forked_session", units.len() as u64);
-        let named = self.family.iter().map(|&at| &self.traces[at]);
+        let named = self.files.iter().map(|&at| &self.traces[at]);
         let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
         let beside = named.filter_map(|trace| Beside::last(besides.iter().flatten(), trace.id.as_deref()?));
         let group = beside.into_iter().find_map(|beside| beside.group.clone()).or(root);

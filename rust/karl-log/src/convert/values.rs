@@ -41,12 +41,12 @@ pub(super) fn words(content: Option<&Value>, made: &mut Made) -> Option<Vec<u8>>
         Some(Value::String(text)) => all = escaped(text),
         Some(Value::Array(parts)) => {
             for part in parts {
-                match text(part, "text").filter(|_| TEXTS.contains(&text(part, "type").unwrap_or_default())) {
-                    Some(words) => join(&mut all, &escaped(words)),
-                    None => {
-                        made.leave_out(NO_TEXT, &quoted(part, "type"));
-                        lost = true;
-                    }
+                let kind = text(part, "type").unwrap_or_default();
+                if let Some(words) = text(part, "text").filter(|_| TEXTS.contains(&kind)) {
+                    join(&mut all, &escaped(words));
+                } else {
+                    made.leave_out(NO_TEXT, kind.as_bytes());
+                    lost = true;
                 }
             }
         }

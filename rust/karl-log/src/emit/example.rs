@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::openai;
 use super::plan::plan;
-use super::turn::{Turn, begins_with_system, text_of, turns};
+use super::turn::{Turn, begins_with_system, speaker, text_of, turns};
 use crate::format::{Field, Fields, Made};
 use crate::trusted::{self, lookup, take};
 
@@ -134,7 +134,13 @@ pub(crate) enum Held {
 pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
-    let messages = match (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?) {
+    let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
+    let tools =
+        tools.or_else(|| record.get_mut("functions").filter(|older| older.is_array()).map(Value::take));
+    let messages = match found {
+        (Some(Value::Array(messages)), _, Some(completion), _) if is_open(&messages, &completion) => {
+            joined(messages.into(), completion)
+        }
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
@@ -208,6 +214,12 @@ fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
         return Err(Flaw::NoAssistantTurn);
     }
     Ok(whole(Example::Completion { prompt, completion }))
+}
+
+/// Whether a conversation ends before the model's answer, which stands beside it.
+fn is_open(messages: &[Value], completion: &Value) -> bool {
+    let answer = matches!(completion, Value::String(text) if !text.is_empty()) || completion.is_array();
+    answer && messages.last().is_some_and(|last| speaker(last) != Some("assistant"))
 }
 
 /// The messages of a prompt and then those of its completion.

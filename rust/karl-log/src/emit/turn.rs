@@ -34,7 +34,7 @@ const UNREAD: [&str; 22] = [
     "videos",
 ];
 
-/// Keys of LangChain's `additional_kwargs` that hold calls.
+/// Keys of `LangChain`'s `additional_kwargs` that hold calls.
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// One message of a conversation.
@@ -58,14 +58,14 @@ impl Turn {
         let Value::Object(mut message) = openai::message(message) else { return Err(Flaw::BadMessage) };
         let named = message.get("role").and_then(Value::as_str).ok_or(Flaw::BadMessage)?;
         let role = openai::role(&named.to_ascii_lowercase()).ok_or(Flaw::UnknownRole)?;
-        let learned = role == "assistant" && weighs(&message)?;
+        let learned = role == "assistant" && weighs(&mut message)?;
         message.insert("role".to_owned(), json!(role));
         let message = understood(&mut message, role, reasoning).map(|()| message);
         Ok(Self { role, learned, message })
     }
 
     /// A message from the system.
-    fn system(text: String) -> Self {
+    fn system(text: &str) -> Self {
         let message = [("role".to_owned(), json!("system")), ("content".to_owned(), json!(text))];
         Self { role: "system", learned: false, message: Ok(Map::from_iter(message)) }
     }
@@ -81,15 +81,18 @@ pub(crate) fn turns(
     reasoning: &str,
 ) -> Result<Vec<Turn>, Flaw> {
     let said = messages.into_iter().map(|message| Turn::read(message, reasoning));
-    system.map(|text| Ok(Turn::system(text))).into_iter().chain(said).collect()
+    system.map(|text| Ok(Turn::system(&text))).into_iter().chain(said).collect()
 }
 
 /// Whether a conversation begins with a message from the system.
 pub(crate) fn begins_with_system(messages: &[Value]) -> bool {
-    let speaker = |message: &Value| {
-        message.get("role").or_else(|| message.get("from"))?.as_str().map(str::to_ascii_lowercase)
-    };
-    messages.first().and_then(speaker).as_deref().and_then(openai::role) == Some("system")
+    messages.first().and_then(speaker) == Some("system")
+}
+
+/// The role of a message, of whatever form; none of nobody known.
+pub(super) fn speaker(message: &Value) -> Option<&'static str> {
+    let named = message.get("role").or_else(|| message.get("from"))?.as_str()?.to_ascii_lowercase();
+    if named == "function_call" { Some("assistant") } else { openai::role(&named) }
 }
 
 /// The text of a content; none where it is neither a text nor parts of text.
@@ -107,13 +110,23 @@ fn part(part: &Value) -> Option<&str> {
     part.get("text").filter(|_| is_text)?.as_str()
 }
 
-/// Whether the weight of the model's message, as OpenAI's fine-tuning format has it, says that it is learned.
-fn weighs(message: &Map<String, Value>) -> Result<bool, Flaw> {
+/// What Axolotl and ms-swift have in place of a weight: true or false.
+const FLAGS: [&str; 2] = ["train", "loss"];
+
+/// Whether the weight of the model's message, as `OpenAI`'s fine-tuning format has it, says that it is learned. A flag of
+/// others becomes a weight.
+fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     match message.get("weight").filter(|weight| !weight.is_null()).map(Value::as_f64) {
-        None | Some(Some(1.0)) => Ok(true),
-        Some(Some(0.0)) => Ok(false),
-        Some(_) => Err(Flaw::BadWeight),
+        Some(Some(1.0)) => return Ok(true),
+        Some(Some(0.0)) => return Ok(false),
+        Some(_) => return Err(Flaw::BadWeight),
+        None => {}
     }
+    let unlearned = FLAGS.iter().any(|flag| message.get(*flag) == Some(&Value::Bool(false)));
+    if unlearned {
+        message.insert("weight".to_owned(), json!(0));
+    }
+    Ok(!unlearned)
 }
 
 /// Brings a message into the form that chat templates know.
@@ -139,7 +152,7 @@ fn says(value: &Value) -> bool {
     }
 }
 
-/// Whether a message is of a channel of Harmony's that is not the answer or goes to a tool, or has its calls in LangChain's
+/// Whether a message is of a channel of Harmony's that is not the answer or goes to a tool, or has its calls in `LangChain`'s
 /// `additional_kwargs`.
 fn is_elsewhere(message: &Map<String, Value>) -> bool {
     let told = |key: &str, plain: &[&str]| {

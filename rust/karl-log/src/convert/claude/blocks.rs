@@ -137,7 +137,9 @@ impl Talk {
             }
             (kind, message) => {
                 made.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default());
-                message.into_iter().for_each(|message| message.lost = true);
+                if let Some(message) = message {
+                    message.lost = true;
+                }
             }
         }
     }

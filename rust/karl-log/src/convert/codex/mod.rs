@@ -3,16 +3,18 @@
 //! `response_item` lines are the conversation; `event_msg` lines tell the same for the screen, but for the counts of
 //! tokens. After a compaction the items go on, so that the history that replaces them for the model is left out.
 
+mod path;
+
 use serde_json::{Map, Value};
 
-use super::json::{escaped, join};
-use super::message::{Conversation, Role};
-use super::record::{Head, Tokens};
-use super::report::{Made, NO_CONVERSATION, NO_TEXT};
-use super::same::{Trace, hash};
-use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
-use super::time::milliseconds;
-use super::values::{arguments, kept, list, quoted, source, text, words};
+pub(super) use self::path::Path;
+use self::path::item;
+use crate::convert::json::{escaped, join};
+use crate::convert::message::{Conversation, Role};
+use crate::convert::record::{Head, Tokens};
+use crate::convert::report::{Made, NO_CONVERSATION, NO_TEXT};
+use crate::convert::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use crate::convert::values::{arguments, kept, list, quoted, source, text, words};
 
 /// Nobody that is known says it.
 const UNKNOWN_ROLE: &str = "unknown_role";
@@ -240,63 +242,6 @@ fn put_in(item: &Value) -> Option<&'static str> {
         return Some("meta");
     }
     first.starts_with(ABORTED).then_some("interruption")
-}
-
-/// What an item says; a session that is written again has new moments and may have new ids of items.
-const SAID: [&str; 10] =
-    ["type", "role", "content", "summary", "name", "arguments", "input", "action", "call_id", "output"];
-
-/// How long the id of a call is that no other session has.
-const UNIQUE: usize = 12;
-
-/// The hash of what a line adds to a conversation; None of one that adds nothing, or what each session is told anew.
-fn item(line: &Value) -> Option<u64> {
-    let item = line.get("payload").filter(|_| text(line, "type") == Some("response_item"))?;
-    let counts = match text(item, "type")? {
-        "message" => matches!(text(item, "role"), Some("user" | "assistant")) && put_in(item).is_none(),
-        "reasoning" | "function_call" | "custom_tool_call" | "local_shell_call" => true,
-        kind => kind.ends_with("_call_output"),
-    };
-    counts.then(|| hash("item", Value::Object(kept(item, &SAID)).to_string().as_bytes()))
-}
-
-/// The way of a session through its items, to tell it from others.
-#[derive(Default)]
-pub(super) struct Path(Trace);
-
-impl Path {
-    /// Takes a line.
-    pub(super) fn line(&mut self, line: &Value) {
-        let (trace, payload) = (&mut self.0, line.get("payload").unwrap_or(&Value::Null));
-        if text(line, "type") == Some("session_meta") && trace.id.is_none() {
-            trace.id = text(payload, "id").map(str::to_owned);
-            trace.forked_from = text(payload, "forked_from_id").map(str::to_owned);
-        }
-        let Some(item) = item(line) else { return };
-        if let Some(moment) = text(line, "timestamp").and_then(|moment| milliseconds(moment.as_bytes())) {
-            trace.begun = if trace.items.is_empty() { moment } else { trace.begun };
-            trace.ended = moment;
-        }
-        trace.items.push(item);
-        let answers = text(payload, "type").is_some_and(|kind| kind.ends_with("_output"));
-        if answers && text(payload, "call_id").is_some_and(|id| id.len() >= UNIQUE) {
-            trace.links.push(item);
-        }
-    }
-
-    /// What was found.
-    pub(super) fn end(mut self) -> Trace {
-        let trace = &mut self.0;
-        let names = [&trace.id, &trace.forked_from].into_iter().flatten();
-        trace.links.extend(names.map(|name| hash("session", name.as_bytes())));
-        let all: Vec<u8> = trace.items.iter().flat_map(|item| item.to_le_bytes()).collect();
-        trace.whole = hash("items", &all);
-        if trace.id.is_none() {
-            trace.links.push(trace.whole);
-        }
-        trace.continues = true;
-        self.0
-    }
 }
 
 /// What a tool gave, and whether it went well: as it says itself, or by the exit code of its command.
