@@ -406,6 +406,17 @@ def stream(
     progress: Callable[[int, int], None] | None = None,
 ) -> Log: ...
 def formats() -> list[tuple[str, str]]: ...
+def columns_needed(
+    columns: list[str],
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    group: str | None = None,
+    reward: list[str] | None = None,
+    messages: str | None = None,
+    domain: str | None = None,
+    partition: str | None = None,
+) -> list[str] | None: ...
 
 # convert
 

@@ -55,6 +55,12 @@ class LogError(KarlError, ValueError):
     hint = "name what its records hold (--reward, --messages, ...), or give a glob that leaves the file out"
 
 
+class ColumnError(LogError):
+    """A column of Parquet that cannot be a key of records: JSON has no form for its type, or two have one name."""
+
+    hint = "write the file without the column, or cast it to strings; a column of ids (--id) may do without it"
+
+
 class AlreadyConvertedError(LogError):
     """A file that was to be converted, and is what a conversion writes."""
 

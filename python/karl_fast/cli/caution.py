@@ -58,6 +58,7 @@ def _unread(report: Manifest) -> Iterator[str]:
     yield from _damaged(files)
     yield from _passed(report["run"]["parquet_passed"])
     yield from _refused(report["run"]["refused"])
+    yield from _left_out(report["run"]["columns_left_out"])
     if why := why_no_groups(files):
         yield clean(why)
     elif settings.get("group") is not None and report["groups"]["count"] == 0:
@@ -165,6 +166,16 @@ def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
         files = counted(len(refused), "file of a folder was", "files of folders were")
         first = ", the first" if len(refused) > 1 else ""
         yield clean(f"{files} passed over{first}: {refused[0]['path']}: {refused[0]['reason']}")
+
+
+def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
+    """Columns of Parquet that are in no record."""
+    if columns:
+        first, others = columns[0], f" and {counted(len(columns) - 1, 'other column')}" if len(columns) > 1 else ""
+        yield clean(
+            f"the column {first['column']} of {first['path']}{others} was left out: nothing was asked of it, and JSON "
+            f"has no form for {first['type']}"
+        )
 
 
 def _note(manifest: Manifest) -> str | None:

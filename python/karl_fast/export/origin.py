@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from karl_fast import _core
     from karl_fast.log import Log
+    from karl_fast.log.rows import LeftOut
 
 
 def inputs(log: Log) -> list[dict[str, Any]]:
@@ -45,8 +46,17 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
         "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
         "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
         "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
+        "columns_left_out": _left_out(log),
         "failed_rows": list(failed),
     } | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
+
+
+def _left_out(log: Log) -> list[dict[str, Any]]:
+    """Return the columns of Parquet files that are in no record: the first file, and how many have such a one."""
+    found: dict[LeftOut, list[str]] = {}
+    for path, column in log.left_out:
+        found.setdefault(column, []).append(path)
+    return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
 
 
 def _refused(log: Log) -> list[tuple[str, str]]:

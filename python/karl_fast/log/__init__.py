@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from karl_fast.log.rows import Needed
     from karl_fast.log.scored import Scorers
 
 __all__ = ["Log", "read", "refuse_bad_rows"]
@@ -41,7 +43,8 @@ def read(
     Raises:
         FileError: a file cannot be read.
         LogError: a file holds no records; ``TranscriptError``, where it is one that ``convert`` makes a log of,
-            ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads.
+            ``PackedError`` or ``EncodingError``, where it may hold some that nothing here reads, and ``ColumnError``,
+            where a column of Parquet is needed that JSON has no form for.
         RewardError: a function of ``reward`` is not there, or its file does not run.
         BadRowError: with ``strict``, for the first row that is no record.
         UsageError: a field path or setting that means nothing.
@@ -51,7 +54,7 @@ def read(
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
-        found = spool.enter_context(files(listed(logs)))
+        found = spool.enter_context(files(listed(logs), needed=_needed(settings)))
         core = _core.read(
             found.files,
             format=settings.format,
@@ -72,8 +75,24 @@ def read(
         if scorers is not None:
             core, unrewarded = _score(core, settings, scorers)
         undo.pop_all()
-    functions = scorers.facts if scorers else None
-    return Log(core, settings, spool, functions=functions, passed=found.passed, unrewarded=unrewarded)
+    facts = scorers.facts if scorers else None
+    return Log(core, settings, spool, (), facts, found.passed, unrewarded, found.left_out)
+
+
+def _needed(settings: Settings) -> Needed | None:
+    """Return which columns of Parquet have to be kept: all where whole records are written or scored."""
+    if settings.shape == "raw" or settings.functions:
+        return None
+    return partial(
+        _core.columns_needed,
+        format=settings.format,
+        id=settings.id,
+        group=settings.group,
+        reward=settings.paths,
+        messages=settings.messages,
+        domain=settings.domain,
+        partition=settings.partition_field,
+    )
 
 
 def _scorers(settings: Settings) -> Scorers | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from karl_fast.log.rows import LeftOut
     from karl_fast.protocols import ArrowArray, ArrowStream
     from karl_fast.settings import Settings
 
@@ -44,6 +45,7 @@ class Log:
         functions: dict[str, dict[str, Any]] | None = None,
         passed: Sequence[str] = (),
         unrewarded: Sequence[str] = (),
+        left_out: Sequence[tuple[str, LeftOut]] = (),
     ) -> None:
         self.core = core
         self.settings = settings
@@ -55,6 +57,8 @@ class Log:
         self.passed = passed
         # Which rewards functions left missing, and why, in sentences.
         self.unrewarded = unrewarded
+        # Columns of Parquet files that are in no record.
+        self.left_out = left_out
         # Standard input was copied into a temporary file, which the second pass still needs.
         self._spool = spool
 
@@ -145,7 +149,8 @@ class Log:
         record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
-        return Log(core, settings, self._spool, (*self.given, record), functions, self.passed, unrewarded)
+        given = (*self.given, record)
+        return Log(core, settings, self._spool, given, functions, self.passed, unrewarded, self.left_out)
 
     def under(self, settings: Settings) -> Log:
         """The same columns under other settings.
@@ -162,7 +167,11 @@ class Log:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
         if settings.dedup and not self.core.fingerprinted:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
-        return Log(self.core, settings, self._spool, self.given, self.functions, self.passed, self.unrewarded)
+        if settings.shape == "raw" and self.left_out:
+            path, (column, _) = self.left_out[0]
+            raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
+        facts = (self.functions, self.passed, self.unrewarded, self.left_out)
+        return Log(self.core, settings, self._spool, self.given, *facts)
 
     @property
     def rewards(self) -> NDArray[np.float64]:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from karl_fast.errors import FileError, UsageError
+from karl_fast.log.copies import kept
 from karl_fast.near import beside
 from karl_fast.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from karl_fast.log.rows import LeftOut, Needed
 
 PACKED = (".gz", ".zst", ".zstd")
 """How packed files are called."""
@@ -49,23 +52,29 @@ class Found(NamedTuple):
     Attributes:
         files: each path, what to call it, and whether it may hold no records.
         passed: what to call each file of a folder that was passed over for its name, unless it was given by name too.
+        left_out: the columns of Parquet files that are not in their records, and what to call each file.
     """
 
     files: list[tuple[str, str, bool]]
     passed: list[str]
+    left_out: list[tuple[str, LeftOut]]
 
 
 @contextlib.contextmanager
-def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Iterator[Found]:
+def files(
+    logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES, needed: Needed | None = None
+) -> Iterator[Found]:
     """What files, folders, globs and ``-`` lead to.
 
     A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
     ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, and a data
     set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read
-    twice, and so are the rows of Parquet files; it is gone afterwards.
+    twice, and so are the rows of Parquet files; it is gone afterwards. ``needed`` gives those columns of a Parquet file
+    that have to be kept; all unless given.
 
     Raises:
-        FileError: for a path that leads nowhere.
+        FileError: for a path that leads nowhere, and a damaged Parquet file.
+        ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
         MissingExtraError: for a Parquet file without pyarrow.
         UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
     """
@@ -79,7 +88,12 @@ def files(logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES) -> Itera
         others = [path for path, inside in found if inside and path.endswith(PASSED)]
         taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PASSED)))
         passed = dict.fromkeys(shown(path) for path in others if _identity(path) not in taken)
-        yield Found([(_kept(path, stack), shown(path), inside) for path, inside in taken.values()], [*passed])
+        copies = [
+            (kept(path, stack, table=path.endswith(PARQUET), needed=needed), shown(path), inside)
+            for path, inside in taken.values()
+        ]
+        left_out = [(name, column) for (_, columns), name, _ in copies for column in columns]
+        yield Found([(copy, name, inside) for (copy, _), name, inside in copies], [*passed], left_out)
 
 
 def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
@@ -264,27 +278,6 @@ def _manifest(folder: str) -> dict[str, Any] | None:
         raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
     ours = isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
     return manifest if ours else None
-
-
-def _is_stream(name: str) -> bool:
-    try:
-        return name == "-" or not stat.S_ISREG(Path(name).stat().st_mode)
-    except OSError as error:
-        raise FileError(f"cannot open {name}: {error.strerror}", error.errno, name) from error
-
-
-def _kept(path: str, stack: contextlib.ExitStack) -> str:
-    """A file that can be read twice, line by line: itself, or a temporary one in the place of a pipe or of Parquet."""
-    # Imported here: most runs have neither, and all of them would wait for what it takes.
-    if _is_stream(path):
-        from karl_fast.log.spool import spool
-
-        return stack.enter_context(spool(path))
-    if path.endswith(PARQUET):
-        from karl_fast.log.rows import lines
-
-        return stack.enter_context(lines(path))
-    return path
 
 
 def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:

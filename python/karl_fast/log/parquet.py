@@ -2,35 +2,95 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import FileError, MissingExtraError, OutputExistsError
+from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
+from karl_fast.log.spool import not_kept
+from karl_fast.words import LONGEST, clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from karl_fast.protocols import ArrowStream
 
 
 def load(path: Path, names: Collection[str]) -> Any:
-    """The columns of these names that a file has, as a table of pyarrow.
+    """Return the columns of these names that a file has, as a table of pyarrow.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-        FileError: the file cannot be read, or is no Parquet.
+        ColumnError: two of its columns have one name.
+        FileError: the file cannot be read, is damaged, or is no Parquet.
     """
     pyarrow, parquet = _pyarrow()
+    with damage(str(path)), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        refuse_doubled(str(path), file.schema_arrow.names)
+        wanted = [name for name in file.schema_arrow.names if name in names]
+        table = file.read(wanted).select(wanted)
+        # A damaged page may hold what its type does not allow; nothing behind this looks again.
+        table.validate(full=True)
+        if table.num_rows != file.metadata.num_rows:
+            raise pyarrow.ArrowInvalid(f"it has {table.num_rows} rows, and its footer says {file.metadata.num_rows}")
+        return table
+
+
+@contextlib.contextmanager
+def damage(path: str, *, writing: bool = False) -> Iterator[None]:
+    """Name the file in whatever pyarrow raises of it: a damaged one leads to exceptions of any class.
+
+    ``writing`` says that a temporary copy is written meanwhile, whose want of room has a hint of its own.
+
+    Raises:
+        FileError: in the place of every other exception, but for those of karl-fast.
+    """
     try:
-        with parquet.ParquetFile(path) as file:
-            # As a list, for a file may have two columns of one name: with_columns says so.
-            return file.read([name for name in file.schema_arrow.names if name in names])
+        yield
+    except KarlError:
+        raise
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}", error.errno, str(path)) from error
-    except pyarrow.ArrowException as error:
-        raise FileError(f"cannot read {path} as Parquet: {error}", None, str(path)) from error
+        if writing and error.errno in FULL:
+            raise not_kept(path, error) from error
+        raise unreadable(path, error) from error
+    except Exception as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: Exception, where: str = "") -> FileError:
+    """Return the error of a file that cannot be read, or not at some place in it."""
+    errno = error.errno if isinstance(error, OSError) else None
+    if errno is not None:
+        return FileError(f"cannot read {path}: {os.strerror(errno)}", errno, path)
+    why = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+    refused = FileError(f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path)
+    refused.hint = _instead(path)
+    return refused
+
+
+def _instead(path: str) -> str | None:
+    """Return what to do about a file that is called Parquet, and begins as JSON or as a packed file does."""
+    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+        start = file.read(4)
+        if start.lstrip()[:1] in (b"{", b"[") or start[:2] == b"\x1f\x8b" or start == b"\x28\xb5\x2f\xfd":
+            return "it does not begin as Parquet does: a log of JSON is read under a name that ends in .jsonl"
+    return None
+
+
+def refuse_doubled(path: str, names: list[str]) -> None:
+    """Refuse a table that has two columns of one name.
+
+    Raises:
+        ColumnError: it has.
+    """
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        error = ColumnError(f"{path}: {counted(names.count(doubled[0]), 'column')} are named {doubled[0]}, wanted one")
+        error.hint = "write the file with a name of its own for each column"
+        raise error
 
 
 def save(table: ArrowStream, path: Path, *, force: bool) -> None:
@@ -55,6 +115,8 @@ def save(table: ArrowStream, path: Path, *, force: bool) -> None:
                 Path(draft.name).unlink(missing_ok=True)
     except FileExistsError as error:
         raise _exists(path) from error
+    except pyarrow.ArrowException as error:
+        raise FileError(f"cannot write {path} as Parquet: {error}", None, str(path)) from error
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}", error.errno, str(path)) from error
 

@@ -4,81 +4,177 @@ from __future__ import annotations
 
 import contextlib
 import json
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from karl_fast.errors import FULL, FileError
-from karl_fast.log.parquet import _pyarrow
-from karl_fast.log.spool import not_kept, temporary
+from karl_fast.errors import ColumnError
+from karl_fast.log.arrow_json import FormlessError, objects, writer
+from karl_fast.log.parquet import _pyarrow, damage, refuse_doubled, unreadable
+from karl_fast.log.spool import temporary
+from karl_fast.words import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
-    Row = dict[str, Any]
+    from karl_fast.log.arrow_json import Texts, Writer
+
+    Needed = Callable[[list[str]], Collection[str] | None]
+    """Gives, of the columns of a table, those that have to be kept; None for all."""
 
 ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
 """What is in memory at a time: rows at most, and about how many bytes of them, and of a column of the file."""
 
+PROBE = 8
+"""Rows of a row group by which the size of its others is judged: a dictionary holds once what many rows repeat."""
+
 TRL = ("step", "prompt", "completion", "advantage")
 """The columns of TRL's completions that are no rewards."""
 
+TRL_REWARD = "trl_reward"
+"""The column that the sum of TRL's reward functions is put in."""
+
+
+class LeftOut(NamedTuple):
+    """A column that nothing needs and whose type JSON has no form for."""
+
+    column: str
+    type: str
+
+
+class Lines(NamedTuple):
+    """The path of a file of JSON lines, and the columns that are not in it."""
+
+    path: str
+    left_out: list[LeftOut]
+
 
 @contextlib.contextmanager
-def lines(path: str) -> Iterator[str]:
-    """The path of a file with a line of JSON for each row, a key a column; it is gone afterwards.
+def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
+    """Write a line of JSON for each row, a key a column, to a temporary file, which is gone afterwards.
+
+    Args:
+        path: the Parquet file.
+        needed: the columns that have to be kept; all unless given. Of the others, those are left out whose type JSON
+            has no form for.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-        FileError: the file cannot be read, or is no Parquet; or the lines not be written.
+        ColumnError: a column that has to be kept cannot be, or two columns have one name.
+        FileError: the file cannot be read, is damaged, or is no Parquet; or the lines not be written.
     """
-    pyarrow, parquet = _pyarrow()
     with temporary(path) as copy:
+        yield Lines(copy, _written(path, copy, needed))
+
+
+def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
+    """Write the rows of a Parquet file as lines; return the columns that are left out."""
+    _, parquet = _pyarrow()
+    with damage(path, writing=True):
+        # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
+        how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
+        with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
+            columns, left_out = _columns(path, file.schema_arrow, needed)
+            rewards = _rewards(file.schema_arrow)
+            rows = 0
+            for batch in _batches(path, file, list(columns)):
+                out.writelines(f"{line}\n" for line in _lines(path, batch, columns, rewards, rows))
+                rows += batch.num_rows
+            if rows != file.metadata.num_rows:
+                raise ValueError(f"it has {rows} rows, and its footer says {file.metadata.num_rows}")
+    return left_out
+
+
+def _columns(path: str, schema: Any, needed: Needed | None) -> tuple[dict[str, Writer], list[LeftOut]]:
+    """Return the writer of each column that is kept, and the columns that are left out."""
+    refuse_doubled(path, schema.names)
+    wanted = needed(schema.names) if needed else None
+    kept, left_out = {}, []
+    for field in schema:
+        asked = wanted is None or field.name in wanted
         try:
-            # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
-            file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES)
-            with Path(copy).open("w", encoding="utf-8") as out, file as table:
-                rewards = _rewards(table.schema_arrow, pyarrow)
-                for batch in _batches(table):
-                    out.writelines(_line(row, rewards) for row in batch.to_pylist())
-        except OSError as error:
-            if error.errno in FULL:
-                raise not_kept(path, error) from error
-            raise FileError(f"cannot read {path}: {error.strerror or error}", error.errno, path) from error
-        except pyarrow.ArrowException as error:
-            raise FileError(f"cannot read {path} as Parquet: {error}", None, path) from error
-        yield copy
+            kept[field.name] = writer(field.type, binary=asked)
+        except FormlessError as error:
+            if asked:
+                raise _formless(path, field.name, error) from error
+            left_out.append(LeftOut(field.name, str(error)))
+    return kept, left_out
 
 
-def _batches(table: Any) -> Iterator[Any]:
+def _formless(path: str, column: str, error: FormlessError) -> ColumnError:
+    return ColumnError(f"{path}: the column {column} holds {clean(str(error))}, for which JSON has no form")
+
+
+def _batches(path: str, file: Any, columns: list[str]) -> Iterator[Any]:
     """The rows of a table in their order, few at a time where they are long."""
-    for at in range(table.num_row_groups):
-        group = table.metadata.row_group(at)
-        fits = BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
-        yield from table.iter_batches(min(max(fits, 1), ROWS), row_groups=[at])
+    for at in range(file.num_row_groups):
+        try:
+            for batch in file.iter_batches(_fitting(file, at, columns), row_groups=[at], columns=columns):
+                # A name with dots in it may have brought a part of another column along.
+                yield batch.select(columns)
+        except Exception as error:
+            raise unreadable(path, error, f"row group {at}{_culprit(file, at, columns)}") from error
 
 
-def _rewards(schema: Any, pyarrow: Any) -> list[str]:
+def _fitting(file: Any, group: int, columns: list[str]) -> int:
+    """How many rows of a row group make a batch."""
+    about: Any = file.metadata.row_group(group)
+    probe: Any = next(file.iter_batches(PROBE, row_groups=[group], columns=columns), None)
+    size = probe.nbytes // max(probe.num_rows, 1) if probe else 0
+    stored = about.total_byte_size // max(about.num_rows, 1)
+    fits: int = BATCH_BYTES // max(size, stored, 1)
+    return min(max(fits, 1), ROWS)
+
+
+def _culprit(file: Any, group: int, columns: list[str]) -> str:
+    """`, column reward`, where one column of a row group cannot be read by itself."""
+    for name in columns:
+        try:
+            for _ in file.iter_batches(PROBE, row_groups=[group], columns=[name]):
+                pass
+        except Exception:
+            return f", column {name}"
+    return ""
+
+
+def _rewards(schema: Any) -> list[str]:
     """The columns of TRL's reward functions; none of another table."""
-    if not set(TRL) <= set(schema.names):
+    from pyarrow import types
+
+    if not set(TRL) <= set(schema.names) or TRL_REWARD in schema.names:
         return []
-    return [field.name for field in schema if field.name not in TRL and pyarrow.types.is_floating(field.type)]
+    return [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
 
 
-def _line(row: Row, rewards: list[str]) -> str:
-    # A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
-    said = [row[name] for name in rewards if row[name] is not None and row[name] == row[name]]
-    total = {"trl_reward": sum(said) if said else None} if rewards else {}
-    return json.dumps(row | total, default=_plain, ensure_ascii=False) + "\n"
+def _lines(path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], first: int) -> Texts:
+    """The rows of a batch, the first of which is the row of this number."""
+    names, texts = list(columns), []
+    for at, (name, write) in enumerate(columns.items()):
+        texts.append(_texts(path, name, write, batch.column(at), first))
+    if rewards:
+        names.append(TRL_REWARD)
+        texts.append(_totals([batch.column(name).to_pylist() for name in rewards]))
+    return objects(names, texts, batch.num_rows)
 
 
-def _plain(value: object) -> str | float:
-    """What JSON has no form for: moments as text, decimals as numbers, bytes as what they spell."""
-    if isinstance(value, date | datetime | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, Decimal):
-        return float(value)
-    return bytes(value).decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+def _texts(path: str, name: str, write: Writer, column: Any, first: int) -> Texts:
+    """Write a column; an error names the first row that cannot be written."""
+    try:
+        return write(column)
+    except Exception:
+        for row in range(len(column)):
+            try:
+                write(column.slice(row, 1))
+            except FormlessError as error:
+                raise _formless(path, f"{name} of row {first + row}", error) from error
+            except Exception as error:
+                raise unreadable(path, error, f"column {name}, row {first + row}") from error
+        raise
+
+
+def _totals(rewards: list[list[float | None]]) -> Texts:
+    """The sum of each row's rewards.
+
+    A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
+    """
+    said = [[one for one in row if one is not None and one == one] for row in zip(*rewards, strict=True)]
+    return [json.dumps(sum(row) if row else None) for row in said]

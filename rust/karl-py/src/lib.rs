@@ -73,6 +73,8 @@ mod _core {
     #[pymodule_export]
     use super::kl::{kl_categorical, kl_categorical_gradient, kl_estimate, kl_gradient, kl_in_reward};
     #[pymodule_export]
+    use super::log::keys::columns_needed;
+    #[pymodule_export]
     use super::log::scored::{answered, own_reward, place, rewarded};
     #[pymodule_export]
     use super::log::{Log, formats, read};

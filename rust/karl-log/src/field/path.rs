@@ -36,6 +36,11 @@ impl Path {
         Ok(Self(segments))
     }
 
+    /// The outermost key.
+    pub(crate) fn root(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
     /// The keys from the outside in; never empty.
     #[must_use]
     pub fn segments(&self) -> &[String] {

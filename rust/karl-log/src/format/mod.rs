@@ -239,6 +239,18 @@ impl Fields {
         all.into_iter().filter(|(_, path)| !path.is_empty()).collect()
     }
 
+    /// The top-level keys of a record that anything is looked for under.
+    #[must_use]
+    pub fn roots(&self) -> Vec<&str> {
+        let several = self.group.iter().chain(&self.reward);
+        let single = [&self.domain, &self.partition, &self.messages, &self.tools, &self.prompt];
+        let last = [&self.completion, &self.text];
+        let fields = several.chain(single.into_iter().flatten()).chain(last.into_iter().flatten());
+        let made = fields.flat_map(Field::choices).map(|choice| &choice.path);
+        let plain = self.id.iter().chain(&self.failed).chain(&self.truncated);
+        made.chain(plain).map(Path::root).collect()
+    }
+
     /// The fields that together are the trajectory, for telling identical ones.
     pub(crate) fn trajectory(&self) -> impl Iterator<Item = &Field> {
         [&self.messages, &self.prompt, &self.completion, &self.text].into_iter().flatten()
@@ -247,7 +259,7 @@ impl Fields {
     /// Whether an object with these top-level keys can be a record: it has a reward or a trajectory.
     pub(crate) fn fit(&self, keys: &[String]) -> bool {
         let telling = self.reward.iter().chain(self.trajectory()).flat_map(Field::choices);
-        telling.into_iter().any(|choice| keys.contains(&choice.path.segments()[0]))
+        telling.into_iter().any(|choice| keys.iter().any(|key| key == choice.path.root()))
     }
 }
 

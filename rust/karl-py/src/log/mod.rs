@@ -1,6 +1,7 @@
 //! Binding of `karl_log`'s reading side.
 
 mod facts;
+pub(crate) mod keys;
 pub(crate) mod scored;
 
 use std::path::PathBuf;

@@ -1,0 +1,239 @@
+"""JSON text of the values of Arrow arrays.
+
+A text depends on the value alone: not on the width of an integer, the kind of string or list, dictionary encoding,
+chunks, nulls elsewhere or the version of pyarrow. What JSON has no form for is refused by its type.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from functools import partial
+from itertools import pairwise
+from json.encoder import encode_basestring as quoted
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from karl_fast.log.moments import clock, day, moment, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Texts = list[str]
+    Writer = Callable[[Any], Texts]
+
+NULL = "null"
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Ticks in a second, by the unit of a type."""
+
+
+class FormlessError(ValueError):
+    """A type or a value that JSON has no form for."""
+
+
+def writer(kind: Any, *, binary: bool) -> Writer:
+    """Return the function that gives the JSON text of each value of an array of this type.
+
+    Args:
+        kind: the type.
+        binary: write binary values as the UTF-8 text that they have to be; without it, refuse their types.
+
+    Raises:
+        FormlessError: JSON has no form for the type. The function raises it for a binary value that is not UTF-8, and
+            ValueError or ArrowException for a value that its type does not allow.
+    """
+    from pyarrow import types
+
+    simple: list[tuple[Callable[[Any], bool], Writer]] = [
+        (types.is_null, lambda array: [NULL] * len(array)),
+        (types.is_boolean, _cast),
+        (types.is_integer, _cast),
+        (types.is_floating, _floats),
+        (types.is_decimal, _decimals),
+        (_is_string, _strings),
+        (types.is_date32, partial(_ticks, write=lambda days: f'"{day(days)}"')),
+        (types.is_date64, partial(_ticks, write=_date64)),
+        (types.is_time, partial(_ticks, write=_time_of(kind))),
+        (types.is_timestamp, partial(_ticks, write=_timestamp_of(kind))),
+        (types.is_duration, partial(_ticks, write=_duration_of(kind))),
+    ]
+    for fits, write in simple:
+        if fits(kind):
+            return write
+    return _nested(kind, binary)
+
+
+def _nested(kind: Any, binary: bool) -> Writer:
+    """Return the writer of a type that is made of others, or of bytes."""
+    import pyarrow
+    from pyarrow import types
+
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return _extension(kind, binary)
+    if types.is_dictionary(kind):
+        values = writer(kind.value_type, binary=binary)
+        return lambda array: values(array.dictionary_decode())
+    if types.is_struct(kind):
+        return _struct(kind, binary)
+    if types.is_map(kind):
+        return _map(kind, binary)
+    if hasattr(kind, "value_field"):
+        return partial(_lists, write=writer(kind.value_type, binary=binary))
+    if _is_binary(kind) and binary:
+        return _binaries
+    raise FormlessError(str(kind))
+
+
+def _is_string(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    from pyarrow import types
+
+    large = types.is_large_binary(kind) or types.is_binary_view(kind)
+    return bool(types.is_binary(kind) or types.is_fixed_size_binary(kind) or large)
+
+
+def _cast(array: Any) -> Texts:
+    """Write booleans and integers."""
+    return [NULL if text is None else text for text in array.cast("string").to_pylist()]
+
+
+def _floats(array: Any) -> Texts:
+    """Write numbers of any width as the float64 that they are; NaN and infinities as Python's json does."""
+    return json.dumps(array.cast("float64").to_pylist())[1:-1].split(", ") if len(array) else []
+
+
+def _nulled(array: Any, texts: Texts) -> Texts:
+    """Put null where an array has nulls."""
+    if not array.null_count:
+        return texts
+    return [text if valid else NULL for text, valid in zip(texts, array.is_valid().to_pylist(), strict=True)]
+
+
+def _decimals(array: Any) -> Texts:
+    """Write numbers with all the digits that their type has, never with an exponent."""
+    texts = array.cast("string").to_pylist()
+    return [NULL if text is None else f"{Decimal(text):f}" if "E" in text else text for text in texts]
+
+
+def _strings(array: Any) -> Texts:
+    return [NULL if text is None else quoted(text) for text in array.to_pylist()]
+
+
+def _binaries(array: Any) -> Texts:
+    import pyarrow
+
+    try:
+        return _strings(array.cast("binary").cast("string"))
+    except pyarrow.ArrowInvalid as error:
+        raise FormlessError("binary that is not UTF-8") from error
+
+
+def _ticks(array: Any, write: Callable[[int], str]) -> Texts:
+    """Write what counts units of time since some moment."""
+    width = f"int{array.type.bit_width}"
+    return [NULL if ticks is None else write(ticks) for ticks in array.view(width).to_pylist()]
+
+
+def _date64(milliseconds: int) -> str:
+    days, rest = divmod(milliseconds, 86_400_000)
+    if rest:
+        raise ValueError(f"the date of {milliseconds} ms is no whole day")
+    return f'"{day(days)}"'
+
+
+def _time_of(kind: Any) -> Callable[[int], str]:
+    return lambda ticks: f'"{clock(ticks, PER_SECOND[kind.unit])}"'
+
+
+def _timestamp_of(kind: Any) -> Callable[[int], str]:
+    return lambda ticks: f'"{moment(ticks, PER_SECOND[kind.unit], "" if kind.tz is None else "+00:00")}"'
+
+
+def _duration_of(kind: Any) -> Callable[[int], str]:
+    return lambda ticks: seconds(ticks, PER_SECOND[kind.unit])
+
+
+def _extension(kind: Any, binary: bool) -> Writer:
+    """Return the writer of what an extension stores; identifiers and booleans have a form of their own."""
+    if kind.extension_name == "arrow.uuid":
+        return lambda array: [NULL if one is None else f'"{UUID(bytes=one)}"' for one in array.storage.to_pylist()]
+    if kind.extension_name == "arrow.bool8":
+        return lambda array: _cast(array.storage.cast("bool"))
+    write = writer(kind.storage_type, binary=binary)
+    return lambda array: write(array.storage)
+
+
+def _struct(kind: Any, binary: bool) -> Writer:
+    names = [field.name for field in kind]
+    if len({*names}) < len(names):
+        raise FormlessError(f"{kind}, which has two fields of one name")
+    fields = [writer(field.type, binary=binary) for field in kind]
+
+    def write(array: Any) -> Texts:
+        columns = [field(array.field(at)) for at, field in enumerate(fields)]
+        return _nulled(array, objects(names, columns, len(array)))
+
+    return write
+
+
+def objects(names: Iterable[str], columns: list[Texts], rows: int) -> Texts:
+    """Return one object a row, of the texts of columns with these names."""
+    template = "{" + ", ".join(quoted(name).replace("%", "%%") + ": %s" for name in names) + "}"
+    return [template % row for row in zip(*columns, strict=True)] if columns else ["{}"] * rows
+
+
+def _map(kind: Any, binary: bool) -> Writer:
+    """Return the writer of maps: an object where keys are strings, a list of pairs where they are not."""
+    keys, items = writer(kind.key_type, binary=binary), writer(kind.item_type, binary=binary)
+    shape = "{%s}" if _is_string(kind.key_type) else "[%s]"
+    pair = "%s: %s" if _is_string(kind.key_type) else "[%s, %s]"
+
+    def write(array: Any) -> Texts:
+        first, ends = _bounds(array.offsets.to_pylist())
+        names, values = keys(_cut(array.keys, first, ends)), items(_cut(array.items, first, ends))
+        pairs = [pair % both for both in zip(names, values, strict=True)]
+        for start, end in pairwise(ends):
+            if shape == "{%s}" and len({*names[start:end]}) < end - start:
+                raise ValueError("a map has a key twice")
+        return _nulled(array, [shape % ", ".join(pairs[start:end]) for start, end in pairwise(ends)])
+
+    return write
+
+
+def _bounds(offsets: list[int]) -> tuple[int, list[int]]:
+    """Return where the values of lists begin, and each offset from there."""
+    first = offsets[0] if offsets else 0
+    return first, [offset - first for offset in offsets]
+
+
+def _cut(values: Any, first: int, ends: list[int]) -> Any:
+    return values.slice(first, ends[-1] if ends else 0)
+
+
+def _lists(array: Any, write: Writer) -> Texts:
+    """Write lists of any kind."""
+    starts, ends = _places(array)
+    first, last = min(starts, default=0), max(ends, default=0)
+    texts = write(array.values.slice(first, last - first))
+    both = zip(starts, ends, strict=True)
+    return _nulled(array, ["[" + ", ".join(texts[start - first : end - first]) + "]" for start, end in both])
+
+
+def _places(array: Any) -> tuple[list[int], list[int]]:
+    """Return where the values of each list begin and end; nothing of those that are null."""
+    from pyarrow import types
+
+    kind = array.type
+    if types.is_fixed_size_list(kind):
+        starts = [(array.offset + row) * kind.list_size for row in range(len(array))]
+        return starts, [start + kind.list_size for start in starts]
+    offsets = array.offsets.to_pylist()
+    if types.is_list_view(kind) or types.is_large_list_view(kind):
+        return offsets, [start + size for start, size in zip(offsets, array.sizes.to_pylist(), strict=True)]
+    return offsets[:-1], offsets[1:]
