@@ -2,16 +2,17 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
 use karl_log::category::{Builder, Category};
 use pyo3::prelude::*;
 
-use crate::error::DTypeError;
+use crate::error::{DTypeError, LayoutError};
 
 /// An element type of columns that kernels take.
 pub(crate) trait Cell: ArrowNativeType {
@@ -60,44 +61,103 @@ fn present<T: Cell>(chunk: &ArrayRef) -> impl Iterator<Item = T> {
     chunk.as_primitive::<T::Arrow>().iter().map(|value| value.unwrap_or(T::MISSING))
 }
 
-/// The numbers of a column of any numeric type, as a log's are read: widened, true is 1, NaN for a null.
-#[allow(clippy::cast_precision_loss, reason = "the nearest number, as a log's integers are read")]
+/// The numbers of a column of any numeric type, plain or behind a dictionary, as a log's are read: the nearest float64,
+/// true is 1, NaN for a null.
 pub(crate) fn reals(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Vec<f64>> {
-    let or_nan = |value: Option<f64>| value.unwrap_or(f64::NAN);
-    match kind {
-        DataType::Float64 => Ok(numbers::<f64>(name, chunks, kind)?.to_vec()),
-        DataType::Float32 => Ok(numbers::<f32>(name, chunks, kind)?.iter().copied().map(f64::from).collect()),
-        DataType::Float16 => {
-            let halves = chunks.iter().flat_map(|chunk| chunk.as_primitive::<Float16Type>().iter());
-            Ok(halves.map(|half| or_nan(half.map(f64::from))).collect())
+    if *kind == DataType::Float64 {
+        return Ok(numbers::<f64>(name, chunks, kind)?.to_vec());
+    }
+    let unfit = || refused(name, kind, "numbers");
+    chunk_reals(&new_empty_array(kind)).ok_or_else(unfit)?;
+    let chunks = chunks.iter().map(|chunk| chunk_reals(chunk).ok_or_else(unfit));
+    Ok(chunks.collect::<PyResult<Vec<_>>>()?.concat())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "the nearest number, as a log's integers are read")]
+fn chunk_reals(array: &dyn Array) -> Option<Vec<f64>> {
+    fn or_nan<T>(values: impl Iterator<Item = Option<T>>, real: impl Fn(T) -> f64) -> Vec<f64> {
+        values.map(|value| value.map_or(f64::NAN, &real)).collect()
+    }
+    Some(match array.data_type() {
+        DataType::Float64 => or_nan(array.as_primitive::<Float64Type>().iter(), |number| number),
+        DataType::Float32 => or_nan(array.as_primitive::<Float32Type>().iter(), f64::from),
+        DataType::Float16 => or_nan(array.as_primitive::<Float16Type>().iter(), f64::from),
+        DataType::Boolean => or_nan(array.as_boolean().iter(), f64::from),
+        DataType::Null => vec![f64::NAN; array.len()],
+        DataType::Dictionary(..) => {
+            let values = chunk_reals(array.as_any_dictionary().values())?;
+            or_nan(places(array).into_iter(), |at| values.get(at).copied().unwrap_or(f64::NAN))
         }
+        kind if kind.is_integer() => or_nan(integers(array)?, |number| number as f64),
+        _ => or_nan(decimals(array)?, |digits| digits.parse().unwrap_or(f64::NAN)),
+    })
+}
+
+/// Names coded by first appearance: a column of texts, integers, decimals or booleans, plain or behind a dictionary. Each
+/// is the text that it would be in a log.
+pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Category> {
+    let mut category = Builder::new();
+    if !each_name(&new_empty_array(kind), &mut |_| {}) {
+        return Err(refused(name, kind, "strings, integers, decimals or booleans"));
+    }
+    for chunk in chunks {
+        // Not every producer of strings looks whether they are UTF-8.
+        chunk
+            .to_data()
+            .validate_full()
+            .map_err(|error| LayoutError::new_err(format!("{name} cannot be read as Arrow data: {error}")))?;
+        each_name(chunk, &mut |text| category.push(text));
+    }
+    Ok(category.finish())
+}
+
+/// Gives the name of each value; false where the type has none.
+fn each_name(array: &dyn Array, push: &mut dyn FnMut(Option<&str>)) -> bool {
+    match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().for_each(push),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().for_each(push),
+        DataType::Utf8View => array.as_string_view().iter().for_each(push),
+        DataType::Null => (0..array.len()).for_each(|_| push(None)),
         DataType::Boolean => {
-            let flags = chunks.iter().flat_map(|chunk| chunk.as_boolean().iter());
-            Ok(flags.map(|flag| or_nan(flag.map(f64::from))).collect())
+            let names =
+                array.as_boolean().iter().map(|flag| flag.map(|flag| if flag { "true" } else { "false" }));
+            names.for_each(push);
         }
-        _ if kind.is_integer() => {
-            let whole = chunks.iter().filter_map(|chunk| integers(chunk)).flatten();
-            Ok(whole.map(|number| or_nan(number.map(|number| number as f64))).collect())
+        DataType::Dictionary(..) => {
+            let mut values = Vec::new();
+            if !each_name(array.as_any_dictionary().values(), &mut |text| {
+                values.push(text.map(str::to_owned))
+            }) {
+                return false;
+            }
+            let name = |at: Option<usize>| values.get(at?)?.as_deref();
+            places(array).into_iter().for_each(|at| push(name(at)));
         }
-        _ => Err(refused(name, kind, "numbers")),
+        _ => {
+            let Some(texts) = written(array) else { return false };
+            texts.for_each(|text| push(text.as_deref()));
+        }
+    }
+    true
+}
+
+/// The integers or decimals of a column as they are written.
+fn written(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<String>> + '_>> {
+    match integers(array) {
+        Some(whole) => Some(Box::new(whole.map(|number| number.map(|number| number.to_string())))),
+        None => decimals(array),
     }
 }
 
-/// Names coded by first appearance: a column of texts, plain, large, as views, or behind a dictionary; or of integers.
-pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Category> {
-    if !is_text(kind) && !kind.is_integer() {
-        return Err(refused(name, kind, "strings or integers"));
+/// Where each value of a dictionary column is in its dictionary.
+fn places(array: &dyn Array) -> Vec<Option<usize>> {
+    let dictionary = array.as_any_dictionary();
+    let keys = dictionary.keys();
+    if dictionary.values().is_empty() {
+        return vec![None; array.len()];
     }
-    let mut category = Builder::new();
-    for chunk in chunks {
-        for text in texts(chunk).into_iter().flatten() {
-            category.push(text);
-        }
-        for number in integers(chunk).into_iter().flatten() {
-            category.push(number.map(|number| number.to_string()).as_deref());
-        }
-    }
-    Ok(category.finish())
+    let place = |(row, key)| (!keys.is_null(row)).then_some(key);
+    dictionary.normalized_keys().into_iter().enumerate().map(place).collect()
 }
 
 /// Whether a column holds texts, plain or behind a dictionary.
@@ -109,25 +169,20 @@ pub(crate) fn is_text(kind: &DataType) -> bool {
     }
 }
 
-fn texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
+/// The decimals of a column of any width, with all the digits of their type.
+fn decimals(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<String>> + '_>> {
     match array.data_type() {
-        DataType::Utf8 => Some(array.as_string::<i32>().iter().collect()),
-        DataType::LargeUtf8 => Some(array.as_string::<i64>().iter().collect()),
-        DataType::Utf8View => Some(array.as_string_view().iter().collect()),
-        DataType::Dictionary(..) => behind_dictionary(array),
+        DataType::Decimal32(..) => Some(digits::<Decimal32Type>(array)),
+        DataType::Decimal64(..) => Some(digits::<Decimal64Type>(array)),
+        DataType::Decimal128(..) => Some(digits::<Decimal128Type>(array)),
+        DataType::Decimal256(..) => Some(digits::<Decimal256Type>(array)),
         _ => None,
     }
 }
 
-fn behind_dictionary(array: &dyn Array) -> Option<Vec<Option<&str>>> {
-    let dictionary = array.as_any_dictionary();
-    let values = texts(dictionary.values())?;
-    if values.is_empty() {
-        return Some(vec![None; array.len()]);
-    }
-    let keys = dictionary.keys();
-    let name = |(row, key): (usize, usize)| if keys.is_null(row) { None } else { *values.get(key)? };
-    Some(dictionary.normalized_keys().into_iter().enumerate().map(name).collect())
+fn digits<T: DecimalType>(array: &dyn Array) -> Box<dyn Iterator<Item = Option<String>> + '_> {
+    let column = array.as_primitive::<T>();
+    Box::new((0..column.len()).map(|row| (!column.is_null(row)).then(|| column.value_as_string(row))))
 }
 
 /// The integers of a column of any width.
