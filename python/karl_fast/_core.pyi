@@ -35,6 +35,7 @@ __all__ = [
     "check_aggregate",
     "check_clip",
     "check_target",
+    "columns_needed",
     "composite",
     "constant_groups",
     "conventions",

@@ -124,14 +124,14 @@ fn each_name(array: &dyn Array, push: &mut dyn FnMut(Option<&str>)) -> bool {
             names.for_each(push);
         }
         DataType::Dictionary(..) => {
-            let mut values = Vec::new();
-            if !each_name(array.as_any_dictionary().values(), &mut |text| {
-                values.push(text.map(str::to_owned))
-            }) {
+            let mut values: Vec<Option<String>> = Vec::new();
+            let mut keep = |text: Option<&str>| values.push(text.map(str::to_owned));
+            if !each_name(array.as_any_dictionary().values(), &mut keep) {
                 return false;
             }
-            let name = |at: Option<usize>| values.get(at?)?.as_deref();
-            places(array).into_iter().for_each(|at| push(name(at)));
+            for at in places(array) {
+                push(at.and_then(|at| values.get(at)?.as_deref()));
+            }
         }
         _ => {
             let Some(texts) = written(array) else { return false };
