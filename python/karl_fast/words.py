@@ -36,4 +36,8 @@ def in_bytes(size: float) -> str:
 
 def told(error: BaseException) -> str:
     """An exception in a line that cannot steer a terminal."""
-    return clean(f"{type(error).__name__}: {error}".replace("\n", " "))[:LONGEST]
+    try:
+        said = f"{type(error).__name__}: {error}"
+    except Exception:  # of a class of the caller's
+        said = f"{type(error).__name__}, which has no text"
+    return clean(said.replace("\n", " "))[:LONGEST]

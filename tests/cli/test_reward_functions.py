@@ -44,6 +44,11 @@ def raises(completions, id):
 def short(completions):
     return [1.0]
 
+def spoils(completions, prompts):
+    for one in (*completions, *prompts):
+        one.clear()
+    return [1.0] * len(completions)
+
 def huge(completions, id):
     return [1e101 if one == "r7" else 1.0 for one in id]
 
@@ -245,6 +250,15 @@ def test_rewards_that_are_all_missing_leave_nothing_to_sample(there: Path, funct
 def test_iterators_and_arrays_of_one_dimension_are_rewards(there: Path, function: str) -> None:
     configure(there, function)
     assert "missing" not in drawn(there, "data")["reward_functions"]["style"]
+
+
+def test_a_function_changes_nothing_for_the_next(there: Path) -> None:
+    place = str(there / "conf" / "my.py")
+    alone = karl_fast.read(there / "runs", reward={"asked": {"fn": f"{place}:asked"}}).rewards
+    both = {"spoils": {"fn": f"{place}:spoils"}, "asked": {"fn": f"{place}:asked"}}
+    log = karl_fast.read(there / "runs", reward=both)
+    assert log.components["asked"].tolist() == alone.tolist()
+    assert not log.unrewarded
 
 
 @pytest.mark.parametrize("command", ["sample", "inspect"])

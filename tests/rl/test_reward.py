@@ -173,3 +173,56 @@ def test_a_thread_is_used_again_but_for_one_that_is_given_up() -> None:
     while late._left is not None and late._left.is_alive():
         time.sleep(0.01)
     assert late(threading.get_ident) != threading.get_ident()
+
+
+def test_a_function_changes_nothing_of_what_it_is_given() -> None:
+    def spoils(prompts: Any, completions: Any, answer: Any, deep: Any) -> list[float]:
+        prompts[0][0]["content"] = "other"
+        prompts[1].clear()
+        completions.clear()
+        deep[0].append(1)
+        return [1.0, 1.0]
+
+    group = [rollout("a"), rollout("b")]
+    for one in group:
+        one.prompt.columns["deep"] = []  # type: ignore[index]
+    (found,), said = Jury([Weighted("spoils", spoils)])([group])
+    assert not said
+    assert [one.prompt.messages for one in found] == [({"role": "user", "content": "q"},)] * 2
+    assert [one.prompt.columns["deep"] for one in found] == [[], []]
+
+
+def interrupts(**columns: Any) -> list[float]:
+    raise KeyboardInterrupt
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def speechless(**columns: Any) -> list[float]:
+    raise SpeechlessError
+
+
+async def later(**columns: Any) -> list[float]:
+    return [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (interrupts, "interrupts raised KeyboardInterrupt:  (test_reward.py, line "),
+        (speechless, "speechless raised SpeechlessError, which has no text (test_reward.py, line "),
+        (later, "later gave a coroutine: an async function is not awaited for 2 completions"),
+        (lambda **columns: dict.fromkeys("ab", 1.0), "<lambda> gave dict for 2 completions"),
+        (lambda **columns: "12", "<lambda> gave str for 2 completions"),
+        (lambda **columns: np.ones((2, 1)), "<lambda> gave an array of the shape (2, 1) for 2 completions"),
+        (lambda **columns: iter(int, 1), "<lambda> gave more than 2 values for 2 completions"),
+    ],
+)
+def test_what_a_call_gave_in_place_of_rewards_is_said_once_a_group(function: Any, says: str) -> None:
+    found, said = rewarded(function)
+    assert len(said) == 2
+    assert all(sentence.startswith(says) for sentence in said), said
+    assert all(np.isnan(one.reward) for one in found)

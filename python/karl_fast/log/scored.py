@@ -18,7 +18,7 @@ from karl_fast.reward.value import CAME, LENGTH, RAISED, NoReward
 from karl_fast.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -130,9 +130,10 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
         LogChangedError, FileError: a file is no longer what it was, or cannot be read.
     """
     given = {name: Given.of(function, len(core)) for name, function in scorers.by_name.items()}
-    for told in batches(core, settings.threads):
+    for batch in batches(core, settings.threads):
         for name, one in given.items():
-            one.add(told.rows, judged(one.function, told.completions, told.columns(*scorers.wants[name])))
+            told = Told.of(batch.values())  # anew for each, for a function may change what it is given
+            one.add(list(batch), judged(one.function, told.completions, told.columns(*scorers.wants[name])))
     read = iter(range(core.components))
     components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
     parts = [
@@ -147,16 +148,15 @@ def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.
     return _core.rewarded(core, components, rewards), [said for one in given.values() for said in one.told(core)]
 
 
-def batches(core: _core.Log, threads: int) -> Iterator[Told]:
-    """The records of a log in the order of rows, without those that are damaged, which have no reward."""
+def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
+    """Yield the records of a log by row, in order, without those that are damaged, which have no reward."""
     first = 0
     while first < len(core):
         window = _core.answered(core, first, WINDOW, threads)
         for start in range(0, len(window), BATCH):
             answers = enumerate(window[start : start + BATCH], first + start)
-            found = [(row, *json.loads(answer)) for row, answer in answers if answer is not None]
-            if found:
-                yield Told(core, *(list(column) for column in zip(*found, strict=True)))
+            if found := {row: answer for row, answer in answers if answer is not None}:
+                yield found
         first += len(window)
 
 
@@ -165,17 +165,18 @@ class Told:
     """What functions are told of some records.
 
     Attributes:
-        log: where they are.
-        rows: the row of each. [N]
         prompts, completions: lists of messages, or texts. [N] each
         records: the whole records. [N]
     """
 
-    log: _core.Log
-    rows: list[int]
     prompts: list[Any]
     completions: list[Any]
     records: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, answers: Iterable[str]) -> Told:
+        """Parse texts of the form `[prompt, completion, record]`."""
+        return cls(*(list(column) for column in zip(*map(json.loads, answers), strict=True)))
 
     def columns(self, names: set[str], others: bool) -> dict[str, list[Any]]:
         """The columns of some names, None where a record does not say it; with others all that any record says."""

@@ -77,14 +77,26 @@ class Function:
         return cls(named, f"{code.co_filename}:{name}" if code else name)
 
 
-def answers(call: Callable[[], Any], count: int) -> list[Reward]:
-    """Return the rewards that a call gives for some rows; whatever fails is a missing reward that says why. [B]"""
+INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Stopped)
+"""What a signal raises inside a function that runs in the main thread."""
+
+
+def answers(
+    call: Callable[[], Any], count: int, interrupts: tuple[type[BaseException], ...] = INTERRUPTS
+) -> list[Reward]:
+    """Return the rewards that a call gives for some rows; whatever fails is a missing reward that says why. [B]
+
+    Args:
+        call: of a caller's function.
+        count: how many rows it is asked for.
+        interrupts: what is raised again, for it is not the function's.
+    """
     try:
         found = listed(call(), count)
         if isinstance(found, str):
             return [NoReward(LENGTH, f"{found} for {counted(count, 'completion')}")] * count
         return [reward(value) for value in found]
-    except (KeyboardInterrupt, Stopped):
+    except interrupts:
         raise
     except BaseException as error:  # whatever it is, SystemExit too, it is the function's
         return [NoReward(RAISED, raised(error))] * count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,7 @@ class Jury:
     def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[list[Reward]]:
         """Return for each group the rewards of its rollouts."""
         calls = [
-            partial(answers, partial(one.function, **_named(group, self._taken[one.name])), len(group))
+            partial(answers, partial(one.function, **_named(group, self._taken[one.name])), len(group), ())
             for group in groups
         ]
         given = self._guards[one.name].each(calls)
@@ -118,13 +119,14 @@ class Jury:
 
 
 def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
-    """What a function is called with."""
+    """Return what a function is called with: copies, for it may change what it is given."""
     named: dict[str, Any] = {
-        "prompts": [list(rollout.prompt.messages) for rollout in group],
+        "prompts": [deepcopy(list(rollout.prompt.messages)) for rollout in group],
         "completions": [completion(rollout) for rollout in group],
         "completion_ids": [rollout.own(rollout.tokens).tolist() for rollout in group],
     }
-    named |= {name: [value] * len(group) for name, value in group[0].prompt.columns.items() if name not in named}
+    columns = {name: value for name, value in group[0].prompt.columns.items() if taken is None or name in taken}
+    named |= {name: [value] * len(group) for name, value in deepcopy(columns).items() if name not in named}
     return {name: value for name, value in named.items() if taken is None or name in taken}
 
 
@@ -163,7 +165,7 @@ def _beyond(groups: Sequence[Sequence[Rollout]]) -> list[str]:
 def completion(rollout: Rollout) -> Any:
     """What a reward function sees: the text of a single turn, else the messages after the prompt."""
     plain = len(rollout.messages) == 1
-    return rollout.messages[0]["content"] if plain else [dict(message) for message in rollout.messages]
+    return rollout.messages[0]["content"] if plain else deepcopy(list(rollout.messages))
 
 
 def _columns(function: Callable[..., Any]) -> frozenset[str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,8 @@ class Talk:
     def begin(self, policy: Policy, tokens: Sequence[int] | None = None) -> None:
         """Ask the environment, and encode what the policy is asked; `tokens` are that, where it is known."""
         if self.stage is not None:
-            self.opening = self.stage.begin(
-                {"id": self.prompt.id, **self.prompt.columns, "prompt": self.prompt.messages}
-            )
+            line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
+            self.opening = self.stage.begin(deepcopy(line))  # an environment may change what it is given
         self.tokens = list(policy.encode([*self.prompt.messages, *self.opening]) if tokens is None else tokens)
         self.states.append(_state(self.opening))
         if self.stage is not None and self.stage.failure is not None:
