@@ -138,9 +138,24 @@ def test_an_environment_that_dies_costs_its_reward_and_is_named(language: Any, w
         assert sentence.startswith(r"the environment of prompt a raised RuntimeError: gone\x1b[2J (test_talk.py, line ")
 
 
+CIRCLE: list[Any] = [{"role": "user", "content": []}]
+CIRCLE[0]["content"].append(CIRCLE)
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
-    [("text", "length"), (("text",), "length"), ((3, True), "length"), (("text", False, "much"), "not a number")],
+    [
+        ("text", "length"),
+        (("text",), "length"),
+        ((3, True), "length"),
+        (("text", False, "much"), "not a number"),
+        (("\ud800", False), "length"),
+        (([{"role": "user", "content": 3}], False), "length"),
+        (([{"role": 3, "content": "x"}], False), "length"),
+        (([{"role": "user", "content": "x", "more": object()}], False), "length"),
+        ((CIRCLE, False), "length"),
+        (("text", np.array([True, False])), "raised"),
+    ],
 )
 def test_an_answer_of_another_shape_is_a_failure(language: Any, answer: Any, kind: str) -> None:
     make = type("Odd", (Counter,), {"step": lambda self, text: answer})
@@ -152,3 +167,24 @@ def test_an_environment_that_hangs_is_given_up(language: Any) -> None:
     make = type("Hangs", (Counter,), {"step": lambda self, text: time.sleep(3)})
     rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5), timeout_seconds=0.05)
     assert {rollout.missing for rollout in rollouts} == {"environment: timeout"}
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_observation_that_the_template_refuses_costs_its_reward(
+    language: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = language.tokenizer.apply_chat_template
+
+    def strict(messages: list[Any], **more: Any) -> Any:
+        if any(one["role"] == "wizard" for one in messages):
+            raise ValueError("Only user and assistant roles are supported")
+        return plain(messages, **more)
+
+    monkeypatch.setattr(
+        type(language.tokenizer), "apply_chat_template", lambda self, *one, **more: strict(*one, **more)
+    )
+    odd = [{"role": "wizard", "content": "x"}]
+    given = {"reset": lambda self, prompt: odd} if where == "reset" else {"step": lambda self, text: (odd, False)}
+    rollouts, said = collected(language, type("Odd", (Counter,), given), Budget(60, turns=5, turn_tokens=5))
+    assert {(one.missing, one.finish) for one in rollouts} == {("environment: length", "failed")}
+    assert all("Only user and assistant roles are supported" in sentence for sentence in said)

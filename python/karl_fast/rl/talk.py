@@ -69,12 +69,21 @@ class Talk:
         if self.stage is not None:
             line = {"id": self.prompt.id, **self.prompt.columns, "prompt": list(self.prompt.messages)}
             self.opening = self.stage.begin(deepcopy(line))  # an environment may change what it is given
-        self.tokens = list(policy.encode([*self.prompt.messages, *self.opening]) if tokens is None else tokens)
+        self.tokens = list(self._asked(policy) if tokens is None else tokens)
         self.states.append(_state(self.opening))
         if self.stage is not None and self.stage.failure is not None:
             self.finish = "failed"
         elif self.room < 1:
             self.finish = "length"
+
+    def _asked(self, policy: Policy) -> Sequence[int]:
+        """Return the tokens of the prompt and what the environment opens with; without that, where it cannot be put."""
+        if self.stage is not None and self.opening:
+            try:
+                return policy.encode([*self.prompt.messages, *self.opening])
+            except Exception as error:  # of a template
+                self.stage.refused(error)
+        return policy.encode(self.prompt.messages)
 
     @property
     def room(self) -> int:
@@ -96,9 +105,19 @@ class Talk:
         self.messages += answer
         self.finish = self._ends(turn, done)
         if self.finish is None:
-            self.tokens += policy.answer(answer, int(turn.tokens[-1]) if turn.ended else None)
-            self.states.append(_state(answer))
-            self.finish = "length" if self.room < 1 else None
+            self._go_on(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
+
+    def _go_on(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
+        """Put what the environment said before the next turn."""
+        assert self.stage is not None
+        try:
+            self.tokens += policy.answer(answer, last)
+        except Exception as error:  # of a template
+            self.stage.refused(error)
+            self.finish = "failed"
+            return
+        self.states.append(_state(answer))
+        self.finish = "length" if self.room < 1 else None
 
     def _ends(self, turn: Turn, done: bool) -> str | None:
         if self.stage is not None and self.stage.failure is not None:
