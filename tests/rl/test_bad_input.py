@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from karl_fast.cli.watching import Lines
-from karl_fast.errors import AlarmError, UsageError
+from karl_fast.errors import AlarmError, TemplateError, UsageError
 from karl_fast.rl import rl
 from karl_fast.rl.alarm import HINTS, MISSING
 from karl_fast.rl.settings import Alarms
@@ -191,6 +192,37 @@ def test_prompts_without_room_for_an_answer_are_counted_or_refused(
         file.write('{"prompt": "1 1 1 1 1 1 1 1"}\n')
     rl(online(max_context=8, rounds=1), viewer=Lines())
     assert capsys.readouterr().err.splitlines()[0] == "prompts   64 prompts, 1 prompt too long; shuffle"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"prompt": "\\ud800"}', "line 1: UnicodeEncodeError"),
+        ('{"prompt": "1", "domain": "\\ud800"}', "line 1: UnicodeEncodeError"),
+        ('{"messages": [{"role": "user"}]}', "line 1: prompt is neither a text nor messages with a role and a content"),
+        ('{"messages": [{"role": "user", "content": 3}]}', "line 1: prompt is neither a text nor messages"),
+        ('{"prompt": "1", "id": {"a": 1}}', 'line 1: id is {"a": 1}, wanted a text or a number'),
+    ],
+)
+def test_a_prompt_that_cannot_be_asked_is_refused_by_its_line(
+    online: Callable[..., Online], tmp_path: Path, line: str, says: str
+) -> None:
+    (tmp_path / "prompts.jsonl").write_text(line + "\n")
+    with pytest.raises(UsageError, match=re.escape(f"prompts.jsonl, {says}")):
+        rl(online())
+
+
+def test_a_prompt_that_the_template_refuses_is_named(online: Callable[..., Online], tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "1 2"}\n{"prompt": "one", "id": "words"}\n')
+    with pytest.raises(TemplateError, match="the chat template does not take the prompt words: ValueError"):
+        rl(online())
+
+
+def test_a_byte_order_mark_and_null_ids_are_no_fault(online: Callable[..., Online], tmp_path: Path) -> None:
+    text = '\ufeff{"prompt": "1 2", "id": null}\n{"prompt": "2 1", "id": null}\n'
+    (tmp_path / "prompts.jsonl").write_text(text, "utf-8")
+    rl(online(rounds=1))
+    assert {row["prompt_id"] for row in lines(tmp_path / "out" / "rollouts.jsonl")} == {"0", "1"}
 
 
 def test_every_kind_of_missing_reward_has_something_to_do() -> None:

@@ -201,7 +201,7 @@ groups = 2
 def written(folder: Path, text: str) -> Path:
     (folder / "rl.toml").write_text(text)
     (folder / "prompts.jsonl").write_text(
-        '{"prompt": "q", "answer": 3}\n\n{"messages": [{"role": "user"}], "id": "x"}\n'
+        '{"prompt": "q", "answer": 3}\n\n{"messages": [{"role": "user", "content": "r"}], "id": "x"}\n'
     )
     return folder / "rl.toml"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.reward.value import CAME, LENGTH, NoReward, reward, shown
 from karl_fast.rl.guard import CallError, Guard
+from karl_fast.rl.rollout import is_message, no_text
 from karl_fast.words import told
 
 if TYPE_CHECKING:
@@ -102,24 +102,14 @@ class Stage:
             return []
         if isinstance(observation, str):
             observation = [{"role": getattr(self.environment, "role", "user"), "content": observation}]
-        if not isinstance(observation, list) or not all(map(_is_message, observation)):
+        if not isinstance(observation, list) or not all(map(is_message, observation)):
             wanted = "wanted None, a text or a list of messages"
             raise CallError(LENGTH, f"{self.guard.name} gave the observation {shown(observation)}, {wanted}")
-        try:
-            json.dumps(observation, ensure_ascii=False).encode()
-        except (ValueError, TypeError, RecursionError) as error:
-            raise CallError(LENGTH, f"{self.guard.name} gave an observation that is no JSON: {told(error)}") from error
+        if wrong := no_text(observation):
+            raise CallError(LENGTH, f"{self.guard.name} gave an observation that is no JSON: {wrong}")
         return [dict(one) for one in observation]
 
     def refused(self, error: Exception) -> None:
         """Take it that what was observed cannot be put into the chat template."""
         said = f"the chat template does not take what {self.guard.name} gave: {told(error)}"
         self.failure = self.failure or CallError(LENGTH, said)
-
-
-def _is_message(one: Any) -> bool:
-    """Return whether it is a message: its role a text, its content a text, parts or None."""
-    return isinstance(one, dict) and isinstance(one.get("role"), str) and isinstance(one.get("content"), CONTENT)
-
-
-CONTENT = (str, list, type(None))

@@ -16,7 +16,7 @@ from karl_fast.errors import FileError, UsageError
 from karl_fast.near import beside
 from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
-from karl_fast.rl.rollout import Prompt
+from karl_fast.rl.rollout import Prompt, is_message, no_text
 from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
 from karl_fast.train.settings import Training
 
@@ -116,7 +116,7 @@ def _short(path: Path) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
+        return file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: this is no text: it is not UTF-8") from error
     except OSError as error:
@@ -175,8 +175,15 @@ def _prompt(line: str, number: int, where: str) -> Prompt:
     asked = held.pop("prompt", None)
     asked = held.pop("messages", None) if asked is None else asked
     messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-    if not (
-        isinstance(messages, list) and messages and all(isinstance(one, dict) and "role" in one for one in messages)
-    ):
-        raise UsageError(f"{where}: prompt is neither a text nor messages")
-    return Prompt(str(held.get("id", number)), number, tuple(messages), held)
+    if not (isinstance(messages, list) and messages and all(map(is_message, messages))):
+        raise UsageError(f"{where}: prompt is neither a text nor messages with a role and a content")
+    if wrong := no_text([messages, held]):
+        raise UsageError(f"{where}: {wrong}")
+    return Prompt(_id(held.get("id"), number, where), number, tuple(messages), held)
+
+
+def _id(value: Any, number: int, where: str) -> str:
+    """Return the id of a prompt: its own, or the number of its line."""
+    if not isinstance(value, str | int | float | None):
+        raise UsageError(f"{where}: id is {json.dumps(value)[:60]}, wanted a text or a number")
+    return str(number if value is None else value)

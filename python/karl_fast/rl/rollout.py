@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from karl_fast.rl.compiled import rounded
+from karl_fast.words import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+
+def is_message(one: Any) -> bool:
+    """Return whether it is a message: its role a text, its content a text or parts, or calls of tools in its place."""
+    if not isinstance(one, dict) or not isinstance(one.get("role"), str):
+        return False
+    content = one.get("content")
+    return isinstance(content, str | list) or (content is None and bool(one.get("tool_calls")))
+
+
+def no_text(value: Any) -> str | None:
+    """Return why a value cannot stand in a log: it is no JSON, or holds half of a surrogate pair; None where it can."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        return told(error)
+    return None
 
 
 @dataclass(frozen=True)

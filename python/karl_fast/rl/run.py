@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.errors import CheckpointError, UsageError
+from karl_fast.errors import CheckpointError, TemplateError, UsageError
 from karl_fast.rl import curriculum, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
@@ -15,6 +15,7 @@ from karl_fast.rl.collect import Collector
 from karl_fast.train import optimizer, whole
 from karl_fast.train.checkpoint import Checkpoints, State
 from karl_fast.train.metrics import FILE, Elsewhere, JsonLines, Tracker
+from karl_fast.words import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,14 +142,24 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     return run
 
 
+def _length(policy: Policy, prompt: Prompt) -> int:
+    """Return how many tokens a prompt has.
+
+    Raises:
+        TemplateError: the chat template does not take it.
+    """
+    try:
+        return len(policy.encode(prompt.messages))
+    except Exception as error:  # of a template
+        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
+
+
 def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
-    kept = [one for one in prompts if len(policy.encode(one.messages)) < settings.max_context]
+    lengths = [_length(policy, one) for one in prompts]
+    kept = [one for one, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
     if not kept:
-        least = min(len(policy.encode(one.messages)) for one in prompts)
-        said = (
-            f"max_context is {settings.max_context}, and the shortest prompt has {least} tokens: no room for an answer"
-        )
-        raise UsageError(said, "max_context")
+        shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
+        raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
     return Asked(kept, len(prompts) - len(kept))
 
 
