@@ -21,6 +21,7 @@ __all__ = [
     "LogSumExp",
     "Moments",
     "Selection",
+    "Target",
     "Top",
     "VarOpt",
     "accuracy_error",
@@ -34,7 +35,6 @@ __all__ = [
     "centre",
     "check_aggregate",
     "check_clip",
-    "check_target",
     "columns_needed",
     "composite",
     "constant_groups",
@@ -361,9 +361,7 @@ class Draft:
     @property
     def size_bytes(self) -> int: ...
     def lines(self, split: int) -> list[str]: ...
-    def write(
-        self, target: str, manifest: str, *, force: bool, progress: Callable[[int, int], None] | None = None
-    ) -> bool: ...
+    def write(self, target: Target, manifest: str, *, progress: Callable[[int, int], None] | None = None) -> bool: ...
 
 def answered(log: Log, first: int, bytes: int, threads: int) -> list[str | None]: ...
 def place(log: Log, row: int) -> tuple[str, int]: ...
@@ -463,20 +461,31 @@ class ConversionFacts(TypedDict):
 
 def convert(
     files: Sequence[tuple[str, str, bool]],
-    target: str,
+    target: Target,
     *,
     format: str | None = None,
     rate: str,
     weights: list[float],
     max_line_bytes: int,
     threads: int,
-    force: bool,
     progress: Callable[[int, int], None] | None = None,
 ) -> ConversionFacts: ...
+
+@final
+class Target:
+    @staticmethod
+    def data_set(path: Path, *, force: bool) -> Target: ...
+    @staticmethod
+    def trajectories(path: Path, *, force: bool) -> Target: ...
+    @staticmethod
+    def parquet(path: Path, *, force: bool) -> Target: ...
+    @property
+    def path(self) -> Path: ...
+    def put(self, file: Path) -> None: ...
+
 def transcripts() -> list[tuple[str, str]]: ...
 def transcript_by_keys(keys: list[str]) -> str | None: ...
 def redacted(text: str) -> str: ...
-def check_target(target: str, *, force: bool) -> None: ...
 
 # advantage
 def centre(

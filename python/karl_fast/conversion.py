@@ -143,18 +143,20 @@ def convert(
     limits = usual.replace(max_line_bytes=max_line_bytes, threads=usual.threads if threads is None else threads)
     # pathlib's raises for a home that nobody has.
     expanded = [str(Path(os.path.expanduser(path_of(path)))) for path in listed(sources)]  # noqa: PTH111
-    with files(expanded, SUFFIXES) as found, _folders(Path(out).parent), _advised(out, format):
-        facts = _core.convert(
-            found.files,
-            str(out),
-            format=format,
-            rate=rate,
-            weights=weights(),
-            max_line_bytes=limits.max_line_bytes,
-            threads=limits.threads,
-            force=force,
-            progress=progress,
-        )
+    with _folders(Path(out).parent):
+        with _advised(out, format):
+            target = _core.Target.trajectories(Path(out), force=force)
+        with files(expanded, SUFFIXES) as found, _advised(out, format):
+            facts = _core.convert(
+                found.files,
+                target,
+                format=format,
+                rate=rate,
+                weights=weights(),
+                max_line_bytes=limits.max_line_bytes,
+                threads=limits.threads,
+                progress=progress,
+            )
     return _account(facts, found.passed)
 
 

@@ -158,6 +158,12 @@ class OutputForeignError(OutputExistsError):
     hint = "give the output another name: what karl-fast did not write is never replaced"
 
 
+class OutputTakenError(OutputExistsError):
+    """The place of the output changed during the run: what is there now is left as it is."""
+
+    hint = "give the output another name: the same run gives the same result"
+
+
 class MissingExtraError(KarlError, ImportError):
     """A package that an extra installs is not there."""
 

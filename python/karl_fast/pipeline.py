@@ -13,7 +13,7 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.origin import inputs, run
-from karl_fast.export.place import check_place
+from karl_fast.export.place import data_set
 from karl_fast.export.write import check_any, plan, write
 from karl_fast.log import Log, read
 from karl_fast.log.inputs import PARQUET, listed
@@ -99,8 +99,7 @@ def sample(
     start = time.perf_counter()
     settings = _settings(logs, settings, choices)
     settings.count(0)
-    if out is not None:
-        check_place(out, force=force)
+    target = None if out is None else data_set(out, force=force)
     how = plan(settings, "held" if out is None else "unread")
     with _opened(logs, settings, progress) as log:
         selection = select(log)
@@ -109,10 +108,10 @@ def sample(
         _refuse_range(selection.facts())
         made = partial(_made, log, selection, inputs(log), start)
         draft, manifest = made(how)
-        if out is not None and not write(draft, manifest, out, force=force, progress=written):
+        if target is not None and not write(draft, manifest, target, progress=written):
             del draft  # and what it holds
             draft, manifest = made(how.judged())
-            write(draft, manifest, out, force=force, progress=written)
+            write(draft, manifest, target, progress=written)
         return Sample(manifest, draft)
 
 

@@ -38,6 +38,7 @@ STANDARD = {
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,
     "OutputForeignError": FileExistsError,
+    "OutputTakenError": FileExistsError,
     "MissingExtraError": ImportError,
     "ModelError": ValueError,
     "TemplateError": ValueError,
@@ -54,6 +55,7 @@ CODES = {
     "NothingToSampleError": 4,
     "OutputExistsError": 5,
     "OutputForeignError": 5,
+    "OutputTakenError": 5,
     "NothingToTrainError": 4,
 }
 

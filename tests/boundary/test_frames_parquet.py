@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from karl_fast.errors import ArgumentError, FileError, OutputExistsError
+from karl_fast.errors import ArgumentError, FileError, OutputExistsError, OutputForeignError, OutputTakenError
 from tests.boundary.engines import ROWS, same
 from tests.rows import dumps, records
 
@@ -35,7 +35,7 @@ def test_parquet_is_written_whole_or_not_at_all(
     log: karl_fast.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "columns.parquet"
-    path.write_text("what was there")
+    path.write_text("PAR1, what was there")
     with pytest.raises(OutputExistsError, match="exists") as caught:
         log.to_parquet(path)
     assert caught.value.hint == "force=True replaces a file that is there"
@@ -48,10 +48,39 @@ def test_parquet_is_written_whole_or_not_at_all(
         patch.setattr(pq, "write_table", full)
         with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
             log.to_parquet(path, force=True)
-    assert path.read_text() == "what was there"
+    assert path.read_text() == "PAR1, what was there"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["columns.parquet", "log.jsonl"]
     log.to_parquet(path, force=True)
     assert pq.read_table(path).num_rows == ROWS
+
+
+def test_what_is_no_parquet_or_is_made_meanwhile_is_kept(
+    log: karl_fast.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "columns.parquet"
+    path.write_text("precious")
+    with pytest.raises(OutputForeignError, match="is no file of Parquet"):
+        log.to_parquet(path, force=True)
+    path.unlink()
+    path.symlink_to("log.jsonl")
+    with pytest.raises(OutputForeignError, match="is no file of Parquet"):
+        log.to_parquet(path, force=True)
+    path.unlink()
+    whole = pq.write_table
+    for before in (b"", b"PAR1"):
+        path.write_bytes(before) if before else None
+
+        def late(table: pa.Table, sink: Any) -> None:
+            whole(table, sink)
+            path.write_text("precious")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pq, "write_table", late)
+            with pytest.raises(OutputTakenError, match="while this run was at work"):
+                log.to_parquet(path, force=True)
+        assert path.read_text() == "precious"
+        path.unlink()
+    assert [file.name for file in tmp_path.iterdir()] == ["log.jsonl"]
 
 
 def test_a_parquet_file_that_is_none_or_is_missing_is_refused(log: karl_fast.Log, tmp_path: Path) -> None:

@@ -45,14 +45,14 @@ void fault_arm(const char *function, long at, int action, const char *below) {
 long fault_calls(void) { return plan->calls; }
 long fault_hits(void) { return plan->hits; }
 
-/* From here on, renames that exchange give an error, or kill where it is 0. */
+/* From here on, renames with flags give an error, as on a file system that knows none; or those that exchange kill, where it is 0. */
 int fault_exchange(int error) {
     unsigned verdict = error ? SECCOMP_RET_ERRNO | (unsigned)error : SECCOMP_RET_KILL_PROCESS;
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[4])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 2 /* RENAME_EXCHANGE */, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, error ? 0 : 2 /* RENAME_EXCHANGE */, !!error, !error),
         BPF_STMT(BPF_RET | BPF_K, verdict),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };

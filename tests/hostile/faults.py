@@ -68,6 +68,7 @@ class Job:
 JOBS = {
     "new": Job(),
     "new, in new folders": Job(out="a/b/data"),
+    "new, by a plain rename": Job(exchange=errno.EINVAL),
     "replaced": Job(old=True),
     "replaced by two renames": Job(old=True, exchange=errno.EINVAL),
     "replaced by long records as they came": Job(logs=("log-of-long.jsonl",), shape="raw", old=True),

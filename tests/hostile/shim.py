@@ -53,8 +53,8 @@ class Server:
     ) -> Done:
         """Runs `karl-fast` with its `at`-th call of a function on a path below the folder going wrong; 0 is none.
 
-        `action` is an errno or one of ACTIONS; `exchange` the errno of renames that exchange, 0 to be killed there;
-        `meanwhile` what a shell does while the run is stopped.
+        `action` is an errno or one of ACTIONS; `exchange` the errno of renames with flags, 0 to be
+        killed in one that exchanges; `meanwhile` what a shell does while the run is stopped.
         """
         said = {name: str(self.scratch / name) for name in ("stdout", "stderr")}
         request = {"arguments": [str(one) for one in arguments], "folder": str(folder), "stdin": str(stdin)} | said

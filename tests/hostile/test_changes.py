@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import rows
+from tests.cli.run import karl
 from tests.hostile.shim import Server, server, unavailable
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 CHANGES = {
     "grows": "cat more.jsonl >> log.jsonl",
     "grows inside a record": "printf '{\"id\": ' >> log.jsonl",
-    "shrinks": "truncate -s 700 log.jsonl",
+    "shrinks": "truncate -s 200 log.jsonl",
     "is emptied": ": > log.jsonl",
     "is replaced by its like": "cp log.jsonl new && mv new log.jsonl",
     "is replaced by another": "mv other.jsonl log.jsonl",
@@ -116,3 +120,76 @@ def test_what_a_file_gains_while_its_rows_are_fetched_changes_nothing(shim: Serv
     code, err, hits = once(shim, folder, last - 4, CHANGES["grows"])
     assert (code, hits) == (0, 1), err
     assert rows.files(folder / "data") == before
+
+
+def claude(number: int) -> dict[str, object]:
+    more = {"sessionId": f"s{number % 3}", "uuid": f"u{number}", "timestamp": f"2026-01-01T00:00:{number:02}Z"}
+    return more | {"type": "user", "message": {"role": "user", "content": f"say {number}"}}
+
+
+def codex(number: int) -> dict[str, object]:
+    content = [{"type": "input_text", "text": f"say {number}"}]
+    payload = {"type": "message", "role": "user", "content": content}
+    return {"timestamp": f"2026-01-01T00:00:{number:02}Z", "type": "response_item", "payload": payload}
+
+
+def atif(number: int) -> dict[str, object]:
+    steps = [{"step_id": at, "source": "user", "message": f"say {at + number}"} for at in range(1, 60)]
+    return {"schema_version": "ATIF-v1.4", "session_id": f"s{number}", "agent": {"name": "a"}, "steps": steps}
+
+
+STEP = 1 if os.environ.get("KARL_FAST_SLOW") else 9
+
+LINES = {
+    "rollouts": [rows.record(number) for number in range(60)],
+    "claude-code": [claude(number) for number in range(60)],
+    "codex": [codex(number) for number in range(60)],
+}
+REWRITTEN = [name for name in CHANGES if name not in (*HARMLESS, "is packed")] + ["is replaced by its like"]
+
+
+def written(folder: Path, kind: str) -> None:
+    """A log of a kind, and another of it."""
+    if kind == "atif":
+        (folder / "log.jsonl").write_text(json.dumps(atif(0)))
+        (folder / "other.jsonl").write_text(json.dumps(atif(100)))
+        return
+    lines = [json.dumps(line) + "\n" for line in LINES[kind.removesuffix(" packed")]]
+    texts = {"log.jsonl": "".join(lines), "other.jsonl": "".join(lines[::2]), "more.jsonl": lines[-1]}
+    for name, text in texts.items():
+        (folder / name).write_bytes(gzip.compress(text.encode()) if "packed" in kind else text.encode())
+
+
+def converted(shim: Server, folder: Path, at: int, change: str) -> tuple[int, str, int]:
+    how = {"function": "any", "at": at, "action": "stop", "meanwhile": change}
+    done = shim.run("convert", "log.jsonl", "-o", "made.jsonl", "-q", folder=folder, **how)  # type: ignore[arg-type]
+    return done.code, done.err, done.hits
+
+
+@pytest.mark.parametrize("kind", [*LINES, "atif", "rollouts packed", "claude-code packed"])
+@pytest.mark.parametrize("name", [*REWRITTEN, "grows"])
+def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, kind: str, name: str) -> None:
+    if name == "grows" and kind == "atif":
+        pytest.skip("a document does not grow")
+    states = []
+    for change in ("true", CHANGES[name]):
+        written(tmp_path, kind)
+        os.system(f"cd '{tmp_path}' && {change}")
+        if karl("convert", "log.jsonl", "-o", "made.jsonl", "--force", folder=tmp_path).returncode == 0:
+            states.append((tmp_path / "made.jsonl").read_bytes())
+    errors = 0
+    for at in range(1, 1000, STEP):
+        shutil.rmtree(tmp_path)
+        (tmp_path / "tmp").mkdir(parents=True)
+        written(tmp_path, kind)
+        code, err, hits = converted(shim, tmp_path, at, CHANGES[name])
+        if not hits:
+            break
+        assert "Traceback" not in err
+        assert (tmp_path / "made.jsonl").exists() == (code == 0)
+        if code == 0:
+            made = (tmp_path / "made.jsonl").read_bytes()
+            assert made in states or name == "grows", (at, err)
+        errors += "it changed while it was read" in err
+    assert at > 10
+    assert (errors > 0) == (name != "grows"), errors

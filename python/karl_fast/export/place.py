@@ -12,8 +12,8 @@ from karl_fast.errors import FULL, FileError, OutputForeignError
 from karl_fast.words import in_bytes
 
 
-def check_place(out: str | Path, *, force: bool) -> None:
-    """Refuse a place that no data set can be written to, as far as can be told beforehand.
+def data_set(out: str | Path, *, force: bool) -> _core.Target:
+    """Return the place of a data set, and refuse one that cannot be written to, as far as can be told beforehand.
 
     Raises:
         OutputExistsError: it is there, and ``force`` is not set; or somebody else's is.
@@ -21,8 +21,9 @@ def check_place(out: str | Path, *, force: bool) -> None:
         UsageError: it ends in no name.
     """
     refuse_link(out)
-    _core.check_target(str(out), force=force)
+    target = _core.Target.data_set(Path(out), force=force)
     check_around(out)
+    return target
 
 
 def refuse_link(out: str | Path) -> None:
@@ -31,7 +32,7 @@ def refuse_link(out: str | Path) -> None:
     Raises:
         OutputForeignError: it is one.
     """
-    if os.path.islink(out):  # noqa: PTH114  Path raises where a name is too long, or the folder may not be entered
+    if os.path.islink(Path(out)):  # noqa: PTH114  Path.is_symlink raises where a name is too long, or the folder may not be entered
         error = OutputForeignError(f"{out}: it exists and is a symbolic link, which is never replaced")
         error.hint = f"name the place that it leads to: {os.path.realpath(out)}"
         raise error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
@@ -10,11 +9,12 @@ from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.flaws import bad_message, messages_from, misread
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.place import advise, check_place
+from karl_fast.export.place import advise, data_set
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from karl_fast.log import Log
     from karl_fast.protocols import Floats, Integers
@@ -85,7 +85,7 @@ def export(
 
     from karl_fast.export.manifest import given
 
-    check_place(out, force=force)
+    target = data_set(out, force=force)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(
@@ -98,18 +98,16 @@ def export(
     )
     check_any(draft, log)
     manifest = given(log, draft)
-    write(draft, manifest, out, force=force)
+    write(draft, manifest, target)
     return manifest
 
 
-def write(
-    draft: _core.Draft, manifest: Manifest, out: str | Path, *, force: bool, progress: Progress | None = None
-) -> bool:
+def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progress: Progress | None = None) -> bool:
     """Write a draft and its manifest; False, and nothing, where a record that was left unread is no row."""
     try:
-        return draft.write(str(Path(out)), dumps(manifest), force=force, progress=progress)
+        return draft.write(target, dumps(manifest), progress=progress)
     except FileError as error:
-        advise(error, out, draft.size_bytes)
+        advise(error, target.path, draft.size_bytes)
         raise
 
 

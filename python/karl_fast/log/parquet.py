@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from karl_fast import _core
 from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
 from karl_fast.log.spool import not_kept
 from karl_fast.words import LONGEST, clean, counted
@@ -98,45 +99,47 @@ def save(table: ArrowStream, path: Path, *, force: bool) -> None:
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-        OutputExistsError: the file exists, and ``force`` is not set.
+        OutputExistsError: the file exists, and ``force`` is not set; or something else than a file of Parquet is there.
         FileError: it cannot be written; nothing is left behind.
     """
     pyarrow, parquet = _pyarrow()
-    if not force and os.path.lexists(path):
-        raise _exists(path)
+    target = _target(path, force=force)
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as draft:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:NAME_KEPT]}.", delete=False) as draft:
             try:
                 parquet.write_table(pyarrow.table(table), draft)
                 draft.flush()
                 os.fsync(draft.fileno())
-                _publish(Path(draft.name), path, force=force)
+                _open_to_all(Path(draft.name))
+                target.put(Path(draft.name))
             finally:
                 Path(draft.name).unlink(missing_ok=True)
-    except FileExistsError as error:
-        raise _exists(path) from error
+    except KarlError:
+        raise
     except pyarrow.ArrowException as error:
         raise FileError(f"cannot write {path} as Parquet: {error}", None, str(path)) from error
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror or error}", error.errno, str(path)) from error
 
 
-def _exists(path: Path) -> OutputExistsError:
-    error = OutputExistsError(f"{path} exists")
-    error.hint = "force=True replaces a file that is there"  # no command line gets here
-    return error
+NAME_KEPT = 50
+"""Characters of a name that the hidden file beside it has: a name may be as long as the file system allows."""
 
 
-def _publish(draft: Path, path: Path, *, force: bool) -> None:
-    """Give a finished file its name. A link, unlike a rename, refuses a name that somebody took meanwhile."""
-    # Temporary files are for their owner's eyes; this one is to be what any new file is.
+def _target(path: Path, *, force: bool) -> _core.Target:
+    try:
+        return _core.Target.parquet(path, force=force)
+    except OutputExistsError as error:
+        if type(error) is OutputExistsError:
+            error.hint = "force=True replaces a file that is there"  # no command line gets here
+        raise
+
+
+def _open_to_all(draft: Path) -> None:
+    """Give a finished file the mode of any new one: temporary files are for their owner's eyes."""
     mask = os.umask(0)
     os.umask(mask)
     draft.chmod(0o666 & ~mask)
-    if force:
-        draft.replace(path)
-    else:
-        os.link(draft, path)
 
 
 def _pyarrow() -> tuple[Any, Any]:

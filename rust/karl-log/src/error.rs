@@ -69,6 +69,11 @@ pub enum Error {
         /// Where the record began, in bytes of the decoded file.
         offset: u64,
     },
+    /// A file is no longer what it was when it was opened, and did not only grow.
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+    },
     /// A record that was to be written unread is no JSON, or more than one line: the rows have to be judged first.
     Unwritable {
         /// The file.
@@ -86,7 +91,14 @@ pub enum Error {
         /// The place.
         path: PathBuf,
         /// What is there.
-        problem: &'static str,
+        problem: String,
+    },
+    /// The place of the output is not what it was when the run began: what is there now stays.
+    Taken {
+        /// The place.
+        path: PathBuf,
+        /// What was done there.
+        problem: String,
     },
     /// A path to write to that ends in no name, but in `..` or at the root.
     Target {
@@ -116,7 +128,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, source } => write!(f, "cannot {doing} {}: {source}", path.display()),
-            Self::Layout { path, problem } | Self::Reward { path, problem } => {
+            Self::Layout { path, problem }
+            | Self::Reward { path, problem }
+            | Self::Taken { path, problem } => {
                 write!(f, "{}: {problem}", path.display())
             }
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
@@ -125,6 +139,9 @@ impl fmt::Display for Error {
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),
             Self::Changed { path, offset } => {
                 write!(f, "{}: the record at byte {offset} changed since it was scanned", path.display())
+            }
+            Self::Rewritten { path } => {
+                write!(f, "{}: it changed while it was read, other than at its end", path.display())
             }
             Self::Unwritable { path, offset } => {
                 write!(f, "{}: the record at byte {offset} cannot be written as it stands", path.display())

@@ -27,6 +27,7 @@ pub mod names;
 mod parallel;
 mod parts;
 pub mod pipe;
+pub mod place;
 mod ranges;
 pub mod raw;
 pub mod read;

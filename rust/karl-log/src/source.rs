@@ -2,9 +2,11 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
 use flate2::read::MultiGzDecoder;
+use twox_hash::XxHash3_128;
 use zstd::zstd_safe::DParameter;
 
 use crate::ahead::Ahead;
@@ -29,6 +31,8 @@ pub struct Source {
     pub size: u64,
     /// Last change, in seconds since 1970.
     pub modified_seconds: f64,
+    /// Device, inode and last change, as they were when it was opened.
+    pub stamp: Stamp,
     /// Whether packed bytes are unpacked in a thread of their own.
     pub ahead: bool,
     /// Whether it may be passed over if it holds no records, as a file that was found in a folder may.
@@ -57,6 +61,7 @@ impl Source {
             codec: Codec::of(&magic),
             size: facts.len(),
             modified_seconds: modified(&facts),
+            stamp: stamp(&facts),
             ahead: false,
             optional: false,
         })
@@ -126,6 +131,37 @@ impl Source {
         Error::Unwritable { path: PathBuf::from(&self.name), offset }
     }
 
+    /// What its packed bytes begin with, and end with where it ended when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn ends(&self) -> Result<Ends> {
+        let io = |error| self.failed("read", error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        let mut ends = [Vec::new(), Vec::new()];
+        for (end, from) in ends.iter_mut().zip([0, self.size.saturating_sub(END)]) {
+            file.seek(SeekFrom::Start(from)).map_err(io)?;
+            (&mut file).take(END.min(self.size - from)).read_to_end(end).map_err(io)?;
+        }
+        Ok(ends.map(|end| XxHash3_128::oneshot(&end)))
+    }
+
+    /// Refuses a file that is no longer what it was when it was opened; at its end it may have grown.
+    ///
+    /// # Errors
+    /// [`Error::Rewritten`].
+    pub(crate) fn unchanged(&self, ends: &Ends) -> Result<()> {
+        let grown = |facts: &Metadata| {
+            let [now, before] = [stamp(facts), self.stamp].map(|(device, inode, _)| (device, inode));
+            facts.len() > self.size && now == before && self.ends().is_ok_and(|now| now == *ends)
+        };
+        let same = |facts: &Metadata| facts.len() == self.size && stamp(facts) == self.stamp;
+        match fs::metadata(&self.path) {
+            Ok(facts) if same(&facts) || grown(&facts) => Ok(()),
+            _ => Err(Error::Rewritten { path: PathBuf::from(&self.name) }),
+        }
+    }
+
     /// A plain file's bytes from `offset` on.
     ///
     /// # Errors
@@ -136,6 +172,19 @@ impl Source {
         file.seek(SeekFrom::Start(offset)).map_err(io)?;
         Ok(file)
     }
+}
+
+/// How much is compared at either end of a file that has grown, in bytes.
+const END: u64 = 1 << 16;
+
+/// Hashes of both ends of a file.
+pub(crate) type Ends = [u128; 2];
+
+/// Device, inode and last change in seconds and nanoseconds.
+pub type Stamp = (u64, u64, (i64, i64));
+
+fn stamp(facts: &Metadata) -> Stamp {
+    (facts.dev(), facts.ino(), (facts.mtime(), facts.mtime_nsec()))
 }
 
 /// The unpacked bytes of a file.

@@ -7,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use karl_log::emit::directory::{Part, SPLITS, write};
+use karl_log::emit::directory::{Part, SPLITS, target, write};
 use karl_log::emit::{Draft, Flaw, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
@@ -33,10 +33,10 @@ fn given(folder: &tempfile::TempDir) -> Log {
     read(open(&files(folder, &texts())), &logs::settings(), &Watch::new()).unwrap()
 }
 
-fn put(target: &Path, log: &Log, draft: &Draft, threads: usize) -> karl_log::Result<()> {
+fn put(path: &Path, log: &Log, draft: &Draft, threads: usize) -> karl_log::Result<()> {
     let lines: Vec<usize> = (0..draft.rows.len()).rev().collect();
     let part = Part { name: SPLITS[0], lines: &draft.written(Some(log), &lines) };
-    write(target, &[part], threads, false, &Watch::new())
+    write(&target(path, false)?, &[part], threads, &Watch::new())
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use karl_log::emit::directory::{Line, MANIFEST, Part, check_target, write};
+use karl_log::emit::directory::{self, Line, MANIFEST, Part};
+use karl_log::place::Target;
 use karl_log::{Error, Watch};
 use logs::{exists, folder};
 
@@ -42,7 +43,11 @@ fn written(target: &Path) -> bool {
 }
 
 fn put(target: &Path, force: bool) -> karl_log::Result<()> {
-    write(target, &NEW, 2, force, &Watch::new())
+    write(target, &NEW, force, &Watch::new())
+}
+
+fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> karl_log::Result<()> {
+    directory::write(&directory::target(target, force)?, parts, 2, watch)
 }
 
 /// A manifest that tells an output of ours.
@@ -54,7 +59,6 @@ fn older(folder: &Path) -> PathBuf {
     write(
         &target,
         &[Part { name: MANIFEST, lines: &[Line::Text(OLD)] }, Part { name: "test.jsonl", lines: &[] }],
-        2,
         false,
         &Watch::new(),
     )
@@ -109,7 +113,7 @@ fn what_is_no_output_of_ours_is_never_replaced() {
     fs::create_dir_all(at("odd/manifest.json")).unwrap();
     for name in ["file", "theirs", "link", "dangling", "odd"] {
         for force in [false, true] {
-            assert!(matches!(check_target(&at(name), force), Err(Error::Foreign { .. })), "{name}");
+            assert!(matches!(directory::target(&at(name), force), Err(Error::Foreign { .. })), "{name}");
             assert!(
                 matches!(assert_untouched(folder.path(), || put(&at(name), force)), Error::Foreign { .. }),
                 "{name}"
@@ -126,7 +130,7 @@ fn a_part_that_cannot_be_written_leaves_nothing() {
     for name in ["a/b", "", "\0", long.as_str(), "train.jsonl"] {
         let parts = [NEW[0], Part { name, lines: &[Line::Text("x")] }];
         for target in [&target, &folder.path().join("new")] {
-            let error = assert_untouched(folder.path(), || write(target, &parts, 2, true, &Watch::new()));
+            let error = assert_untouched(folder.path(), || write(target, &parts, true, &Watch::new()));
             assert!(matches!(error, Error::Io { .. }), "{name:?}");
         }
     }
@@ -158,7 +162,7 @@ fn stopping_leaves_nothing() {
     let watch = Watch::new();
     watch.stop();
     for target in [&target, &folder.path().join("new")] {
-        let error = assert_untouched(folder.path(), || write(target, &NEW, 2, true, &watch));
+        let error = assert_untouched(folder.path(), || write(target, &NEW, true, &watch));
         assert!(matches!(error, Error::Interrupted));
     }
 }
@@ -178,7 +182,7 @@ fn stopping_in_the_middle_leaves_nothing() {
             watch.stop();
         });
         let parts = [NEW[1], Part { name: "train.jsonl", lines: &lines }];
-        assert!(matches!(write(&target, &parts, 2, true, &watch), Err(Error::Interrupted)));
+        assert!(matches!(write(&target, &parts, true, &watch), Err(Error::Interrupted)));
     });
     assert!(watch.bytes() >= 5 << 20 && tree(folder.path()) == before);
 }
@@ -208,7 +212,8 @@ fn a_folder_that_was_there_keeps_its_mode() {
 
 #[test]
 fn a_folder_with_a_manifest_of_somebody_else_is_never_replaced() {
-    let others: [&[(&str, &str)]; 4] = [
+    let others: [&[(&str, &str)]; 5] = [
+        &[("manifest.json", OLD), (".DS_Store", "")],
         &[("manifest.json", r#"{"name":"my web app"}"#)],
         &[("manifest.json", "no json")],
         &[("manifest.json", OLD), ("thesis.tex", "ten years of work")],
@@ -223,5 +228,131 @@ fn a_folder_with_a_manifest_of_somebody_else_is_never_replaced() {
         }
         let error = assert_untouched(folder.path(), || put(&target, true));
         assert!(matches!(error, Error::Foreign { .. }), "{files:?}");
+    }
+}
+
+#[test]
+fn a_data_set_with_a_link_or_a_folder_in_it_is_never_replaced() {
+    let folder = folder();
+    let target = older(folder.path());
+    fs::write(folder.path().join("theirs"), "precious").unwrap();
+    fs::remove_file(target.join("test.jsonl")).unwrap();
+    symlink("../theirs", target.join("test.jsonl")).unwrap();
+    assert!(matches!(assert_untouched(folder.path(), || put(&target, true)), Error::Foreign { .. }));
+    fs::remove_file(target.join("test.jsonl")).unwrap();
+    fs::create_dir(target.join("test.jsonl")).unwrap();
+    fs::write(target.join("test.jsonl/precious"), "p").unwrap();
+    assert!(matches!(assert_untouched(folder.path(), || put(&target, true)), Error::Foreign { .. }));
+    fs::remove_dir_all(target.join("test.jsonl")).unwrap();
+    fs::rename(target.join(MANIFEST), folder.path().join("theirs")).unwrap();
+    symlink("../theirs", target.join(MANIFEST)).unwrap();
+    assert!(matches!(assert_untouched(folder.path(), || put(&target, true)), Error::Foreign { .. }));
+}
+
+/// What somebody else does to a target during a run.
+type Change = fn(&Path);
+
+/// Whatever is done to the target after the first look at it stays as it is.
+fn assert_kept(prepare: Change, force: bool, changes: &[(&str, Change)]) {
+    for (name, change) in changes {
+        let folder = folder();
+        let path = folder.path().join("out");
+        prepare(&path);
+        let target = directory::target(&path, force).unwrap();
+        change(&path);
+        let error = assert_untouched(folder.path(), || directory::write(&target, &NEW, 2, &Watch::new()));
+        assert!(matches!(error, Error::Taken { .. }), "{name}: {error}");
+    }
+}
+
+const MADE: [(&str, Change); 5] = [
+    ("an empty directory", |path| fs::create_dir(path).unwrap()),
+    ("a directory", |path| {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("precious"), "p").unwrap();
+    }),
+    ("a file", |path| fs::write(path, "p").unwrap()),
+    ("a link", |path| symlink("nowhere", path).unwrap()),
+    ("a data set", |path| put(path, false).unwrap()),
+];
+
+#[test]
+fn what_is_made_where_nothing_was_is_kept() {
+    assert_kept(|_| (), false, &MADE);
+    assert_kept(|_| (), true, &MADE);
+}
+
+#[test]
+fn what_is_put_into_an_empty_directory_is_kept() {
+    let inside: Change = |path| fs::write(path.join("precious"), "p").unwrap();
+    let instead: Change = |path| {
+        fs::remove_dir(path).unwrap();
+        fs::write(path, "p").unwrap();
+    };
+    let changes = [("a file inside", inside), ("a file instead", instead)];
+    assert_kept(|path| fs::create_dir(path).unwrap(), false, &changes);
+}
+
+#[test]
+fn an_older_output_that_changes_is_kept() {
+    let changes: [(&str, Change); 5] = [
+        ("a file more", |path| fs::write(path.join("precious"), "p").unwrap()),
+        ("a file less", |path| fs::remove_file(path.join("test.jsonl")).unwrap()),
+        ("a longer file", |path| fs::write(path.join("test.jsonl"), "{}").unwrap()),
+        ("a link to it", |path| {
+            fs::rename(path, path.with_file_name("moved")).unwrap();
+            symlink("moved", path).unwrap();
+        }),
+        ("another output", |path| put(path, true).unwrap()),
+    ];
+    assert_kept(|path| drop(older(path.parent().unwrap())), true, &changes);
+}
+
+#[test]
+fn an_output_that_was_there_and_is_gone_is_written_anew() {
+    let folder = folder();
+    let old: Change = |path| drop(older(path.parent().unwrap()));
+    let empty: Change = |path| fs::create_dir(path).unwrap();
+    for prepare in [old, empty] {
+        let path = folder.path().join("out");
+        prepare(&path);
+        let target = directory::target(&path, true).unwrap();
+        fs::remove_dir_all(&path).unwrap();
+        directory::write(&target, &NEW, 2, &Watch::new()).unwrap();
+        assert!(written(&path) && fs::read_dir(folder.path()).unwrap().count() == 1);
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
+fn of_many_runs_to_one_place_one_is_done_and_the_others_say_so() {
+    for round in 0..50 {
+        let folder = folder();
+        let path = folder.path().join("out");
+        if round % 2 == 1 {
+            older(folder.path());
+        }
+        let texts: Vec<String> = (0..8).map(|run| run.to_string()).collect();
+        let targets: Vec<_> = texts.iter().map(|_| directory::target(&path, true).unwrap()).collect();
+        let done: Vec<bool> = std::thread::scope(|scope| {
+            let one = |(target, text): (&Target, &String)| {
+                let line = [Line::Text(text)];
+                let parts = [
+                    Part { name: "train.jsonl", lines: &line },
+                    Part { name: MANIFEST, lines: &[Line::Text(OLD)] },
+                ];
+                match directory::write(target, &parts, 1, &Watch::new()) {
+                    Ok(()) => true,
+                    Err(Error::Taken { .. }) => false,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            let runs: Vec<_> = targets.iter().zip(&texts).map(|run| scope.spawn(move || one(run))).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        let winner = done.iter().position(|&done| done).unwrap();
+        assert_eq!(done.iter().filter(|&&done| done).count(), 1);
+        assert_eq!(fs::read_to_string(path.join("train.jsonl")).unwrap(), format!("{winner}\n"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use crate::enter::enter;
 use crate::error::UsageError;
 use crate::log::{BadRow, shown};
+use crate::place::Target;
 
 /// The account of a conversion, as a dictionary.
 #[derive(IntoPyObject)]
@@ -76,18 +77,17 @@ pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
 
 /// Converts transcripts to one file of trajectories; `files` are as `read` takes them.
 #[pyfunction]
-#[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, force, progress=None))]
+#[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]
 pub(crate) fn convert(
     py: Python<'_>,
     files: Vec<(PathBuf, String, bool)>,
-    target: PathBuf,
+    target: &Target,
     format: Option<&str>,
     rate: &str,
     weights: [f64; 3],
     max_line_bytes: usize,
     threads: usize,
-    force: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<ConversionFacts> {
     let unknown = |name: &str| {
@@ -96,13 +96,13 @@ pub(crate) fn convert(
     };
     let kind = format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     let rate = rate_of(rate, weights)?;
-    let settings = Settings { kind, rate, max_line_bytes, threads, force };
+    let settings = Settings { kind, rate, max_line_bytes, threads };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
         };
         let sources = files.into_iter().map(open).collect::<karl_log::Result<Vec<_>>>()?;
-        run(sources, &target, &settings, watch)
+        run(sources, &target.inner, &settings, watch)
     })?;
     Ok(ConversionFacts::new(report))
 }

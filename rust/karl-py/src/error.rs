@@ -22,6 +22,7 @@ import_exception!(karl_fast.errors, PackedError);
 import_exception!(karl_fast.errors, LogError);
 import_exception!(karl_fast.errors, OutputExistsError);
 import_exception!(karl_fast.errors, OutputForeignError);
+import_exception!(karl_fast.errors, OutputTakenError);
 import_exception!(karl_fast.errors, TranscriptError);
 import_exception!(karl_fast.errors, UsageError);
 
@@ -39,10 +40,13 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         Error::Unread { why: Unread::Packed(packer), .. } => PackedError::new_err((message, packer)),
         Error::Unread { why: Unread::Encoded(encoding), .. } => EncodingError::new_err((message, encoding)),
         // `Draft.write` answers the second itself.
-        Error::Changed { .. } | Error::Unwritable { .. } => LogChangedError::new_err(message),
+        Error::Changed { .. } | Error::Unwritable { .. } | Error::Rewritten { .. } => {
+            LogChangedError::new_err(message)
+        }
         Error::Field { .. } | Error::Target { .. } => UsageError::new_err(message),
         Error::Exists { .. } => OutputExistsError::new_err(message),
         Error::Foreign { .. } => OutputForeignError::new_err(message),
+        Error::Taken { .. } => OutputTakenError::new_err(message),
         Error::Draw(error) => draw(&error, message),
         Error::Judge(problem) => UsageError::new_err(problem),
         Error::Interrupted => PyKeyboardInterrupt::new_err(message),

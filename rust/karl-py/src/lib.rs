@@ -23,6 +23,7 @@ mod grouping;
 mod kl;
 mod log;
 mod partition;
+mod place;
 mod ratio;
 mod replay;
 mod reward;
@@ -64,7 +65,7 @@ mod _core {
     #[pymodule_export]
     use super::diversity::sequences::{distinct_n, ngram_gram, self_bleu, vendi_ngrams};
     #[pymodule_export]
-    use super::draft::{Draft, Export, check_target, redacted};
+    use super::draft::{Draft, Export, redacted};
     #[pymodule_export]
     use super::filter::{
         constant_groups, low_ratio_negatives, mixed_groups, overlong, probability_difference, reasons,
@@ -80,6 +81,8 @@ mod _core {
     use super::log::{Log, formats, read};
     #[pymodule_export]
     use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
+    #[pymodule_export]
+    use super::place::Target;
     #[pymodule_export]
     use super::ratio::{
         check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,

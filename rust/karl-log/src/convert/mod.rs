@@ -35,8 +35,6 @@ mod values;
 mod verdicts;
 mod work;
 
-use std::path::Path;
-
 use karl_core::reward::karl::Version;
 
 use self::claude::Transcripts;
@@ -44,10 +42,12 @@ use self::document::Documents;
 use self::files::sorted;
 pub use self::kind::Kind;
 use self::output::Output;
+pub use self::output::target;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
 use self::work::run;
 use crate::error::{Error, Result};
+use crate::place::Target;
 use crate::source::Source;
 use crate::tally::Reason;
 use crate::watch::Watch;
@@ -63,8 +63,6 @@ pub struct Settings {
     pub max_line_bytes: usize,
     /// How many threads to work with; at least one is used.
     pub threads: usize,
-    /// Whether a file of trajectories that is there may be replaced.
-    pub force: bool,
 }
 
 /// Where the reward of a trajectory comes from.
@@ -84,30 +82,32 @@ pub enum Rate {
 /// [`Error::Io`]; [`Error::Layout`] for a file that is no transcript or one of a kind that is not read, unless it was
 /// found in a folder, and where there is no trajectory at all; [`Error::Reward`] where a reward is why;
 /// [`Error::Converted`] for what a conversion wrote; [`Error::Unread`] for what nothing here reads; [`Error::Exists`],
-/// [`Error::Foreign`] and [`Error::Target`] for a target that may not be written; [`Error::Changed`] for a file that is
-/// not what it was a moment ago; [`Error::Interrupted`].
-pub fn convert(sources: Vec<Source>, target: &Path, settings: &Settings, watch: &Watch) -> Result<Report> {
-    output::check(target, settings.force)?;
+/// [`Error::Foreign`] and [`Error::Target`] for a target that may not be written; [`Error::Changed`] and
+/// [`Error::Rewritten`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
+pub fn convert(sources: Vec<Source>, target: &Target, settings: &Settings, watch: &Watch) -> Result<Report> {
     let mut report = Report::default();
     let sorted = sorted(sources, settings, &mut report, watch)?;
+    let opened = sorted.sources().map(|source| Ok((source.clone(), source.ends()?)));
+    let opened = opened.collect::<Result<Vec<_>>>()?;
     watch.expect(sorted.sources().map(|source| source.size).sum());
     let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
     report.bytes = sorted.sources().map(|source| source.size).sum();
     let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
     let rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
     let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
-    let output = Output::create(target, settings.force)?;
+    let output = Output::create(target)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
         at if at < first => transcripts.make(at, watch),
         at if at < second => documents.make(at - first, settings, watch),
         at => rollouts.make(at - second, settings, watch),
     })?;
+    opened.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
     report.made.add(made);
     rollouts.account(&mut report.made);
     report.made.files.sort_by(|a, b| a.0.cmp(&b.0));
     if report.made.trajectories == 0 {
-        let (path, problem) = report.nothing(target);
+        let (path, problem) = report.nothing(target.shown());
         return Err(match report.damage().map(|(_, bad)| bad.reason) {
             Some(Reason::RewardNotANumber | Reason::RewardInfinite) => Error::Reward { path, problem },
             _ => Error::Layout { path, problem },

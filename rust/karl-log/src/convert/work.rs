@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub(super) fn run(
     count: usize,
     threads: usize,
-    output: &Output,
+    output: &Output<'_>,
     unit: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
 ) -> Result<Made> {
     let next = AtomicUsize::new(0);

@@ -5,7 +5,6 @@ mod strata;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
@@ -20,6 +19,7 @@ use crate::array::column;
 use crate::enter::enter;
 use crate::error::{UsageError, to_python};
 use crate::log::Log;
+use crate::place::Target;
 use crate::selection::Selection;
 
 /// The rows of a data set before it is written.
@@ -221,13 +221,12 @@ impl Draft {
 
     /// Writes the directory, whole or not at all. False, and nothing is written, where a record that was taken unread
     /// turns out to be no row: the draft is to be made again of judged ones.
-    #[pyo3(signature = (target, manifest, *, force, progress = None))]
+    #[pyo3(signature = (target, manifest, *, progress = None))]
     fn write(
         &self,
         py: Python<'_>,
-        target: PathBuf,
+        target: &Target,
         manifest: &str,
-        force: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
         enter(py, progress.as_ref(), |watch| {
@@ -239,7 +238,7 @@ impl Draft {
             let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
             let manifest = [Line::Text(manifest)];
             parts.push(Part { name: MANIFEST, lines: &manifest });
-            match directory::write(&target, &parts, self.threads, force, watch) {
+            match directory::write(&target.inner, &parts, self.threads, watch) {
                 Err(Error::Unwritable { .. }) => Ok(false),
                 written => written.map(|()| true),
             }
@@ -251,13 +250,6 @@ impl Draft {
     fn log(&self) -> Option<&karl_log::Log> {
         self.log.as_ref().map(|log| log.get().inner.as_ref())
     }
-}
-
-/// Raises if a target may not be written: worth asking before any work is done.
-#[pyfunction]
-#[pyo3(signature = (target, *, force))]
-pub(crate) fn check_target(py: Python<'_>, target: PathBuf, force: bool) -> PyResult<()> {
-    enter(py, None, |_| directory::check_target(&target, force))
 }
 
 /// A text without what looks like a secret: for names from a log that go into a report.

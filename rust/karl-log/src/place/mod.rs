@@ -1,0 +1,436 @@
+//! Finished files and directories put in their place: whole or not at all, and in the place of nothing that is not ours.
+//!
+//! ```text
+//! Target::look ──► work in a hidden file or directory beside it ──► Target::put
+//! what is there,                                                    the same is there:   rename, or swap
+//! by identity                                                       anything else:       an error, and all stays
+//! ```
+//!
+//! Where nothing was, a rename that replaces nothing puts the result there. An output of ours is swapped with the new one
+//! in one step; what came out is compared with what was looked at, and goes back where it differs. Runs that end at once
+//! in one folder take turns.
+
+mod parents;
+mod print;
+mod rename;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf, absolute};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::{NamedTempFile, TempDir};
+
+pub(crate) use self::parents::Parents;
+use self::print::Print;
+use self::rename::{exchange, rename_new};
+use crate::error::{Error, Result, without_path};
+
+/// How much of the target's name the hidden one has, in characters: a name may be as long as the file system allows.
+const NAME_KEPT: usize = 50;
+
+/// How often, and how long each time, a run waits for another that puts its result into the same folder.
+const TURNS: (usize, Duration) = (500, Duration::from_millis(10));
+
+/// What may be replaced on request.
+#[derive(Debug)]
+pub struct Kind {
+    /// The names of all files that such a directory holds; `None` for a single file.
+    pub(crate) names: Option<&'static [&'static str]>,
+    /// Whether what is there is of this kind; a directory holds nothing but regular files of these names by then.
+    pub(crate) is_ours: fn(&Path) -> Result<bool>,
+    /// What is said of anything else.
+    pub(crate) foreign: &'static str,
+}
+
+/// A file of Parquet.
+pub const PARQUET: Kind = Kind { names: None, is_ours: is_parquet, foreign: "is no file of Parquet" };
+
+fn is_parquet(path: &Path) -> Result<bool> {
+    let io = |error| Error::io("read", path, error);
+    let mut begin = Vec::new();
+    File::open(path).map_err(io)?.take(4).read_to_end(&mut begin).map_err(io)?;
+    Ok(begin == b"PAR1")
+}
+
+/// The place of an output, and what was there when it was looked at.
+#[derive(Debug)]
+pub struct Target {
+    /// As it was given: in messages.
+    shown: PathBuf,
+    /// Wherever the process goes.
+    path: PathBuf,
+    found: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    Nothing,
+    /// A directory without anything in it.
+    Empty(Print),
+    /// An output that is to be replaced.
+    Ours(Print),
+}
+
+impl Target {
+    /// Looks at a place before any work is done.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if something else is;
+    /// [`Error::Target`] for a path that ends in no name; [`Error::Io`].
+    pub fn look(path: &Path, kind: &Kind, force: bool) -> Result<Self> {
+        let shown = path.to_path_buf();
+        let Some(name) = path.file_name() else { return Err(Error::Target { path: shown }) };
+        let whole = absolute(path).map_err(|error| Error::io("look at", path, error))?;
+        // Without the slash at its end, behind which a link is what it leads to.
+        let path = whole.parent().map_or_else(|| whole.clone(), |parent| parent.join(name));
+        let mut target = Self { shown, path, found: Found::Nothing };
+        target.found = target.find(kind, force)?;
+        Ok(target)
+    }
+
+    /// The path as it was given.
+    #[must_use]
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// The folder around it.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// What was seen first is what is judged, and what is compared in the end.
+    fn find(&self, kind: &Kind, force: bool) -> Result<Found> {
+        let print = match Print::of(&self.path) {
+            Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+            print => print.map_err(|error| Error::io("look at", &self.shown, error))?,
+        };
+        if let Some(problem) = foreign(kind, &print) {
+            return Err(Error::Foreign { path: self.shown.clone(), problem });
+        }
+        if print.is_empty() {
+            return Ok(Found::Empty(print));
+        }
+        match ((kind.is_ours)(&self.path)?, force) {
+            (true, true) => Ok(Found::Ours(print)),
+            (true, false) => Err(Error::Exists { path: self.shown.clone() }),
+            (false, _) => Err(Error::Foreign { path: self.shown.clone(), problem: kind.foreign.to_owned() }),
+        }
+    }
+
+    /// Refuses to go on where something else is there by now.
+    ///
+    /// # Errors
+    /// [`Error::Taken`], [`Error::Io`].
+    pub fn check(&self) -> Result<()> {
+        let now = match Print::of(&self.path) {
+            Err(error) if is_absent(&error) => return Ok(()),
+            now => now.map_err(|error| Error::io("look at", &self.shown, error))?,
+        };
+        match &self.found {
+            Found::Nothing => Err(self.made()),
+            Found::Empty(before) | Found::Ours(before) => {
+                before.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
+            }
+        }
+    }
+
+    /// What is there now, where nothing was.
+    fn made(&self) -> Error {
+        let what = match fs::symlink_metadata(&self.path) {
+            Ok(facts) if facts.is_symlink() => "a symbolic link",
+            Ok(facts) if facts.is_dir() => "a directory",
+            _ => "a file",
+        };
+        self.taken(&format!("{what} was made there"))
+    }
+
+    fn taken(&self, change: &str) -> Error {
+        let problem =
+            format!("{change} while this run was at work; it is left as it is, and nothing was written");
+        Error::Taken { path: self.shown.clone(), problem }
+    }
+
+    /// A hidden directory beside it: with the mode of the one that is there, else with the one that the umask gives.
+    pub(crate) fn hidden_directory(&self) -> Result<TempDir> {
+        let mode = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
+        let made =
+            tempfile::Builder::new().prefix(&self.prefix()).permissions(mode).tempdir_in(self.folder());
+        made.map_err(|error| Error::io("create a directory beside", &self.shown, without_path(error)))
+    }
+
+    /// A hidden file beside it.
+    pub(crate) fn hidden_file(&self) -> Result<NamedTempFile> {
+        let mode = fs::Permissions::from_mode(0o666);
+        let made =
+            tempfile::Builder::new().prefix(&self.prefix()).permissions(mode).tempfile_in(self.folder());
+        made.map_err(|error| Error::io("create a file beside", &self.shown, without_path(error)))
+    }
+
+    fn prefix(&self) -> String {
+        let name = self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        format!(".{}.karl-fast-", name.chars().take(NAME_KEPT).collect::<String>())
+    }
+
+    /// Puts a whole directory in this place, with the mode of the one that is there; its names are on the disk then.
+    ///
+    /// # Errors
+    /// [`Error::Taken`] where something else is there by now; [`Error::Io`]. The target is then what it was, unless all
+    /// that failed was to remove the old output or to sync the folder around it: then it is the new one.
+    pub(crate) fn put_directory(&self, directory: TempDir) -> Result<()> {
+        // The umask may have taken some of it away.
+        if let Some(kept) = mode(&self.path).filter(|&kept| mode(directory.path()) != Some(kept)) {
+            let kept = fs::set_permissions(directory.path(), fs::Permissions::from_mode(kept));
+            kept.map_err(|error| Error::io("keep the mode of", &self.shown, error))?;
+        }
+        let print = Print::of(directory.path()).map_err(|error| self.not_renamed(error))?;
+        self.put(&Hidden { print, path: directory.keep() })
+    }
+
+    /// Puts a whole file in this place, as [`Target::put_directory`].
+    ///
+    /// # Errors
+    /// As [`Target::put_directory`].
+    pub fn put_file(&self, path: PathBuf) -> Result<()> {
+        let print = Print::of(&path).map_err(|error| self.not_renamed(error))?;
+        self.put(&Hidden { print, path })
+    }
+
+    fn put(&self, new: &Hidden) -> Result<()> {
+        let turn = Turn::take(self.folder());
+        self.check()?;
+        match &self.found {
+            Found::Nothing => self.place(new)?,
+            // Never anything else than an empty directory is replaced so.
+            Found::Empty(_) => fs::rename(&new.path, &self.path).map_err(|error| self.not_placed(error))?,
+            Found::Ours(old) => self.replace(new, old)?,
+        }
+        drop(turn);
+        sync(self.folder()).map_err(|error| Error::io("sync the folder of", &self.shown, error))
+    }
+
+    fn place(&self, new: &Hidden) -> Result<()> {
+        rename_new(&new.path, &self.path).map_err(|error| self.not_placed(error))
+    }
+
+    /// A rename that failed: because something is there by now, or for a reason of the system.
+    fn not_placed(&self, error: io::Error) -> Error {
+        use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
+        let refused = matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory);
+        if refused && fs::symlink_metadata(&self.path).is_ok() {
+            self.made()
+        } else {
+            self.not_renamed(error)
+        }
+    }
+
+    fn not_renamed(&self, error: io::Error) -> Error {
+        Error::io("rename to", &self.shown, error)
+    }
+
+    /// Swaps the new output with the old one, which goes if it is what was looked at.
+    fn replace(&self, new: &Hidden, old: &Print) -> Result<()> {
+        match exchange(&new.path, &self.path) {
+            Ok(true) => {}
+            Ok(false) => return self.replace_by_two_renames(new, old),
+            Err(error) if is_absent(&error) => return self.place(new),
+            Err(error) => return Err(self.not_renamed(error)),
+        }
+        let Err(error) = self.is_old(old, &new.path) else { return remove(old, &new.path) };
+        let back = exchange(&new.path, &self.path).is_ok_and(|swapped| swapped);
+        Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
+    }
+
+    /// The same on file systems that cannot swap: for a moment nothing is there, never half an output.
+    fn replace_by_two_renames(&self, new: &Hidden, old: &Print) -> Result<()> {
+        let mut aside = new.path.as_os_str().to_owned();
+        aside.push(".old");
+        let aside = PathBuf::from(aside);
+        rename_new(&self.path, &aside).map_err(|error| self.not_renamed(error))?;
+        match self.is_old(old, &aside).and_then(|()| self.place(new)) {
+            Ok(()) => remove(old, &aside),
+            Err(error) if rename_new(&aside, &self.path).is_ok() => Err(error),
+            Err(_) => Err(self.kept(&aside)),
+        }
+    }
+
+    /// Refuses what was taken out of this place where it is not the output that was looked at.
+    fn is_old(&self, old: &Print, path: &Path) -> Result<()> {
+        let now = Print::of(path).map_err(|error| Error::io("look at", &self.shown, error))?;
+        old.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
+    }
+
+    /// That what was there before could not go back, and where it is.
+    fn kept(&self, path: &Path) -> Error {
+        let problem = format!(
+            "something else was put there while this run was at work; what was there before is now {}",
+            path.display()
+        );
+        Error::Taken { path: self.shown.clone(), problem }
+    }
+}
+
+/// Why something cannot be of a kind: a link, a file for a directory or the other way round, a directory with something
+/// else in it.
+fn foreign(kind: &Kind, print: &Print) -> Option<String> {
+    let Some(names) = kind.names else {
+        return (!print.is_file()).then(|| kind.foreign.to_owned());
+    };
+    let Some(mut entries) = print.entries() else { return Some("is no directory".to_owned()) };
+    entries.find_map(|(name, is_file)| match (names.iter().any(|known| name == *known), is_file) {
+        (true, true) => None,
+        (true, false) => Some(format!("holds {}, which is no file", name.to_string_lossy())),
+        (false, _) => Some(format!("holds {}, which karl-fast did not write", name.to_string_lossy())),
+    })
+}
+
+/// Removes an output that another has taken the place of, also one that was not to be written to.
+fn remove(old: &Print, path: &Path) -> Result<()> {
+    if old.entries().is_some() {
+        let _may_not_be_ours = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    }
+    let doing = "remove the output before, in whose place the new one is:";
+    old.remove(path).map_err(|error| Error::io(doing, path, error))
+}
+
+/// A finished output under its hidden name; it goes from there, if it is still there.
+struct Hidden {
+    path: PathBuf,
+    print: Print,
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if self.print.stands_at(&self.path) {
+            let _nothing_to_do_about_it = self.print.remove(&self.path);
+        }
+    }
+}
+
+/// The turn of a run among those that put their results into one folder.
+struct Turn {
+    _locked: Option<File>,
+}
+
+impl Turn {
+    /// Waits a while for others. A folder that cannot be locked or listed has no turns: each run looks for itself then.
+    fn take(folder: &Path) -> Self {
+        let Ok(file) = File::open(folder) else { return Self { _locked: None } };
+        for _ in 0..TURNS.0 {
+            match file.try_lock() {
+                Err(fs::TryLockError::WouldBlock) => thread::sleep(TURNS.1),
+                _ => break,
+            }
+        }
+        Self { _locked: Some(file) }
+    }
+}
+
+/// Whether an error says that nothing is there, and not that nobody can tell.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The mode of a directory that its owner can write to.
+fn mode(path: &Path) -> Option<u32> {
+    let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
+    Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
+}
+
+/// Puts a folder's names on the disk. One that may not be listed cannot be opened for it: its names are then written when
+/// the system writes them.
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
+    match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        folder => folder?.sync_all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: Kind = Kind { names: Some(&["old"]), is_ours: |_| Ok(true), foreign: "is foreign" };
+
+    /// A finished directory, an older output, and what was seen of that.
+    fn staged(folder: &Path) -> (Hidden, Target) {
+        let path = folder.join("out");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("old"), "").unwrap();
+        let target = Target::look(&path, &OURS, true).unwrap();
+        let new = target.hidden_directory().unwrap();
+        fs::write(new.path().join("new"), "").unwrap();
+        (Hidden { print: Print::of(new.path()).unwrap(), path: new.keep() }, target)
+    }
+
+    type Replace = fn(&Target, &Hidden, &Print) -> Result<()>;
+
+    const WAYS: [Replace; 2] = [Target::replace, Target::replace_by_two_renames];
+
+    fn replace(way: Replace, new: Hidden, target: &Target) -> Result<()> {
+        let Found::Ours(old) = &target.found else { panic!("{target:?}") };
+        let done = way(target, &new, old);
+        drop(new);
+        done
+    }
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number_and_loses_the_path_of_nobody() {
+        let target = Target { shown: "/proc/out".into(), path: "/proc/out".into(), found: Found::Nothing };
+        let error = target.hidden_directory().unwrap_err();
+        let Error::Io { source, .. } = error else { panic!("{error}") };
+        assert!(source.raw_os_error().is_some() && !source.to_string().contains("path"), "{source}");
+        let own = without_path(io::Error::other("no (os error"));
+        assert_eq!((own.raw_os_error(), own.to_string().as_str()), (None, "no (os error"));
+    }
+
+    #[test]
+    fn the_new_output_takes_the_place_of_the_old_one_and_touches_no_neighbour() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join(".out.old")).unwrap();
+            let (new, target) = staged(folder.path());
+            replace(way, new, &target).unwrap();
+            assert!(target.path.join("new").exists() && !target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
+    #[test]
+    fn what_changed_behind_the_last_look_goes_back() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let (new, target) = staged(folder.path());
+            fs::write(target.path.join("precious"), "").unwrap();
+            let error = replace(way, new, &target).unwrap_err();
+            assert!(error.to_string().contains("precious was added to it while"), "{error}");
+            assert!(target.path.join("precious").exists() && target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn where_the_new_output_is_gone_the_older_one_stays() {
+        for way in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let (new, target) = staged(folder.path());
+            fs::remove_dir_all(&new.path).unwrap();
+            assert!(replace(way, new, &target).is_err());
+            assert!(target.path.join("old").exists());
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_came_into_an_output_that_goes_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, target) = staged(folder.path());
+        fs::write(new.path.join("precious"), "").unwrap();
+        let path = new.path.clone();
+        drop((new, target));
+        assert!(path.join("precious").exists() && !path.join("new").exists());
+    }
+}

@@ -1,0 +1,51 @@
+//! Binding of `karl_log::place`.
+
+use std::path::PathBuf;
+
+use karl_log::convert;
+use karl_log::emit::directory;
+use karl_log::place::{self, PARQUET};
+use pyo3::prelude::*;
+
+use crate::enter::enter;
+
+/// The place of an output, and what was there when this was made.
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct Target {
+    pub(crate) inner: place::Target,
+}
+
+#[pymethods]
+impl Target {
+    /// That of a data set, a folder.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, force))]
+    fn data_set(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
+        enter(py, None, |_| directory::target(&path, force)).map(|inner| Self { inner })
+    }
+
+    /// That of a file of trajectories.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, force))]
+    fn trajectories(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
+        enter(py, None, |_| convert::target(&path, force)).map(|inner| Self { inner })
+    }
+
+    /// That of a file of Parquet.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, force))]
+    fn parquet(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
+        enter(py, None, |_| place::Target::look(&path, &PARQUET, force)).map(|inner| Self { inner })
+    }
+
+    /// The path as it was given.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.inner.shown().to_path_buf()
+    }
+
+    /// Puts a finished file beside it in its place; whatever happens, the file is no longer where it was.
+    fn put(&self, py: Python<'_>, file: PathBuf) -> PyResult<()> {
+        enter(py, None, |_| self.inner.put_file(file))
+    }
+}
