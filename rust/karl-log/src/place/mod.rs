@@ -156,17 +156,17 @@ impl Target {
 
     /// A hidden directory beside it: with the mode of the one that is there, else with the one that the umask gives.
     pub(crate) fn hidden_directory(&self) -> Result<TempDir> {
-        let mode = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
+        let allowed = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
         let made =
-            tempfile::Builder::new().prefix(&self.prefix()).permissions(mode).tempdir_in(self.folder());
+            tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempdir_in(self.folder());
         made.map_err(|error| Error::io("create a directory beside", &self.shown, without_path(error)))
     }
 
     /// A hidden file beside it.
     pub(crate) fn hidden_file(&self) -> Result<NamedTempFile> {
-        let mode = fs::Permissions::from_mode(0o666);
+        let allowed = fs::Permissions::from_mode(0o666);
         let made =
-            tempfile::Builder::new().prefix(&self.prefix()).permissions(mode).tempfile_in(self.folder());
+            tempfile::Builder::new().prefix(&self.prefix()).permissions(allowed).tempfile_in(self.folder());
         made.map_err(|error| Error::io("create a file beside", &self.shown, without_path(error)))
     }
 
@@ -196,7 +196,7 @@ impl Target {
     /// As [`Target::put_directory`].
     pub fn put_file(&self, path: PathBuf) -> Result<()> {
         let print = Print::of(&path).map_err(|error| self.not_renamed(error))?;
-        self.put(&Hidden { print, path })
+        self.put(&Hidden { path, print })
     }
 
     fn put(&self, new: &Hidden) -> Result<()> {
