@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from pathlib import Path
@@ -15,6 +16,19 @@ from karl_fast.words import clean, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def here() -> Path:
+    """Return the folder that relative paths are seen from; nameless where it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path()
+
+
+def within(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Go back to a folder for as long as relative paths are used, where a user's code has left it."""
+    return contextlib.nullcontext() if here() == folder else contextlib.chdir(folder)
 
 
 def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:

@@ -321,3 +321,35 @@ def test_another_function_wants_another_reading(there: Path) -> None:
         karl_fast.sample(log, None, k=2, reward={"style": {"fn": "karl-v2"}})
     with pytest.raises(RewardError, match="there is no file"):
         karl_fast.read(there / "runs", reward={"style": {"fn": "gone.py:style"}})
+
+
+LEAVES = """
+import os
+{at_once}
+
+def one(completions):
+    os.makedirs("{elsewhere}", exist_ok=True)
+    os.chdir("{elsewhere}")
+    return [1.0] * len(completions)
+"""
+
+
+@pytest.mark.parametrize("at_once", ["", "os.makedirs('elsewhere', exist_ok=True); os.chdir('elsewhere')"])
+@pytest.mark.parametrize("out", ["data", "new/data"])
+def test_a_function_may_leave_the_folder_that_paths_are_relative_to(tmp_path: Path, at_once: str, out: str) -> None:
+    (tmp_path / "logs").mkdir()
+    rows.write(tmp_path / "logs" / "log.jsonl", rows.records(20))
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text(LEAVES.format(at_once=at_once, elsewhere=tmp_path / "elsewhere"))
+    (tmp_path / "karl.toml").write_text(
+        "[reward]\n" + "".join(f'{name} = {{ weight = 1, fn = "{name}.py:one" }}\n' for name in ("first", "second"))
+    )
+    reward = ("--config", "karl.toml")
+    done = karl("sample", "logs", *reward, "-o", out, "-k", 5, "--as", "raw", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(rows.lines(tmp_path / out)) == 5
+    manifest = json.loads((tmp_path / out / "manifest.json").read_text("utf-8"))
+    assert manifest["inputs"][0]["path"] == "logs/log.jsonl"
+    again = karl("sample", "logs", *reward, "-o", out, "-k", 5, "--force", folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []

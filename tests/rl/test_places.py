@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from karl_fast.errors import CheckpointError, OutputExistsError, OutputForeignError
-from karl_fast.rl import rl
+from karl_fast.rl import ablate, rl
 from tests.rl.test_run import left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from karl_fast.rl.settings import Online
 
@@ -123,3 +124,42 @@ def test_logs_and_settings_beside_a_run_are_no_hindrance_and_stay(
         (tmp_path / "out" / name).write_text("mine", "utf-8")
     rl(online(rounds=1))
     assert [(tmp_path / "out" / name).read_text("utf-8") for name in kept] == ["mine"] * len(kept)
+
+
+LEAVES = """
+import os
+import sys
+
+os.makedirs("elsewhere", exist_ok=True)
+os.chdir("elsewhere")
+sys.path.insert(0, {examples!r})
+from reversal import policy, reward as inner
+
+def reward(**columns):
+    os.makedirs("deeper", exist_ok=True)
+    os.chdir("deeper")
+    return inner(**columns)
+"""
+
+
+def test_reward_functions_may_leave_the_folder_that_paths_are_relative_to(
+    online: Callable[..., Online], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.rl.conftest import EXAMPLES
+
+    (tmp_path / "leaves.py").write_text(LEAVES.format(examples=str(EXAMPLES)), "utf-8")
+    rewards = {"leaves.py:reward": 1.0}
+    given = online(
+        rounds=2, save_every=1, prompts="prompts.jsonl", out="runs/one", rewards=rewards, model="leaves.py:policy"
+    )
+    monkeypatch.chdir(tmp_path)
+    rl(given)
+    assert Path.cwd() != tmp_path
+    monkeypatch.chdir(tmp_path)
+    rl(replace(given, rounds=3), resume=True)
+    assert len((tmp_path / "runs/one/metrics.jsonl").read_text("utf-8").splitlines()) == 3
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["one"]
+    monkeypatch.chdir(tmp_path)
+    found = ablate(replace(given, rounds=1), "arms", seeds=[0, 1], only=["no_kl"])
+    assert [arm.name for arm in found] == ["baseline", "no_kl"]
+    assert len(list((tmp_path / "arms").glob("*/*/metrics.jsonl"))) == 4

@@ -44,11 +44,14 @@ def say(stopped: Stopped) -> int:
 
 def writing(out: str) -> None:
     """Have the end of a run say whether this output has taken its place by then."""
-    listen(partial(_since, out, _place(out)))
+    place = out
+    with contextlib.suppress(OSError):  # a function of a user may go to another folder
+        place = os.path.abspath(out)  # noqa: PTH100
+    listen(partial(_since, out, place, _inode(place)))
 
 
-def _since(out: str, before: int | None, word: str) -> str:
-    return nothing(word) if _place(out) == before else written(out, word)
+def _since(out: str, place: str, before: int | None, word: str) -> str:
+    return nothing(word) if _inode(place) == before else written(out, word)
 
 
 def written(out: str, word: str) -> str:
@@ -56,7 +59,7 @@ def written(out: str, word: str) -> str:
     return f"{word}; {clean(out)} is written"
 
 
-def _place(out: str) -> int | None:
+def _inode(out: str) -> int | None:
     try:
         return os.lstat(out).st_ino
     except OSError:

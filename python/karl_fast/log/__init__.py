@@ -50,26 +50,28 @@ def read(
         UsageError: a field path or setting that means nothing.
     """
     settings = (settings or Settings()).replace(**choices)
+    within = _within_here(settings)
     scorers, unrewarded = _scorers(settings), list[str]()
     spool = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
         undo.push(spool)
-        found = spool.enter_context(files(listed(logs), needed=_needed(settings)))
-        core = _core.read(
-            found.files,
-            format=settings.format,
-            id=settings.id,
-            group=settings.group,
-            reward=settings.paths,
-            messages=settings.messages,
-            domain=settings.domain,
-            partition=settings.partition_field,
-            max_line_bytes=settings.max_line_bytes,
-            fingerprint=settings.dedup or fingerprint,
-            strict=settings.strict,
-            threads=settings.threads,
-            progress=progress,
-        )
+        with within():
+            found = spool.enter_context(files(listed(logs), needed=_needed(settings)))
+            core = _core.read(
+                found.files,
+                format=settings.format,
+                id=settings.id,
+                group=settings.group,
+                reward=settings.paths,
+                messages=settings.messages,
+                domain=settings.domain,
+                partition=settings.partition_field,
+                max_line_bytes=settings.max_line_bytes,
+                fingerprint=settings.dedup or fingerprint,
+                strict=settings.strict,
+                threads=settings.threads,
+                progress=progress,
+            )
         if settings.strict:
             refuse_bad_rows(core)
         if scorers is not None:
@@ -101,6 +103,15 @@ def _scorers(settings: Settings) -> Scorers | None:
     from karl_fast.log.scored import loaded  # most runs have no function
 
     return loaded(settings)
+
+
+def _within_here(settings: Settings) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Return what goes back to this folder, which paths are relative to, where a file of functions leaves it."""
+    if not settings.functions:
+        return contextlib.nullcontext
+    from karl_fast.functions import here, within
+
+    return partial(within, here())
 
 
 def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:

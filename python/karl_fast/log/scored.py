@@ -12,6 +12,7 @@ import numpy as np
 
 from karl_fast import _core
 from karl_fast.errors import RewardError, UsageError
+from karl_fast.functions import here, within
 from karl_fast.reward.composite import Part, weighed
 from karl_fast.reward.functions import Function, judged
 from karl_fast.reward.value import CAME, LENGTH, RAISED, NoReward
@@ -53,22 +54,23 @@ def loaded(settings: Settings) -> Scorers:
     Raises:
         RewardError: there is no such function, or its file cannot be run.
     """
-    by_name, wants, facts = {}, {}, {}
+    by_name, wants, facts, began = {}, {}, {}, here()
     for name, fn in settings.functions.items():
         try:
-            by_name[name] = Function.of(fn)
+            with within(began):
+                by_name[name] = Function.of(fn)
             wants[name] = by_name[name].wants()
         except UsageError as error:
             wrong = RewardError(f"reward.{name}: {error}")
             wrong.hint = error.hint
             raise wrong from error
-        facts[name] = {"fn": fn, "sha256": _digest(fn)}
+        facts[name] = {"fn": fn, "sha256": _digest(fn, began)}
     return Scorers(by_name, wants, facts)
 
 
-def _digest(fn: str) -> str | None:
+def _digest(fn: str, folder: Path) -> str | None:
     path, colon, _ = fn.rpartition(":")
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if colon else None
+    return hashlib.sha256(Path(folder, path).read_bytes()).hexdigest() if colon else None
 
 
 @dataclass

@@ -14,6 +14,7 @@ judged by its outcomes, which are rewards before any shaping.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,7 +144,8 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
     )
     alarm = None
     try:
-        rl(one, resume=True, force=True)
+        with contextlib.chdir("."):  # a reward function may leave the folder that paths are relative to
+            rl(one, resume=True, force=True)
     except AlarmError as error:
         alarm = str(error)
     return outcome(folder), alarm

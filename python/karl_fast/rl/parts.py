@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
-from karl_fast.functions import function
+from karl_fast.functions import function, within
 from karl_fast.rl import place, read
 from karl_fast.rl.collect import Sampling
 from karl_fast.rl.decode import Decoder
@@ -21,6 +21,7 @@ from karl_fast.train import model, optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from karl_fast.objective import Recipe
     from karl_fast.objective.family import Objective
@@ -68,14 +69,20 @@ def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
         )
 
 
-def environment(settings: Online) -> Callable[[], Environment] | None:
+def environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
     """What makes an environment for each rollout."""
-    return None if settings.environment is None else function(settings.environment)
+    return None if settings.environment is None else _loaded(settings.environment, began)
 
 
-def jury(settings: Online) -> Jury:
+def _loaded(place: str, began: Path) -> Callable[..., Any]:
+    """Load a function by its name, relative to where the run began: the file of another may have left that folder."""
+    with within(began):
+        return function(place)
+
+
+def jury(settings: Online, began: Path) -> Jury:
     """The reward functions with their weights, and the environment's."""
-    functions = [Weighted(_short(name), function(name), weight) for name, weight in settings.rewards.items()]
+    functions = [Weighted(_short(name), _loaded(name, began), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
     names = [one.name for one in functions]

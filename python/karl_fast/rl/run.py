@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import CheckpointError, TemplateError, UsageError
+from karl_fast.functions import here, within
 from karl_fast.rl import curriculum, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
@@ -53,9 +54,13 @@ class Asked:
 
 @dataclass
 class OnlineRun:
-    """A run between two rounds."""
+    """A run between two rounds.
+
+    ``out`` is the folder of the run, wherever the process goes.
+    """
 
     settings: Online
+    out: Path
     recipe: Recipe
     asked: Asked
     collector: Collector
@@ -95,12 +100,12 @@ class OnlineRun:
                 stack.callback(self._finish, tracker)
 
     def _finish(self, tracker: Tracker) -> None:
-        with whole.refused(Path(self.settings.out) / FILE):
+        with whole.refused(self.out / FILE):
             tracker.finish()
 
     def save(self) -> None:
         """A checkpoint: what stands beside it first."""
-        out, now = Path(self.settings.out), self.progress
+        out, now = self.out, self.progress
         now.flat, now.skipped = self.sentry.flat, self.sentry.skipped
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
         now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
@@ -118,14 +123,18 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
     for name in ("model", "prompts", "out"):
         if not getattr(settings, name):
             raise UsageError(f"{name} is not set: a run needs one", name)
-    recipe, prompts = parts.recipe(settings), read.prompts(settings.prompts)
-    make, jury = parts.environment(settings), parts.jury(settings)
-    place.free(Path(settings.out), resume=resume, force=force)
-    policy, config = parts.policy(settings)
+    began, recipe, prompts = here(), parts.recipe(settings), read.prompts(settings.prompts)
+    make, jury = parts.environment(settings, began), parts.jury(settings, began)
+    with within(began):  # where paths are relative to, wherever a user's file has gone
+        place.free(Path(settings.out), resume=resume, force=force)
+        policy, config = parts.policy(settings)
     asked = _fitting(settings, policy, prompts)
     decoder = parts.decoder(settings, policy, asked.prompts)
+    with within(began):
+        identity = parts.identity(settings, recipe)
     run = OnlineRun(
         settings=settings,
+        out=began / settings.out,
         recipe=recipe,
         asked=asked,
         collector=Collector(decoder, jury, parts.sampling(settings), make),
@@ -133,8 +142,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         curriculum=curriculum.of(settings, asked.prompts),
         buffer=Buffer(settings.replay),
         sentry=Sentry(settings.alarms),
-        identity=parts.identity(settings, recipe),
-        checkpoints=Checkpoints(Path(settings.out), config, settings.training.keep),
+        identity=identity,
+        checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
     )
     if resume and run.checkpoints.found():
         _go_on(run)
@@ -165,7 +174,7 @@ def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
 
 def _go_on(run: OnlineRun) -> None:
     """Put a run behind its last checkpoint."""
-    out, learner = Path(run.settings.out), run.learner
+    out, learner = run.out, run.learner
     state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
     if run.settings.rounds < state.step:
         raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
@@ -177,7 +186,7 @@ def _go_on(run: OnlineRun) -> None:
 
 def _open(run: OnlineRun, *, anew: bool) -> None:
     """Open the files of a run, cut back to where the checkpoint left them."""
-    settings, out, now = run.settings, Path(run.settings.out), run.progress
+    settings, out, now = run.settings, run.out, run.progress
     elsewhere = [Elsewhere(library, settings.training, out) for library in settings.training.report_to or ()]
     if anew:
         place.clear(out)  # the last thing: what can be wrong with the new run has been found
