@@ -13,11 +13,21 @@ FULL = (ENOSPC, EDQUOT)
 """The numbers of errors by which the system says that no room is left."""
 
 
+def _redacted(text: str) -> str:
+    from karl_fast import _core  # which takes the classes of errors from here
+
+    return _core.redacted(text.encode("utf-8", "backslashreplace").decode())
+
+
 class KarlError(Exception):
     """The root of the tree."""
 
     exit_code = 1
     hint: str | None = None
+
+    def __str__(self) -> str:
+        """Return the message without secrets: a path may hold one."""
+        return _redacted(super().__str__())
 
 
 class UsageError(KarlError, ValueError):
@@ -118,7 +128,7 @@ class FileError(KarlError, OSError):
         super().__init__(errno, self.message, filename)
 
     def __str__(self) -> str:
-        return self.message
+        return _redacted(self.message)
 
     def __reduce__(self) -> tuple[type[FileError], tuple[str, int | None, str | None]]:
         return type(self), (self.message, self.errno, self.filename)

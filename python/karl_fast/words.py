@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from karl_fast import _core
+
 LONGEST = 200
 """Characters of what an exception says."""
 
 
 def clean(text: str) -> str:
-    """Text that cannot steer a terminal: what does not print (controls, escapes, bidi marks) is spelled out."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """Return text that cannot steer a terminal, without secrets: what does not print is spelled out."""
+    spelled = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return _core.redacted(spelled)
 
 
 CONTROLS = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fromkeys(range(128, 160), 0xB7)

@@ -44,6 +44,7 @@ STANDARD = {
     "TemplateError": ValueError,
     "NothingToTrainError": ValueError,
     "CheckpointError": ValueError,
+    "ColumnError": ValueError,
     "DivergedError": ArithmeticError,
     "AlarmError": ArithmeticError,
 }

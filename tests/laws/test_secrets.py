@@ -8,6 +8,7 @@ import pytest
 
 import karl_fast
 from tests import rows
+from tests.cli.run import karl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,3 +52,36 @@ def test_secrets_stay_where_they_are_asked_for(tmp_path: Path) -> None:
     manifest = karl_fast.sample(log(tmp_path, secret), tmp_path / "data", k=4, allow_secrets=True).manifest
     assert manifest["secrets"] == {}
     assert secret in (tmp_path / "data" / "train.jsonl").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["github", "openai", "aws"])
+def test_a_secret_in_a_path_reaches_no_message_and_no_manifest(tmp_path: Path, name: str) -> None:
+    folder, secret = tmp_path / SECRETS[name], SECRETS[name]
+    folder.mkdir()
+    rows.write(folder / "log.jsonl", [rows.record(number) for number in range(8)])
+    (folder / "bad.jsonl").write_text("no json\n" + rows.dumps([rows.record(1)]), encoding="utf-8")
+    (folder / "none.jsonl").write_text("[1, 2]\n", encoding="utf-8")
+    out = ("-o", tmp_path / "data", "--force")
+    commands = [
+        ("sample", folder / "log.jsonl", *out, "-k", 4),
+        ("sample", folder / "log.jsonl", *out, "-k", 4, "--json"),
+        ("sample", folder, "--dry-run", "-k", 4, "--json"),
+        ("inspect", folder, "--json"),
+        ("inspect", folder),
+        ("inspect", folder / "bad.jsonl", "--strict"),
+        ("inspect", folder / "nowhere.jsonl"),
+        ("inspect", folder / "log.jsonl", "--reward", "nothing"),
+        ("sample", folder / "log.jsonl", "-o", folder, "-k", 4),
+        ("convert", folder, "-o", tmp_path / "made.jsonl", "--force"),
+        ("convert", folder / "log.jsonl", "-o", folder / "bad.jsonl", "--force"),
+    ]
+    for command in commands:
+        done = karl(*command, folder=tmp_path)
+        assert "Traceback" not in done.stderr
+        assert secret not in done.stdout + done.stderr, command
+    assert "[REDACTED:" in done.stderr
+    assert secret not in (tmp_path / "data" / "manifest.json").read_text("utf-8")
+    with pytest.raises(karl_fast.errors.FileError) as caught:
+        karl_fast.read(folder / "nowhere.jsonl")
+    assert secret not in str(caught.value)
+    assert secret in str(caught.value.filename)

@@ -216,7 +216,16 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _redacted(value: Any) -> Any:
+    """Return a value whose texts, which may be paths, hold no secrets; its keys are names that have none."""
+    if isinstance(value, str):
+        return _core.redacted(value.encode("utf-8", "backslashreplace").decode())
+    if isinstance(value, dict):
+        return {key: _redacted(one) for key, one in value.items()}
+    return [_redacted(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def dumps(manifest: Manifest, *, plain: bool = False) -> str:
-    """The manifest's text; ``plain`` spells out whatever is not printable ASCII, for a terminal."""
-    text = json.dumps(manifest, indent=2, ensure_ascii=plain, allow_nan=False)
+    """Return the manifest's text without secrets; ``plain`` spells out whatever is not printable ASCII."""
+    text = json.dumps(_redacted(manifest), indent=2, ensure_ascii=plain, allow_nan=False)
     return text.replace("\x7f", "\\u007f")
