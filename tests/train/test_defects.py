@@ -261,3 +261,42 @@ def test_twelve_letters_are_tested() -> None:
     told = [line[0] for line in (__doc__ or "").splitlines() if line[1:3] == ". "]
     assert told == list("abcdefghijkl")
     assert {name[5] for name in names if name[6] == "_"} == set(told)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": None},
+        {"messages": "text"},
+        {"messages": ["text"]},
+        {"messages": [{"role": "user", "content": "\ud800"}, {"role": "assistant", "content": "a"}]},
+        {"text": "\ud800"},
+    ],
+)
+def test_a_row_that_no_template_takes_is_dropped_by_name(row: dict[str, Any], tiny_model: Path, tmp_path: Path) -> None:
+    from karl_fast.train import Training, train
+
+    data = write(tmp_path / "data", [row, chat("q", "a")])
+    found = train(data, tiny_model, tmp_path / "adapter", Training(iters=1, max_seq_length=96))
+    assert found.rows["train"]["dropped"] == {"bad_template": 1}
+
+
+@pytest.mark.parametrize("text", ["1" + "0" * 400, "NaN", "1e999", '"0.5"', "[1]", "null"])
+def test_a_reward_of_a_row_that_is_none_drops_the_row(text: str, tiny_model: Path, tmp_path: Path) -> None:
+    from karl_fast.train import Training, train
+
+    data = write(tmp_path / "data", [chat("q", "a") | {"karl_fast": {"reward": 0.5, "group": "g"}}])
+    with (data / "train.jsonl").open("a") as file:
+        file.write(json.dumps(chat("q", "b"))[:-1] + f', "karl_fast": {{"reward": {text}, "group": "g"}}}}\n')
+    (data / "manifest.json").write_text('{"draw": {"sampler": "all"}}')
+    settings = Training(iters=1, max_seq_length=96, recipe="awr", temperature=1.0)
+    assert train(data, tiny_model, tmp_path / "adapter", settings).rows["train"]["dropped"] == {"missing_reward": 1}
+
+
+def test_a_seed_has_64_bits() -> None:
+    from karl_fast.errors import UsageError
+    from karl_fast.train import Training
+
+    assert Training(seed=(1 << 64) - 1).seed
+    with pytest.raises(UsageError, match=r"wanted a whole number below 2\*\*64"):
+        Training(seed=1 << 64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import DataSetError, FileError, NothingToTrainError
 from karl_fast.near import beside
+from karl_fast.reward.value import reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,5 +108,5 @@ def _sampler(file: Path) -> str | None:
 
 def number_of(stamp: dict[str, Any], name: str) -> float:
     """A number of a row's own object, NaN where it says nothing."""
-    value = stamp.get(name)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
+    found = reward(stamp.get(name))
+    return found if isinstance(found, float) else math.nan

@@ -153,6 +153,8 @@ def _numbers(settings: Training) -> None:
         value = getattr(settings, name)
         if value is not None and not (isinstance(value, int) and value >= least):
             raise UsageError(f"{name} is {value}, wanted a whole number from {least} on", name)
+    if settings.seed >= 1 << 64:
+        raise UsageError(f"seed is {settings.seed}, wanted a whole number below 2**64", "seed")
     _length(settings.max_seq_length)
     for name in ("epochs", "learning_rate", "lora_scale", "temperature", "memory_limit"):
         _real(name, getattr(settings, name), above=0.0)

@@ -67,15 +67,18 @@ class Renderer:
             pair = (("user", row["prompt"]), ("assistant", row["completion"]))
             row = {"messages": [{"role": role, "content": content} for role, content in pair]}
         if "messages" in row:
-            return self._conversation(row["messages"], row.get("tools"))
+            messages = row["messages"]
+            if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+                raise TemplateError("the messages of a row are no list of objects")
+            return self._conversation(messages, row.get("tools"))
         if isinstance(row.get("text"), str):
             return [self._plain(row["text"])]
         raise TemplateError("a row has neither messages, nor prompt and completion, nor text")
 
     def _plain(self, text: str) -> Text:
-        tokens = list(self._tokenizer.encode(text))
-        if not tokens or tokens[-1] not in self.ends:
-            tokens.append(self._tokenizer.eos_token_id)
+        tokens, end = list(self._tokenizer.encode(_utf8(text))), self._tokenizer.eos_token_id
+        if end is not None and (not tokens or tokens[-1] not in self.ends):
+            tokens.append(end)
         return Text(np.array(tokens, dtype=np.int32), np.ones(len(tokens), dtype=np.bool_))
 
     def _conversation(self, messages: list[dict[str, Any]], tools: Any) -> list[Text]:
@@ -159,7 +162,7 @@ class Renderer:
 
     def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Tokens, and the character that each begins at."""
-        found = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        found = self._tokenizer(_utf8(text), add_special_tokens=False, return_offsets_mapping=True)
         starts = np.array([start for start, _ in found["offset_mapping"]], dtype=np.int64)
         return np.array(found["input_ids"], dtype=np.int32), np.maximum.accumulate(starts) if len(starts) else starts
 
@@ -187,3 +190,16 @@ def _is_learned(message: dict[str, Any]) -> bool:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
+
+
+def _utf8(text: str) -> str:
+    """Return a text that a tokenizer takes.
+
+    Raises:
+        TemplateError: it holds half of a surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TemplateError("a text of a row holds half of a surrogate pair") from error
+    return text
