@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +75,7 @@ def clear(out: Path) -> None:
         raise record.busy(out / record.FILE)
     with whole.refused(out):
         for place in list(_checkpoints(out)):
-            shutil.rmtree(place)
+            whole.remove(place, checkpoint.FILES)
         for folder in (out, out / checkpoint.FOLDER, out / progress.FOLDER):
             whole.sweep(folder)
         progress.forget(out, set())

@@ -14,8 +14,8 @@ function of (seed, epoch).
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 ADAPTERS, CONFIG, MOMENTS = "adapters.safetensors", "adapter_config.json", "optimizer.safetensors"
 
 FOLDER, STATE = "checkpoints", "state.json"
+
+FILES = (STATE, ADAPTERS, CONFIG, MOMENTS)
+"""All that a checkpoint holds; without the first it is none, so that one is removed first."""
 
 ROWS = "examples"
 """Under which name the settings of a run have a hash of what it learns from."""
@@ -99,7 +102,8 @@ class Checkpoints:
         """Remove all but the last few and the best."""
         for old in self.found()[: -self.keep]:
             if best is None or int(old.name) != best[1]:
-                shutil.rmtree(old, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    whole.remove(old, FILES)
 
     def found(self) -> list[Path]:
         """The checkpoints that are whole, the oldest first."""
@@ -111,7 +115,7 @@ class Checkpoints:
         with whole.refused(self.path):
             (self.path / ADAPTERS).unlink(missing_ok=True)
             for old in self.found():
-                shutil.rmtree(old)
+                whole.remove(old, FILES)
             whole.sweep(self.path / FOLDER)
 
     def put(self, step: int) -> bool:

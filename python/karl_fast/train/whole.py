@@ -65,6 +65,14 @@ def sweep(folder: Path) -> None:
             draft.unlink()
 
 
+def remove(folder: Path, names: Collection[str]) -> None:
+    """Remove files of a folder by their names, and the folder where nothing else is in it."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place, and move it there when it is on the disk."""
     draft = path.with_name(UNFINISHED + path.name)
