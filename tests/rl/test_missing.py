@@ -200,3 +200,15 @@ def learn_norm(vectors: Any) -> Any:
     from karl_fast.train.vectors import norm
 
     return norm(vectors)
+
+
+def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online], tmp_path: Path) -> None:
+    from karl_fast.cli import ablate as command
+    from karl_fast.rl import ablate
+
+    (tmp_path / "given.py").write_text(FUNCTIONS)
+    settings = online(rewards={f"{tmp_path}/given.py:none": 1.0}, alarms=Alarms(missing_share=1.0), rounds=1)
+    arms = ablate(settings, tmp_path / "arms", seeds=[0], only=["no_kl"])
+    assert all(math.isnan(arm.mean) for arm in arms)
+    assert command._plain({"mean": arms[0].mean, "outcomes": arms[0].outcomes}) == {"mean": None, "outcomes": [None]}
+    assert "nan" in command.table(arms)

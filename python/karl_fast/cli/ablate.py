@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from karl_fast.cli.app import app
 from karl_fast.cli.stop import listen, nothing
 from karl_fast.cli.usage import flags
 from karl_fast.errors import UsageError
-from karl_fast.export.manifest import dumps
+from karl_fast.export.manifest import dumps, finite
 from karl_fast.words import clean
 
 if TYPE_CHECKING:
@@ -53,7 +53,16 @@ def command(
         settings = load(config) if rounds is None else load(config, rounds=rounds)
         listen(partial(_stopped, out))
         found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
-    print(dumps({arm.name: asdict(arm) for arm in found}, plain=True) if json else table(found))
+    print(dumps({arm.name: _plain(asdict(arm)) for arm in found}, plain=True) if json else table(found))
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: null for the outcome of a run without a reward."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return finite(value) if isinstance(value, float) else value
 
 
 def _seeds(text: str) -> list[int]:

@@ -15,6 +15,7 @@ judged by its outcomes, which are rewards before any shaping.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,13 +153,14 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
 
 
 def outcome(folder: Path) -> float:
-    """The mean outcome of the last rounds of a run, from its metrics."""
+    """Return the mean outcome of the last rounds of a run, from its metrics; NaN where every reward was missing."""
     import json
 
     from karl_fast.train.metrics import FILE
 
     lines = [json.loads(text) for text in (folder / FILE).read_text("utf-8").splitlines()]
-    return float(np.mean([line["outcome"] for line in lines[-LAST:] if "outcome" in line]))
+    found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]
+    return float(np.mean(found)) if found else math.nan
 
 
 def _arm(name: str, outcomes: Mapping[str, Sequence[float]], stopped: Mapping[int, str]) -> Arm:
