@@ -89,14 +89,20 @@ class BadRewardError(LogError):
     hint = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
 
 
+PACKED_HINTS = {
+    "tar": "tar -xOf FILE | karl-fast sample - reads what is in it",
+    "Parquet": "give it a name that ends in .parquet",
+}
+"""What to do about a file, by what it is packed by."""
+
+
 class PackedError(LogError):
     """A file that is packed in a way that is not unpacked here, and by what."""
 
     def __init__(self, message: str, packer: str) -> None:
         super().__init__(message)
         self.packer = packer
-        unpacked = "tar -xOf FILE | karl-fast sample - reads what is in it"
-        self.hint = unpacked if packer == "tar" else "unpack it, or pack it with gzip or zstd"
+        self.hint = PACKED_HINTS.get(packer, "unpack it, or pack it with gzip or zstd")
 
     def __reduce__(self) -> tuple[type[PackedError], tuple[str, str]]:
         return type(self), (str(self), self.packer)

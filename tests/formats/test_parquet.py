@@ -133,6 +133,17 @@ def test_a_table_is_not_held_in_memory(tmp_path: Path, group: int) -> None:
     assert done.peak < 200 * MIB, f"{done.peak / MIB:.0f} MiB"
 
 
+def test_a_text_that_all_rows_share_is_not_held_once_a_row(tmp_path: Path) -> None:
+    """150 MB of rows, of which the file holds the one text that they share."""
+    shared = np.random.default_rng(0).bytes(125_000).hex()
+    made = {"id": range(600), "prompt": [shared] * 600, "completion": ["x"] * 600, "reward": [1.0] * 600}
+    parquet.write_table(pyarrow.table(made), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < MIB
+    done = run("inspect", "a.parquet", "--threads", "1", folder=tmp_path)
+    assert done.code == 0, done.err
+    assert done.peak < 200 * MIB, f"{done.peak / MIB:.0f} MiB"
+
+
 def test_reward_functions_are_weighed_by_name(tmp_path: Path) -> None:
     path = write(tmp_path / "completions_00010.parquet", completions(10)[:2])
     log = karl_fast.read(path, reward={"correct": 0.5, "brief": 2.0})
@@ -162,3 +173,13 @@ def test_a_folder_is_not_searched_for_tables(tmp_path: Path) -> None:
     lines = rows.write(tmp_path / "log.jsonl", rows.records(8))
     karl_fast.read(lines).to_parquet(tmp_path / "columns.parquet")
     assert len(karl_fast.read(tmp_path)) == 8
+
+
+def test_a_table_under_another_name_is_told(tmp_path: Path) -> None:
+    table = write(tmp_path / "a.parquet", rows.records(4))
+    other = table.rename(tmp_path / "a.jsonl")
+    with pytest.raises(errors.PackedError, match=r"a\.jsonl: .*a table of Parquet, whose name has to end in") as caught:
+        karl_fast.read(other)
+    assert caught.value.hint == "give it a name that ends in .parquet"
+    rows.write(tmp_path / "b.jsonl", rows.records(4))
+    assert karl_fast.sample(tmp_path, None, k=2).manifest["run"]["refused"][0]["path"] == str(other)

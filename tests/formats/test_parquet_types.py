@@ -249,3 +249,15 @@ def test_names_with_dots_and_nothing_at_all(tmp_path: Path) -> None:
     assert len(karl_fast.read([path, empty])) == 2
     pq.write_table(pa.table({}), tmp_path / "none.parquet")
     assert len(karl_fast.read(tmp_path / "none.parquet")) == 0
+
+
+def test_old_timestamps_are_kept_or_named(tmp_path: Path) -> None:
+    near, far = [pa.array([ticks, None], pa.timestamp("us")) for ticks in (1_500_000, 253_402_214_400_000_000)]
+    columns = {"id": ["0", "1"], "reward": [1.0, 1.0], "messages": conversation(2), "at": near}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path, use_deprecated_int96_timestamps=True)
+    assert karl_fast.read(path, group="at").group_names == ["1970-01-01T00:00:01.500000"]
+    pq.write_table(pa.table(columns | {"at": far}), path, use_deprecated_int96_timestamps=True)
+    assert [one.column for _, one in karl_fast.read(path).left_out] == ["at"]
+    with pytest.raises(errors.ColumnError, match="the column at holds INT96 timestamps"):
+        karl_fast.read(path, group="at")

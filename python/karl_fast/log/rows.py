@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from karl_fast.errors import ColumnError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
+from karl_fast.log.old_timestamps import wrapped
 from karl_fast.log.parquet import _pyarrow, damage, refuse_doubled, unreadable
 from karl_fast.log.spool import temporary
 from karl_fast.words import clean
@@ -73,7 +74,7 @@ def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
         # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
         how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
         with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
-            columns, left_out = _columns(path, file.schema_arrow, needed)
+            columns, left_out = _columns(path, file.schema_arrow, needed, wrapped(path, file, how))
             rewards = _rewards(file.schema_arrow)
             rows = 0
             for batch in _batches(path, file, list(columns)):
@@ -84,14 +85,21 @@ def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
     return left_out
 
 
-def _columns(path: str, schema: Any, needed: Needed | None) -> tuple[dict[str, Writer], list[LeftOut]]:
-    """Return the writer of each column that is kept, and the columns that are left out."""
+def _columns(
+    path: str, schema: Any, needed: Needed | None, beyond: set[str]
+) -> tuple[dict[str, Writer], list[LeftOut]]:
+    """Return the writer of each column that is kept, and the columns that are left out.
+
+    ``beyond`` names columns that cannot be kept for the range of their timestamps.
+    """
     refuse_doubled(path, schema.names)
     wanted = needed(schema.names) if needed else None
     kept, left_out = {}, []
     for field in schema:
         asked = wanted is None or field.name in wanted
         try:
+            if field.name in beyond:
+                raise FormlessError("INT96 timestamps in lists or structs, or beyond the years 1677 to 2262")
             kept[field.name] = writer(field.type, binary=asked)
         except FormlessError as error:
             if asked:
@@ -118,18 +126,18 @@ def _batches(path: str, file: Any, columns: list[str]) -> Iterator[Any]:
 def _fitting(file: Any, group: int, columns: list[str]) -> int:
     """How many rows of a row group make a batch."""
     about: Any = file.metadata.row_group(group)
-    probe: Any = next(file.iter_batches(PROBE, row_groups=[group], columns=columns), None)
-    size = probe.nbytes // max(probe.num_rows, 1) if probe else 0
-    stored = about.total_byte_size // max(about.num_rows, 1)
-    fits: int = BATCH_BYTES // max(size, stored, 1)
-    return min(max(fits, 1), ROWS)
+    size: int = about.total_byte_size // max(about.num_rows, 1)
+    if about.num_rows > PROBE:
+        probe: Any = next(file.iter_batches(PROBE, row_groups=[group], columns=columns), None)
+        size = max(size, probe.nbytes // max(probe.num_rows, 1) if probe else 0)
+    return min(max(BATCH_BYTES // max(size, 1), 1), ROWS)
 
 
 def _culprit(file: Any, group: int, columns: list[str]) -> str:
     """`, column reward`, where one column of a row group cannot be read by itself."""
     for name in columns:
         try:
-            for _ in file.iter_batches(PROBE, row_groups=[group], columns=[name]):
+            for _ in file.iter_batches(ROWS, row_groups=[group], columns=[name]):
                 pass
         except Exception:
             return f", column {name}"

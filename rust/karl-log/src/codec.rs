@@ -62,6 +62,7 @@ impl Unread {
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Packed(PARQUET) => write!(f, "it is a table of Parquet, whose name has to end in .parquet"),
             Self::Packed(packer) => {
                 write!(f, "it is packed by {packer}, wanted gzip, zstd, or plain text")
             }
@@ -69,6 +70,9 @@ impl fmt::Display for Unread {
         }
     }
 }
+
+/// The name of Parquet, which is read under a name of its own.
+const PARQUET: &str = "Parquet";
 
 /// The few letters that bzip2 and zlib begin with, and those in the midst of tar's first header, may stand in a text too.
 fn packer(head: &[u8]) -> Option<&'static str> {
@@ -78,6 +82,8 @@ fn packer(head: &[u8]) -> Option<&'static str> {
         [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
         [b'P', b'K', 3, 4, ..] => Some("zip"),
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Some("7-Zip"),
+        // The header of a first page, or a footer, begins with this control character.
+        [b'P', b'A', b'R', b'1', 0x15, ..] => Some(PARQUET),
         [b'x', 0x01 | b'^' | 0x9c | 0xda, ..] if is_binary(head) => Some("zlib"),
         // No text holds a zero byte.
         _ if head.get(TAR..).is_some_and(|mark| mark.starts_with(b"ustar") && mark.contains(&0)) => {
@@ -111,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_text_is_never_refused() {
-        let texts = ["x^2 + y^2", "x^\u{e9}", "xz", "{", "\u{feff}{}", "", "PK", "BZh9 began"];
+        let texts =
+            ["x^2 + y^2", "x^\u{e9}", "xz", "{", "\u{feff}{}", "", "PK", "BZh9 began", "PAR1 is a word"];
         assert!(texts.iter().all(|text| Unread::of(text.as_bytes()).is_none()));
         assert!(Unread::of(b"x^2 caf\xe9 is Latin-1").is_none());
         // A character that the end cuts through is no damage.

@@ -1,0 +1,44 @@
+"""Timestamps of Parquet's older type INT96, which pyarrow wraps around where nanoseconds since 1970 have no room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROOM = 2**63 // 10**9
+"""Seconds before and after 1970 that a timestamp in nanoseconds has room for."""
+
+ROWS = 1 << 16
+"""Rows that are looked at together."""
+
+
+def wrapped(path: str, file: Any, how: dict[str, Any]) -> set[str]:
+    """Return the columns of a file whose timestamps would come out as others, or may: those inside lists and structs.
+
+    Args:
+        path: where the file is.
+        file: it, opened.
+        how: how it was opened.
+    """
+    old = [file.schema.column(at) for at in range(len(file.schema))]
+    paths = {column.path for column in old if column.physical_type == "INT96"}
+    if not paths:
+        return set()
+    names = [field.name for field in file.schema_arrow]
+    inside = {name for name in names if any(one.startswith(f"{name}.") for one in paths - {*names})}
+    return inside | _beyond(path, [name for name in names if name in paths], how)
+
+
+def _beyond(path: str, names: list[str], how: dict[str, Any]) -> set[str]:
+    """Return the columns that hold a timestamp beyond nanoseconds."""
+    import pyarrow.compute
+    from pyarrow import parquet
+
+    found = set()
+    with parquet.ParquetFile(path, coerce_int96_timestamp_unit="s", **how) as file:
+        for batch in file.iter_batches(ROWS, columns=names):
+            for name in names:
+                ends = pyarrow.compute.min_max(batch.column(name).view("int64"))
+                least, most = ends["min"].as_py() or 0, ends["max"].as_py() or 0
+                if least < -ROOM or most >= ROOM:
+                    found.add(name)
+    return found
