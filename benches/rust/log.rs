@@ -97,8 +97,14 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let log_weight = |row: usize| numbers[row];
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
-    let settings =
-        Settings { shape, allow_secrets: false, prepared: Prepared::Held, max_per_group: None, threads: 1 };
+    let settings = Settings {
+        shape,
+        allow_secrets: false,
+        prepared: Prepared::Held,
+        max_per_group: None,
+        dealt: false,
+        threads: 1,
+    };
     let watch = Watch::new();
     bencher
         .counter(ItemsCount::new(250_usize))

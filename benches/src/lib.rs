@@ -7,6 +7,7 @@ use karl_core::Groups;
 use karl_core::rng::{Key, Purpose, uniform};
 use karl_log::layout::Wishes;
 use karl_log::read::{Settings, read};
+use karl_log::scan;
 use karl_log::source::Source;
 use karl_log::{Log, Result, Watch};
 use tempfile::TempDir;
@@ -146,8 +147,7 @@ impl Folder {
     pub fn read(&self) -> Result<Log> {
         let settings = Settings {
             wishes: Wishes { max_line_bytes: 1 << 26, ..Wishes::default() },
-            fingerprint: false,
-            strict: false,
+            scan: scan::Settings::default(),
             threads: 1,
         };
         read(vec![Source::open(&self.path(), "log.jsonl")?], &settings, &Watch::new())

@@ -182,6 +182,13 @@ class InputFacts(TypedDict):
     welded_lines: int
     duplicate_keys: int
     without_id: int
+    unusable_domains: int
+
+@type_check_only
+class DomainFacts(TypedDict):
+    listed: list[tuple[str, int, int]]
+    others: int | None
+    other_rows: int
 
 @type_check_only
 class GroupFacts(TypedDict):
@@ -246,10 +253,13 @@ class DraftFacts(TypedDict):
     trimmed_messages: int
     secrets: list[tuple[str, int]]
     splits: list[int]
+    split_quotas: list[float]
+    split_groups: list[int]
     merged_into_train: list[int]
     threshold: float | None
     over_group_cap: int
     strata: list[Stratum]
+    strata_count: int
 
 @type_check_only
 class FailedRow(TypedDict):
@@ -263,7 +273,7 @@ class Log:
     @property
     def components(self) -> int: ...
     @property
-    def fingerprinted(self) -> bool: ...
+    def compared(self) -> str | None: ...
     @property
     def weighted(self) -> bool: ...
     @property
@@ -289,7 +299,8 @@ class Log:
     def names(self, name: str) -> list[str]: ...
     def distinct(self, name: str) -> int: ...
     def count_of(self, name: str, rows: list[int]) -> tuple[list[int], int]: ...
-    def count(self, name: str, rows: list[int] | None = None) -> tuple[list[tuple[str, int]], int]: ...
+    def domains(self, rows: list[int] | None = None) -> DomainFacts: ...
+    def mixed_numbers(self, name: str) -> tuple[int, list[str]] | None: ...
     def duplicates(self) -> tuple[int, int | None]: ...
     def lengths(self) -> list[int] | None: ...
     def group_sizes(self) -> list[int] | None: ...
@@ -321,7 +332,7 @@ class Selection:
     def temper(self, inverse_temperatures: list[float]) -> list[Tempered]: ...
     def summaries(
         self, component: int | None = None, rows: list[int] | None = None
-    ) -> tuple[SummaryFacts, SummaryFacts | None]: ...
+    ) -> tuple[SummaryFacts, SummaryFacts, SummaryFacts | None]: ...
     def score_summary(self) -> SummaryFacts: ...
 
 @final
@@ -378,7 +389,8 @@ def read(
     domain: str | None = None,
     partition: str | None = None,
     max_line_bytes: int,
-    fingerprint: bool,
+    compare: str | None = None,
+    domain_asked: bool,
     strict: bool,
     threads: int,
     progress: Callable[[int, int], None] | None = None,
@@ -400,6 +412,7 @@ def stream(
     messages: str | None = None,
     domain: str | None = None,
     max_line_bytes: int,
+    domain_asked: bool,
     strict: bool,
     threads: int,
     progress: Callable[[int, int], None] | None = None,

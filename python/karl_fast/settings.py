@@ -109,6 +109,11 @@ class Settings:
         return {name: value["fn"] for name, value in (self.reward or {}).items() if isinstance(value, dict)}
 
     @property
+    def domain_asked(self) -> bool:
+        """Whether a record whose domain is no name is dropped: else the domain is for reports alone."""
+        return self.domain is not None or "domain" in (self.per or {})
+
+    @property
     def partition_field(self) -> str | None:
         """The field that log Z is taken over, where it is neither everything nor the group."""
         return None if self.partition_by in ("global", "group") else self.partition_by

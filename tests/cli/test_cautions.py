@@ -180,6 +180,9 @@ def test_a_share_of_groups_says_of_which(tmp_path: Path) -> None:
     rows.write(tmp_path / "log.jsonl", [*equal, *alone])
     looked = said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
     assert "groups 5, constant 2 (100% of the 2 with two rows or more): 2 at the top" in looked
+    assert "2 at the top, 0 at the bottom, 0 other; 3 with fewer than two rewards" in looked
+    dropped = said(karl("inspect", "log.jsonl", "--drop-constant-groups", folder=tmp_path).stdout)
+    assert "rows 7 read, 0 kept; dropped: constant group 4, group of one 3" in dropped
     rows.write(tmp_path / "log.jsonl", equal)
     assert "groups 2, constant 2 (100%): 0 at the top" in said(karl("inspect", "log.jsonl", folder=tmp_path).stdout)
 
@@ -211,3 +214,12 @@ def test_damage_inside_packed_bytes_is_told_with_what_it_may_have_done(tmp_path:
         )
         assert told in said(done.stdout + done.stderr)
         assert "are damaged" not in said(karl(*command, "log.jsonl", folder=tmp_path).stderr)
+
+
+def test_a_reward_is_told_of_the_rows_read_kept_and_drawn(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [rows.record(n, reward=n / 4) for n in range(9)])
+    how = ("log.jsonl", "-k", 2, "--min-reward", 1, "--inverse-temperature", 1000, "--dry-run")
+    done = karl("sample", *how, folder=tmp_path)
+    assert "reward mean 1.0000 read, 1.5000 kept, 1.8750 drawn; std 0.645, 0.354, 0.125" in said(done.stderr)
+    reward = json.loads(karl("sample", *how, "--json", "-q", folder=tmp_path).stdout)["reward"]
+    assert [reward[part]["count"] for part in ("before", "kept", "after")] == [9, 5, 2]

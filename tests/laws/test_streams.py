@@ -58,7 +58,8 @@ def told(folder: Path) -> dict[str, Any]:
     manifest = rows.manifest(folder)
     manifest.pop("groups")
     for reward in (manifest["reward"], *manifest["reward"]["components"].values()):
-        reward["before"].pop("histogram")
+        for part in ("before", "kept"):
+            reward[part].pop("histogram")
     manifest["draw"].pop("law")
     manifest["draw"].pop("rows_held", None)
     manifest["accounting"]["notes"].pop("repeated_ids")
@@ -74,7 +75,7 @@ def same(folder: Path, piped: bytes, *how: Any) -> dict[str, Any]:
     a, b = told(folder / "piped"), told(folder / "filed")
     for manifest in (a, b):  # sums of floats, in the file's order of ids and in no order
         means = [manifest["reward"], *manifest["reward"]["components"].values()]
-        floats = [one["before"].pop(name) for one in means for name in ("mean", "std")]
+        floats = [one[part].pop(name) for one in means for part in ("before", "kept") for name in ("mean", "std")]
         manifest["floats"] = [manifest["target"].pop("expected_reward"), *floats]
     assert a.pop("floats") == pytest.approx(b.pop("floats"), rel=1e-12)
     assert a == b

@@ -65,6 +65,7 @@ def _unread(report: Manifest) -> Iterator[str]:
         yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
     if settings.get("domain") is not None and not report["domains"]:
         yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
+    yield from _mixed(report.get("mixed_numbers", {}))
     yield from map(clean, report["run"].get("missing_rewards", ()))
     yield from _missing(report)
     yield from _rejected(files)
@@ -77,6 +78,14 @@ def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
         if left := [key for key in REJECTED if key in file["keys"] and key not in read]:
             yield clean(f"{left[0]} is not used: of a preference set only what is chosen is a row ({file['path']})")
             return
+
+
+def _mixed(mixed: dict[str, Any]) -> Iterator[str]:
+    """Warn that names of a column are spellings of one number, which are different names."""
+    for field, found in mixed.items():
+        spelled = ", ".join(clean(name) for name in found["first"])
+        more = f", and so of {counted(found['numbers'] - 1, 'other number')}" if found["numbers"] > 1 else ""
+        yield f"{spelled} are different {field}s, for a name is the text in the log{more}: write each number in one way"
 
 
 def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
@@ -232,6 +241,19 @@ def sampled(manifest: Manifest) -> Iterator[str]:
     for name, rows in manifest["export"]["merged_into_train"].items():
         went = "it" if rows == 1 else "they"
         yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
+    yield from _off_quota(manifest["export"])
     train = manifest["export"]["splits"]["train"]
     if manifest["settings"]["split"][0] > 0 and train < FEWEST:
         yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
+
+
+def _off_quota(export: Manifest) -> Iterator[str]:
+    """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
+    for name, quota in export["quotas"].items():
+        wanted, rows = quota["wanted"], quota["rows"]
+        far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
+        if (far or (rows == 0 and wanted >= FEWEST)) and name not in export["merged_into_train"]:
+            yield (
+                f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, or of a prompt where"
+                " there is no group, fall into one split"
+            )

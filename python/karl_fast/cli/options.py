@@ -114,7 +114,7 @@ OPTIONS = {
     "min_reward": _option(float | None, "Drop rows with a smaller reward."),
     "drop_constant_groups": _option(bool, "Drop groups whose rewards are all equal."),
     "max_per_group": _option(int | None, "Draw at most so many rows of a group."),
-    "dedup": _option(bool, "Of trajectories in a group that are equal byte for byte, keep one."),
+    "dedup": _option(bool, "Of records in a group that teach the same, keep one."),
     "k": _option(int | None, "How many rows to draw, all splits together."),
     "fraction": _option(float | None, "Instead of -k: a share of the rows that can be drawn."),
     "sampler": _option(
@@ -131,7 +131,7 @@ OPTIONS = {
     "shape": _option(Shape, "What a row looks like; raw is the record's own bytes."),
     "split": _option(
         tuple,
-        "Shares of train, valid and test, dealt by group.",
+        "Shares of train, valid and test, dealt by group, or by prompt without one.",
         parser=_parser(shares),
         metavar="A,B,C",
     ),

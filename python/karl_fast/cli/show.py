@@ -96,7 +96,7 @@ def inspected(report: Manifest, ladder: list[Tempered]) -> str:
         _spread("          bytes a record", report["record_bytes"]),
         _keys(report["inputs"]),
         _duplicates(report),
-        *_domains(report["domains"]),
+        *_domains(report["domains"], report.get("other_domains") or 0),
         *_histogram(report["reward"]["before"]),
         *_ladder(ladder, report["target"]),
         *_bad_rows(report["inputs"]),
@@ -141,8 +141,10 @@ def _groups(groups: dict[str, Any]) -> str:
     several = groups["with_two_or_more"]
     of = f" of the {several:,} with two rows or more" if several < groups["count"] else ""
     share = f" ({groups['constant'] / several:.0%}{of})" if several else ""
+    alone = groups["count"] - several
+    few = f"; {alone:,} with fewer than two rewards" if alone else ""
     without = f"; {counted(groups['rows_without'], 'row')} without a group" if groups["rows_without"] else ""
-    return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{without}"
+    return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{few}{without}"
 
 
 def _target(target: dict[str, Any]) -> str:
@@ -178,10 +180,12 @@ def _strata(draw: dict[str, Any]) -> str:
 
 
 def _reward_change(reward: dict[str, Any]) -> str:
-    before, after = reward["before"], reward["after"]
-    if not before["count"] or not after["count"]:
+    parts = {"read": reward["before"], "kept": reward["kept"], "drawn": reward["after"]}
+    if not all(part["count"] for part in parts.values()):
         return ""
-    return f"reward    mean {before['mean']:.4f} -> {after['mean']:.4f}, std {before['std']:.4f} -> {after['std']:.4f}"
+    means = ", ".join(f"{part['mean']:.4f} {name}" for name, part in parts.items())
+    stds = ", ".join(f"{part['std']:.3f}" for part in parts.values())
+    return f"reward    mean {means}; std {stds}"
 
 
 def _failures(manifest: Manifest) -> Iterable[str]:
@@ -216,11 +220,12 @@ def _duplicates(report: Manifest) -> str:
     return f"doubles   {again}, {alike}" if ids or same else ""
 
 
-def _domains(domains: dict[str, Any]) -> Iterable[str]:
+def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
     if domains:
         counts = sorted(domains.items(), key=lambda item: -item[1]["before"])
         shown = [f"{clean(name)} {count['before']:,}" for name, count in counts[:DOMAINS_SHOWN]]
-        more = [f"and {len(counts) - DOMAINS_SHOWN:,} more"] if len(counts) > DOMAINS_SHOWN else []
+        count = len(counts) + others
+        more = [f"and {count - DOMAINS_SHOWN:,} more"] if count > DOMAINS_SHOWN else []
         yield "domains   " + ", ".join(shown + more)
 
 

@@ -129,7 +129,8 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
     try:
         manifest = json.loads(text)
         settings, inputs = {**manifest["settings"]}, manifest["inputs"]
-        logs = [str(entry["path"]) for entry in inputs]
+        short = manifest.get("run", {}).get("not_listed", {}).get("inputs")
+        logs = [] if short else [str(entry["path"]) for entry in inputs]  # of more files than it lists, name them again
         functions = {**manifest.get("reward_functions", {})}
         given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

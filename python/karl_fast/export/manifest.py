@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.export.drawn import drawn, law, threshold
-from karl_fast.export.names import domains, domains_not_named, named, strata
+from karl_fast.export.names import LISTED, domains, mixed_numbers, named, strata
 from karl_fast.export.origin import inputs, run
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = 
         "groups": _groups(facts),
         "reward": _rewards(log, selection, rows),
         "target": _target(log.settings, log, facts),
-        "domains": domains(log, rows),
-        **domains_not_named(log),
+        **domains(log, rows),
+        **mixed_numbers(log),
     }
 
 
@@ -81,7 +81,8 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
         "accounting": accounting(log, [("kept", len(log))]),
         **_columns(log),
         "draw": {"sampler": "given", "law": "chosen by the caller"} | drawn(log, written, None),
-        "domains": domains(log, written["rows"]),
+        **domains(log, written["rows"]),
+        **mixed_numbers(log),
         "export": _export(written),
         "secrets": dict(written["secrets"]),
         "inputs": inputs(log),
@@ -110,6 +111,7 @@ def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
     notes = {
         "duplicate_keys": sum(file["duplicate_keys"] for file in files),
         "without_id": sum(file["without_id"] for file in files),
+        "unusable_domains": sum(file["unusable_domains"] for file in files),
         "repeated_ids": None if log.core.streamed else log.core.duplicates()[0],
     }
     return {"rows_read": read, "rows_kept": kept, "dropped": dropped, "notes": notes}
@@ -145,8 +147,8 @@ def _rewards(log: Log, selection: _core.Selection, rows: list[int] | None) -> di
 
 
 def _before_and_after(selection: _core.Selection, component: int | None, rows: list[int] | None) -> dict[str, Any]:
-    before, after = selection.summaries(component, rows)
-    return {"before": summary(before)} | ({"after": summary(after)} if after else {})
+    before, kept, after = selection.summaries(component, rows)
+    return {"before": summary(before), "kept": summary(kept)} | ({"after": summary(after)} if after else {})
 
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
@@ -204,11 +206,18 @@ def _export(written: _core.DraftFacts) -> dict[str, Any]:
     return {
         "shape": written["shape"],
         "splits": dict(zip(SPLITS, written["splits"], strict=True)),
+        "quotas": _quotas(written),
         "merged_into_train": {
             name: rows for name, rows in zip(SPLITS, written["merged_into_train"], strict=True) if rows
         },
         "trimmed_after_last_assistant_turn": trimmed,
     }
+
+
+def _quotas(written: _core.DraftFacts) -> dict[str, dict[str, float]]:
+    """List the rows that each split was to have, those it has, and its groups."""
+    each = zip(SPLITS, written["split_quotas"], written["splits"], written["split_groups"], strict=True)
+    return {name: {"wanted": round(wanted, 3), "rows": rows, "groups": groups} for name, wanted, rows, groups in each}
 
 
 def finite(value: float) -> float | None:
@@ -226,6 +235,21 @@ def _redacted(value: Any) -> Any:
 
 
 def dumps(manifest: Manifest, *, plain: bool = False) -> str:
-    """Return the manifest's text without secrets; ``plain`` spells out whatever is not printable ASCII."""
-    text = json.dumps(_redacted(manifest), indent=2, ensure_ascii=plain, allow_nan=False)
+    """Return the manifest's text without secrets, with the first files of long lists.
+
+    ``plain`` spells out whatever is not printable ASCII, for a terminal.
+    """
+    text = json.dumps(_redacted(_shortened(manifest)), indent=2, ensure_ascii=plain, allow_nan=False)
     return text.replace("\x7f", "\\u007f")
+
+
+def _shortened(manifest: Manifest) -> Manifest:
+    """Cut lists of files to their first, and say under ``not_listed`` how many more there are."""
+    inputs, run_ = manifest.get("inputs", []), manifest.get("run", {})
+    lists = {"inputs": inputs, **{name: files for name, files in run_.items() if isinstance(files, list)}}
+    more = {name: len(files) - LISTED for name, files in lists.items() if len(files) > LISTED}
+    if not more:
+        return manifest
+    short = {name: lists[name][:LISTED] for name in more}
+    first = {"inputs": short.pop("inputs")} if "inputs" in short else {}
+    return manifest | first | {"run": run_ | short | {"not_listed": more}}

@@ -11,34 +11,38 @@ if TYPE_CHECKING:
 
     from karl_fast.log import Log
 
-STRATA_LISTED = 1000
-"""Up to so many strata are listed by name."""
+LISTED = 10_000
+"""How many names or files a list in a manifest has at most; the extension holds names to it."""
 
 
 def strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
-    """Each stratum: the rows that may be drawn, those it was to have, those it has."""
+    """List each stratum: the rows that may be drawn, those it was to have, those it has; of many the largest."""
     counts = [
         (one["name"] or "", {"kept": one["kept"], "asked": one["budget"], "drawn": one["drawn"]})
         for one in written["strata"]
     ]
     [(field, deal)] = per.items()
-    spread = {"field": field, "deal": deal, "count": len(counts)}
-    return spread if len(counts) > STRATA_LISTED else spread | {"by_name": named(counts)}
+    return {"field": field, "deal": deal, "count": written["strata_count"], "by_name": named(counts)}
 
 
 def domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
-    """Rows of each domain in the log, and among drawn rows where there are some."""
-    before, _ = log.core.count("domain")
-    if rows is None:
-        return named((name, {"before": count}) for name, count in sorted(before))
-    after = dict(log.core.count("domain", rows)[0])
-    return named((name, {"before": count, "after": after.get(name, 0)}) for name, count in sorted(before))
+    """Count the rows of each domain in the log, and among drawn rows where there are some; of many the largest."""
+    found = log.core.domains(rows)
+    drawn = rows is not None
+    counts = ((name, {"before": all_} | ({"after": after} if drawn else {})) for name, all_, after in found["listed"])
+    rest = {"other_domains": found["others"], "rows_of_other_domains": found["other_rows"]}
+    return {"domains": named(counts)} | (rest if found["other_rows"] else {})
 
 
-def domains_not_named(log: Log) -> dict[str, Any]:
-    """Rows of a stream whose domain came after so many others that it was not counted by name; mostly nothing."""
-    _, other = log.core.streamed or (0, 0)
-    return {"rows_of_other_domains": other} if other else {}
+def mixed_numbers(log: Log) -> dict[str, Any]:
+    """List the columns whose names spell one number in several ways, with the first such number; mostly nothing."""
+    found = {field: log.core.mixed_numbers(field) for field in ("group", "domain", "partition")}
+    told = {
+        field: {"numbers": mixed[0], "first": [_core.redacted(name) for name in mixed[1]]}
+        for field, mixed in found.items()
+        if mixed
+    }
+    return {"mixed_numbers": told} if told else {}
 
 
 def named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:

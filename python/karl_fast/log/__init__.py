@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
@@ -36,7 +36,8 @@ def read(
         logs: a file, a folder, a glob, ``-`` for standard input, or several of these. JSON Lines, plain or packed by
             gzip or zstd; or one JSON array, or an object that holds one.
         settings: what to take from each record; ``choices`` change single ones (``reward={"outcome": 1.0}``).
-        fingerprint: hash each trajectory, so that identical ones can be counted; ``dedup`` does it too.
+        fingerprint: hash what each record teaches, so that equal ones can be counted; ``dedup`` does it too. With the
+            shape ``raw`` it is the record itself.
         progress: called about fifty times a second with the bytes read so far and the bytes there are (unpacked; 0
             where that is not known).
 
@@ -67,7 +68,8 @@ def read(
                 domain=settings.domain,
                 partition=settings.partition_field,
                 max_line_bytes=settings.max_line_bytes,
-                fingerprint=settings.dedup or fingerprint,
+                domain_asked=settings.domain_asked,
+                compare=_compared(settings) if settings.dedup or fingerprint else None,
                 strict=settings.strict,
                 threads=settings.threads,
                 progress=progress,
@@ -95,6 +97,11 @@ def _needed(settings: Settings) -> Needed | None:
         domain=settings.domain,
         partition=settings.partition_field,
     )
+
+
+def _compared(settings: Settings) -> Literal["content", "records"]:
+    """Name what of a record is learned: raw rows are records, all others what they teach."""
+    return "records" if settings.shape == "raw" else "content"
 
 
 def _scorers(settings: Settings) -> Scorers | None:

@@ -166,8 +166,11 @@ class Log:
         field = settings.partition_field
         if field is not None and field != self.settings.partition_field:
             raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
-        if settings.dedup and not self.core.fingerprinted:
+        if settings.dedup and self.core.compared is None:
             raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
+        if settings.dedup and (self.settings.shape == "raw") != (settings.shape == "raw"):
+            was, now = self.settings.shape, settings.shape
+            raise UsageError(f"dedup compares other things for {now} rows than for {was} rows: read the log again")
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")

@@ -72,6 +72,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
             messages=settings.messages,
             domain=settings.domain,
             max_line_bytes=settings.max_line_bytes,
+            domain_asked=settings.domain_asked,
             strict=settings.strict,
             threads=settings.threads,
             progress=progress,

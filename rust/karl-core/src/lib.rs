@@ -61,6 +61,7 @@ pub mod rng;
 pub mod sample;
 pub mod selection;
 pub mod simd;
+pub mod split;
 pub mod state;
 pub mod stream;
 pub mod summary;

@@ -48,6 +48,7 @@ pub struct Stream<T> {
     expected: [LogSum; 2],
     reward: Moments,
     components: Vec<Moments>,
+    kept: (Moments, Vec<Moments>),
 }
 
 /// What a stream was, once it has ended.
@@ -63,6 +64,8 @@ pub struct Facts {
     pub reward: Moments,
     /// Each component of it.
     pub components: Vec<Moments>,
+    /// The reward of the rows that may be drawn, and each component of it.
+    pub kept: (Moments, Vec<Moments>),
     /// The largest key that was not held, less log Z; none where every row that may be drawn was.
     pub threshold: Option<f64>,
     /// How many rows were held.
@@ -95,6 +98,7 @@ impl<T> Stream<T> {
             expected: [LogSum::default(), LogSum::default()],
             reward: Moments::default(),
             components: vec![Moments::default(); settings.weights.len()],
+            kept: (Moments::default(), vec![Moments::default(); settings.weights.len()]),
             settings,
         })
     }
@@ -109,9 +113,7 @@ impl<T> Stream<T> {
     pub fn push(&mut self, key: Key, components: &[f64], item: impl FnOnce() -> T) -> Result<()> {
         let index = self.rows;
         self.rows += 1;
-        for (moments, &component) in self.components.iter_mut().zip(components) {
-            moments.push(component);
-        }
+        push(&mut self.components, components);
         if let Some(&value) = components.iter().find(|component| component.is_infinite()) {
             return Err(Error::NotFinite { what: "component", index, value });
         }
@@ -119,7 +121,12 @@ impl<T> Stream<T> {
         self.reward.push(reward);
         let verdict = self.verdict(reward);
         self.verdicts[place(verdict)] += 1;
-        if verdict == Verdict::Kept { self.weigh(index, key, reward, item) } else { Ok(()) }
+        if verdict != Verdict::Kept {
+            return Ok(());
+        }
+        self.kept.0.push(reward);
+        push(&mut self.kept.1, components);
+        self.weigh(index, key, reward, item)
     }
 
     fn verdict(&self, reward: f64) -> Verdict {
@@ -180,11 +187,16 @@ impl<T> Stream<T> {
             target,
             reward: self.reward,
             components: self.components,
+            kept: self.kept,
             threshold: passed.map(|passed| passed - log_z),
             held: self.held.len(),
         };
         Ok((facts, self.held.into_sorted_vec().into_iter().map(|held| held.item)))
     }
+}
+
+fn push(moments: &mut [Moments], components: &[f64]) {
+    moments.iter_mut().zip(components).for_each(|(moments, &component)| moments.push(component));
 }
 
 /// What can become of a row of a stream.

@@ -1,11 +1,11 @@
-//! Summaries, composites, the order of writing and splits, by hand.
+//! Summaries, composites and the order of writing, by hand.
 #![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 use karl_core::numeric::sum;
-use karl_core::order::{split_of, write_order};
+use karl_core::order::write_order;
 use karl_core::reward::composite;
-use karl_core::rng::{id128, uniform};
+use karl_core::rng::uniform;
 use karl_core::{Key, Keys, Purpose, Summary};
 
 fn of(values: &[f64], low: f64, high: f64) -> Summary {
@@ -110,41 +110,4 @@ fn rows_are_written_in_the_order_of_their_second_number() {
     let backward: Vec<u32> = rows.iter().rev().copied().collect();
     assert_eq!(write_order(&backward, &keys(), 7).unwrap(), written, "whatever order they come in");
     assert_ne!(write_order(&rows, &keys(), 8).unwrap(), written);
-}
-
-#[test]
-fn splits_have_their_shares_and_an_empty_split_gets_nothing() {
-    let counts = |fractions: [f64; 3]| {
-        let mut counts = [0; 3];
-        for key in keys().iter() {
-            counts[split_of(7, key, &fractions)] += 1;
-        }
-        counts
-    };
-    let [train, valid, test] = counts([0.9, 0.1, 0.0]);
-    // Four standard deviations of a binomial count: 4 sqrt(1000 * 0.9 * 0.1).
-    assert!(i32::abs_diff(train, 900) < 38 && train + valid == 1_000 && test == 0);
-    assert_eq!(counts([0.0, 1.0, 0.0]), [0, 1_000, 0]);
-    // Fractions that fall short of 1 by rounding leave no row behind: the rest goes to the last that is not empty.
-    assert_eq!(counts([1e-300, 1e-300, 0.0]), [0, 1_000, 0]);
-    assert_eq!(counts([0.0; 3]), [1_000, 0, 0], "no split at all is the first");
-}
-
-#[test]
-fn rollouts_of_one_group_fall_on_one_side() {
-    let key = Key { id: id128(b"prompt 12"), ordinal: 0 };
-    let split = split_of(7, key, &[0.5, 0.5, 0.0]);
-    assert!((0..100).all(|_| split_of(7, key, &[0.5, 0.5, 0.0]) == split));
-    assert!((0..100).any(|seed| split_of(seed, key, &[0.5, 0.5, 0.0]) != split));
-}
-
-#[test]
-fn splits_do_not_follow_the_draw() {
-    // A threshold on one purpose says nothing about the other: about half of the small draws are in train.
-    let half = [0.5, 0.5, 0.0];
-    let keys = keys();
-    let small = keys.iter().filter(|&key| uniform(7, key, Purpose::Draw) < 0.5);
-    let train = small.clone().filter(|&key| split_of(7, key, &half) == 0).count() as f64;
-    let of = small.count() as f64;
-    assert!((train - of / 2.0).abs() < 4.0 * (of / 4.0).sqrt());
 }

@@ -4,10 +4,11 @@
 
 use karl_core::advantage::{centre, zscore};
 use karl_core::filter::{below_minimum, constant_groups, duplicate, missing_group, missing_reward};
-use karl_core::order::{check_fractions, write_order};
+use karl_core::order::write_order;
 use karl_core::partition::{ess, log_mean_exp, log_sum_exp};
 use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
+use karl_core::split::check_fractions;
 use karl_core::target::temper;
 use karl_core::{
     Error, Groups, Keys, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score, Settings, Summary,

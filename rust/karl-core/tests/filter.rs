@@ -6,7 +6,7 @@ use karl_core::filter::{
 };
 use karl_core::{Groups, Rules, Verdict};
 
-use Verdict::{BelowMinimum, ConstantGroup, Duplicate, Kept, MissingGroup, MissingReward};
+use Verdict::{BelowMinimum, ConstantGroup, Duplicate, GroupOfOne, Kept, MissingGroup, MissingReward};
 
 const NAN: f64 = f64::NAN;
 
@@ -19,11 +19,11 @@ fn marked(rules: Rules, rewards: &[f64], ids: &[i64], prints: &[u128]) -> Vec<Ve
 
 #[test]
 fn a_row_counts_under_the_first_rule_that_drops_it() {
-    // Row 1 is a duplicate, below the minimum and in a constant group; row 2 the last two; row 3 the last one.
+    // Row 1 is a duplicate, below the minimum and in a constant group; row 2 the last two; row 3 has a group of its own.
     let rules = Rules { min_reward: Some(0.5), drop_constant_groups: true, dedup: true };
     let verdicts = marked(rules, &[0.1, 0.1, 0.1, 0.9, NAN], &[1, 1, 1, 2, 1], &[5, 5, 6, 5, 5]);
-    assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, ConstantGroup, MissingReward]);
-    assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 1]);
+    assert_eq!(verdicts, [BelowMinimum, Duplicate, BelowMinimum, GroupOfOne, MissingReward]);
+    assert_eq!(tally(&verdicts, 1), [0, 1, 0, 0, 1, 2, 0, 1]);
 }
 
 #[test]
@@ -87,10 +87,10 @@ fn a_group_is_judged_on_the_log_as_read() {
 }
 
 #[test]
-fn a_group_of_one_is_constant_and_a_missing_reward_makes_no_difference() {
+fn a_group_of_one_is_told_as_one_and_a_missing_reward_makes_no_difference() {
     let rules = Rules { drop_constant_groups: true, ..Rules::default() };
     let verdicts = marked(rules, &[0.3, 0.5, NAN, 1.0, 0.0], &[1, 2, 2, 3, 3], &[0; 5]);
-    assert_eq!(verdicts, [ConstantGroup, ConstantGroup, MissingReward, Kept, Kept]);
+    assert_eq!(verdicts, [GroupOfOne, GroupOfOne, MissingReward, Kept, Kept]);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn rows_without_a_group_are_missing_one_only_where_it_is_asked_for() {
     Rules { drop_constant_groups: true, ..Rules::default() }
         .mark(&mut verdicts, &[1.0; 2], &groups, None, 2)
         .unwrap();
-    assert_eq!(verdicts, [ConstantGroup, Kept]);
+    assert_eq!(verdicts, [GroupOfOne, Kept]);
     missing_group(&mut verdicts, &groups, 1).unwrap();
-    assert_eq!(verdicts, [ConstantGroup, MissingGroup]);
+    assert_eq!(verdicts, [GroupOfOne, MissingGroup]);
 }
 
 #[test]
@@ -131,6 +131,7 @@ fn verdicts_have_the_names_of_the_manifest() {
         "duplicate",
         "below_minimum",
         "constant_group",
+        "group_of_one",
     ];
     assert_eq!(names, wanted);
     assert!(Verdict::ALL.iter().enumerate().all(|(index, &verdict)| verdict as usize == index));

@@ -5,9 +5,10 @@
 
 use karl_core::hashes::Hashes;
 use karl_core::numeric::sum;
-use karl_core::order::{split_of, write_order};
+use karl_core::order::write_order;
 use karl_core::rng::{gumbel, id128, uniform};
 use karl_core::sample::gumbel::keys;
+use karl_core::split::{Group, split};
 use karl_core::{
     Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Settings, Temperature, select,
 };
@@ -142,6 +143,7 @@ fn the_temperature_found_has_the_same_bits() {
 fn the_order_of_writing_and_the_splits_are_these() {
     let written = write_order(&RAW, &rows(), 7).unwrap();
     assert_eq!(written, WRITTEN);
-    let splits: Vec<usize> = rows().iter().take(20).map(|key| split_of(7, key, &[0.6, 0.3, 0.1])).collect();
+    let groups: Vec<Group> = rows().iter().take(20).zip(1..).map(|(key, rows)| Group { key, rows }).collect();
+    let splits = split(&groups, &[0.6, 0.3, 0.1], 7, 4).unwrap();
     assert_eq!(splits, SPLITS);
 }

@@ -8,6 +8,9 @@ use crate::parallel::map;
 /// No name: the record has none.
 pub const NONE: u32 = u32::MAX;
 
+/// How many names a list of them has at most, and how many bytes those may have together: a log may have any number.
+pub const LISTED: (usize, usize) = (10_000, 1 << 22);
+
 /// A column that is made name by name.
 #[derive(Debug)]
 pub struct Builder {
@@ -96,6 +99,27 @@ impl Category {
         self.names.get(*self.codes.get(row)?)
     }
 
+    /// The codes of the names with the largest counts, as many as a list may have, in the order of the names; ties go by
+    /// name. Names that count nothing are left out.
+    #[must_use]
+    pub fn largest(&self, counts: &[u64]) -> Vec<u32> {
+        let name = |code: u32| self.names.get(code).unwrap_or_default();
+        let count = |code: u32| counts.get(code as usize).copied().unwrap_or(0);
+        let mut codes: Vec<u32> = (0..).take(self.names.len()).filter(|&code| count(code) > 0).collect();
+        let order = |a: &u32, b: &u32| count(*b).cmp(&count(*a)).then_with(|| name(*a).cmp(name(*b)));
+        let (most, bytes) = LISTED;
+        if codes.len() > most {
+            codes.select_nth_unstable_by(most, order);
+            codes.truncate(most);
+        }
+        codes.sort_unstable_by(order);
+        let mut left = bytes;
+        let fits = |code: &u32| left.checked_sub(name(*code).len()).map(|rest| left = rest).is_some();
+        let mut listed: Vec<u32> = codes.into_iter().filter(fits).collect();
+        listed.sort_unstable_by(|a, b| name(*a).cmp(name(*b)));
+        listed
+    }
+
     /// How many rows have each name, by code, and how many have none; of all rows, or of some.
     #[must_use]
     pub fn count(&self, rows: Option<&[u32]>) -> (Vec<u64>, u64) {
@@ -123,6 +147,28 @@ fn first_uses(codes: &[u32], count: usize) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_names_are_listed_and_no_more_than_a_list_holds() {
+        let mut builder = Builder::new();
+        for at in 0..LISTED.0 + 5 {
+            builder.push(Some(&format!("n{at:05}")));
+            builder.push((at >= LISTED.0).then_some(&*format!("n{at:05}")));
+        }
+        let column = builder.finish();
+        let listed = column.largest(&column.count(None).0);
+        let names: Vec<_> = listed.iter().filter_map(|&code| column.names().get(code)).collect();
+        assert_eq!((names.len(), names[0], names[LISTED.0 - 1]), (LISTED.0, "n00000", "n10004"));
+        assert!(names.is_sorted() && !names.contains(&"n09997"));
+        let mut builder = Builder::new();
+        [&"x".repeat(LISTED.1), "a", "b"].map(|name| builder.push(Some(name)));
+        let column = builder.finish();
+        let listed = column.largest(&[2, 1, 0]);
+        assert_eq!(
+            listed.iter().map(|&code| column.names().get(code).unwrap().len()).collect::<Vec<_>>(),
+            [LISTED.1]
+        );
+    }
 
     #[test]
     fn numbers_are_those_of_first_use_for_any_number_of_threads() {

@@ -36,6 +36,7 @@ pub mod scan;
 mod seat;
 mod sound;
 pub mod source;
+mod spelling;
 pub mod split;
 pub mod stream;
 pub mod tally;

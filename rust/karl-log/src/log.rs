@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::format::Fields;
 use crate::layout::Input;
 use crate::rows::{Columns, Laid, Place};
+use crate::scan::Compare;
 use crate::stream::Streamed;
 use crate::tally::{Bad, PLACES_KEPT, Reason, Tally};
 
@@ -35,6 +36,8 @@ pub struct Account {
     pub duplicate_keys: u64,
     /// Records without an id, which have the hash of their bytes in its place.
     pub without_id: u64,
+    /// Records whose domain is a list, an object or no text, where nobody asked for the domain: they have none.
+    pub unusable_domains: u64,
 }
 
 /// All records of all files.
@@ -61,7 +64,9 @@ pub struct Log {
     pub domain: Category,
     /// The category that log Z is taken over.
     pub partition: Category,
-    /// A hash of each trajectory, if it was asked for.
+    /// What of each record was hashed.
+    pub compare: Option<Compare>,
+    /// That hash, if it was asked for.
     pub fingerprints: Option<Vec<u128>>,
     /// What went by, where these are the records that were held of a stream.
     pub streamed: Option<Arc<Streamed>>,
@@ -76,7 +81,7 @@ impl Log {
         inputs: Vec<Input>,
         tallies: impl Iterator<Item = (usize, Tally)>,
         columns: Columns,
-        fingerprint: bool,
+        compare: Option<Compare>,
     ) -> Result<Self> {
         check_rows(columns.ids.len())?;
         let mut accounts = vec![Account::default(); inputs.len()];
@@ -97,7 +102,8 @@ impl Log {
             group: columns.group,
             domain: columns.domain,
             partition: columns.partition,
-            fingerprints: fingerprint.then_some(columns.fingerprints),
+            compare,
+            fingerprints: compare.map(|_| columns.fingerprints),
             streamed: None,
         })
     }
@@ -207,6 +213,7 @@ impl Account {
         self.welded += tally.welded;
         self.duplicate_keys += tally.duplicate_keys;
         self.without_id += tally.without_id;
+        self.unusable_domains += tally.unusable_domains;
     }
 }
 

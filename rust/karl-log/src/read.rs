@@ -16,7 +16,7 @@ use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::rows::{Read, Rows, Sink, Vocabulary, columns};
-use crate::scan::Scanner;
+use crate::scan::{self, Scanner};
 use crate::source::{Codec, Source, Stream, is_damage};
 use crate::split::Pieces;
 use crate::tally::{Reason, Tally};
@@ -27,10 +27,8 @@ use crate::watch::Watch;
 pub struct Settings {
     /// What the caller knows of the files.
     pub wishes: Wishes,
-    /// Whether to hash each trajectory, so that identical ones can be told.
-    pub fingerprint: bool,
-    /// Whether to parse every record in full, and to count duplicate keys as damage.
-    pub strict: bool,
+    /// How to judge each record.
+    pub scan: scan::Settings,
     /// How many threads to read with; at least one is used.
     pub threads: usize,
 }
@@ -75,7 +73,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     let (rows, tallies) = run(&inputs, &tasks, settings, rows, watch)?;
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
     let columns = columns(rows, vocabulary, components, settings.threads);
-    let mut log = Log::new(inputs, tallies, columns, settings.fingerprint)?;
+    let mut log = Log::new(inputs, tallies, columns, settings.scan.compare)?;
     (log.skipped, log.refused) = (skipped, refused);
     Ok(log)
 }
@@ -121,16 +119,16 @@ fn run<'v>(
 }
 
 fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows<'_>, watch: &Watch) -> Result<Tally> {
-    let mut scanner = Scanner::new(task.input, &input.fields, settings.fingerprint, settings.strict);
+    let mut scanner = Scanner::new(task.input, &input.fields, settings.scan);
     let mut tally = Tally::default();
     let read = pieces(input, task, settings.wishes.max_line_bytes, watch)
-        .and_then(|pieces| scan(pieces, &mut scanner, rows, &mut tally, watch));
+        .and_then(|pieces| scan_all(pieces, &mut scanner, rows, &mut tally, watch));
     end(read, &input.source.name, input.source.codec, &mut tally)?;
     Ok(tally)
 }
 
 /// Scans all texts of a stream.
-pub(crate) fn scan(
+pub(crate) fn scan_all(
     mut pieces: Pieces<Stream<'_>>,
     scanner: &mut Scanner,
     rows: &mut impl Sink,

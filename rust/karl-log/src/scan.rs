@@ -1,11 +1,14 @@
 //! One record's text to one row of columns, or to a reason why not.
 
+mod settings;
+
 use std::borrow::Cow;
 use std::ops::Range;
 
 use karl_core::rng::id128;
 use memchr::memchr;
 
+use crate::emit::content::learned;
 use crate::field::{Fault, Path, Scan, Wanted, skip_space};
 use crate::format::{Field, Fields};
 use crate::parts::{BETWEEN, part};
@@ -15,6 +18,16 @@ use crate::split::{Piece, Texts, Whole, without_return};
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::value::{Name, Reward, reward};
+
+pub use self::settings::{Compare, Settings};
+
+/// What is noted of a row.
+struct Noted {
+    /// It has an id of its own.
+    named: bool,
+    /// Its domain is no name.
+    domain_lost: bool,
+}
 
 /// Where the scan leaves what.
 #[derive(Debug)]
@@ -27,18 +40,17 @@ pub(crate) struct Scanner {
     domain: Vec<Seat>,
     partition: Vec<Seat>,
     failed: Option<Seat>,
-    trajectory: Vec<Seat>,
-    /// Whether trajectories are hashed.
-    hashed: bool,
+    compare: Option<Compare>,
+    fields: Fields,
+    domain_asked: bool,
     strict: bool,
     values: Vec<Option<Range<usize>>>,
     rewards: Vec<f64>,
 }
 
 impl Scanner {
-    /// Prepares to scan the records of a file, which keep things in `fields`; `fingerprint` asks for a hash of each
-    /// trajectory.
-    pub(crate) fn new(input: usize, fields: &Fields, fingerprint: bool, strict: bool) -> Self {
+    /// Prepares to scan the records of a file, which keep things in `fields`.
+    pub(crate) fn new(input: usize, fields: &Fields, settings: Settings) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         let id = fields.id.iter().map(|path| Seat::plain(path, &mut paths)).collect();
         let failed = fields.failed.as_ref().map(|path| Seat::plain(path, &mut paths));
@@ -49,7 +61,6 @@ impl Scanner {
         let reward = seats(&mut fields.reward.iter());
         let domain = seats(&mut fields.domain.iter());
         let partition = seats(&mut fields.partition.iter());
-        let trajectory = seats(&mut fields.trajectory().take(if fingerprint { usize::MAX } else { 0 }));
         let values = vec![None; paths.len()];
         let scan = Scan::new(Wanted::new(&paths));
         let rewards = Vec::new();
@@ -62,9 +73,10 @@ impl Scanner {
             domain,
             partition,
             failed,
-            trajectory,
-            hashed: fingerprint,
-            strict,
+            compare: settings.compare,
+            fields: fields.clone(),
+            domain_asked: settings.domain_asked,
+            strict: settings.strict,
             values,
             rewards,
         }
@@ -136,9 +148,10 @@ impl Scanner {
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
         match self.row(record, offset, scanned.duplicate, rows) {
-            Ok(named) => {
+            Ok(Noted { named, domain_lost }) => {
                 tally.rows += 1;
                 tally.without_id += u64::from(!named);
+                tally.unusable_domains += u64::from(domain_lost);
                 tally.reached = offset + scanned.end as u64;
             }
             Err(reason) => tally.bad(offset, reason),
@@ -146,14 +159,14 @@ impl Scanner {
         Ok(scanned.end)
     }
 
-    /// Adds a row; whether it has an id of its own.
+    /// Adds a row.
     fn row(
         &mut self,
         record: &[u8],
         offset: u64,
         duplicate: bool,
         rows: &mut impl Sink,
-    ) -> Result<bool, Reason> {
+    ) -> Result<Noted, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
@@ -175,10 +188,11 @@ impl Scanner {
         }
         let id = joined(&self.id, found, Reason::BadId)?;
         self.read_rewards(found, &mut rewards)?;
-        let (group, domain) = (
-            joined(&self.group, found, Reason::BadGroup)?,
-            joined(&self.domain, found, Reason::BadCategory)?,
-        );
+        let group = joined(&self.group, found, Reason::BadGroup)?;
+        let (domain, domain_lost) = match joined(&self.domain, found, Reason::BadCategory) {
+            Err(_) if !self.domain_asked => (None, true),
+            domain => (domain?, false),
+        };
         let partition = joined(&self.partition, found, Reason::BadCategory)?;
         rows.push(&Row {
             id: id.as_ref().map_or(digest, |id| id128(id)),
@@ -189,12 +203,15 @@ impl Scanner {
             group: group.as_deref(),
             domain: domain.as_deref(),
             partition: partition.as_deref(),
-            fingerprint: self.hashed.then(|| self.fingerprint(found)),
+            fingerprint: self.compare.map(|compare| match compare {
+                Compare::Records => digest,
+                Compare::Content => learned(record, &self.fields),
+            }),
             record,
         });
         let named = id.is_some();
         self.rewards = rewards;
-        Ok(named)
+        Ok(Noted { named, domain_lost })
     }
 
     fn read_rewards(&self, found: Found<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
@@ -208,17 +225,6 @@ impl Scanner {
             });
         }
         Ok(())
-    }
-
-    /// A hash of the trajectory's bytes as they were written, absent parts told apart from empty ones.
-    fn fingerprint(&self, found: Found<'_>) -> u128 {
-        // A record whose trajectory is not found equals only itself.
-        if self.trajectory.iter().all(|seat| seat.raw(found).is_none()) {
-            return id128(found.record);
-        }
-        let part = |seat: &Seat| seat.raw(found).map_or(0, id128).to_le_bytes();
-        let parts: Vec<u8> = self.trajectory.iter().flat_map(part).collect();
-        id128(&parts)
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) struct Tally {
     pub(crate) welded: u64,
     pub(crate) duplicate_keys: u64,
     pub(crate) without_id: u64,
+    pub(crate) unusable_domains: u64,
     /// How far the last row comes, or where the last that is none begins.
     pub(crate) reached: u64,
 }

@@ -3,7 +3,7 @@
 //! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
 //! scan of [`crate::field`] against it. Two things differ from plain `serde_json`, both because logs are written by
 //! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
-//! number keeps its digits, so that nothing is rounded on the way through (only `1E5` becomes `1e+5`).
+//! number keeps its text ([`crate::spelling`]), so that nothing is rounded on the way through.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::field::{Path, skip_space, skip_string, unescape};
 use crate::sound::sound;
+use crate::spelling::{marked, unmark};
 
 /// The whole record as a value: last duplicate key wins, nesting of up to 127 levels.
 ///
@@ -22,7 +23,9 @@ use crate::sound::sound;
 /// What `serde_json` found, and where; also a key that `serde_json` takes for its own sign of a number or of raw
 /// text, which it would not read as the key that it is.
 pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
-    read(record)
+    let Some(mut value) = marked(record).and_then(|text| read(&text).ok()) else { return read(record) };
+    unmark(&mut value);
+    Ok(value)
 }
 
 /// Whether [`parse`] would read the record, at a fraction of its cost: nothing is built.

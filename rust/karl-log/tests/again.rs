@@ -18,6 +18,7 @@ const RAW: Settings = Settings {
     allow_secrets: false,
     prepared: Prepared::Judged,
     max_per_group: None,
+    dealt: false,
     threads: 2,
 };
 

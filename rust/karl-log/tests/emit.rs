@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, Flaw, Ordinals, Prepared, Settings, Shape};
+use karl_log::emit::{Dealing, Draft, Flaw, Ordinals, Prepared, Settings, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
@@ -14,6 +14,7 @@ const CHAT: Settings = Settings {
     allow_secrets: false,
     prepared: Prepared::Held,
     max_per_group: None,
+    dealt: true,
     threads: 2,
 };
 
@@ -169,7 +170,7 @@ fn numbers_keep_their_digits_and_python_words_become_null() {
     let record = r#"{"messages":[{"role":"assistant","content":"a","n":[NaN,-Infinity,1.50,1e400]}]}"#;
     let draft = drafted(record, Shape::Chat);
     let line = logs::first(&draft);
-    assert!(line.contains(r#""n":[null,null,1.50,1e+400]"#), "{line}");
+    assert!(line.contains(r#""n":[null,null,1.50,1e400]"#), "{line}");
 }
 
 #[test]
@@ -255,33 +256,52 @@ fn grouped() -> (tempfile::TempDir, Log, Draft) {
     (folder, log, draft)
 }
 
+fn dealing(seed: u64, fractions: [f64; 3], fewest: usize) -> Dealing {
+    Dealing { fractions, fewest, seed }
+}
+
 #[test]
 fn a_group_falls_into_one_split_and_every_row_into_some() {
     let (_folder, log, draft) = grouped();
-    let (splits, merged) = draft.split(&log, Ordinals::Ranks, 1, &[0.5, 0.3, 0.2], 4).unwrap();
+    let splits = draft.split(&log, Ordinals::Ranks, dealing(1, [0.5, 0.3, 0.2], 4)).unwrap();
     let names = |split: &Vec<usize>| {
         split
             .iter()
             .map(|&line| log.group.name(draft.rows[line] as usize).unwrap())
             .collect::<std::collections::BTreeSet<_>>()
     };
-    let groups: Vec<_> = splits.iter().map(names).collect();
-    assert_eq!((groups.iter().map(std::collections::BTreeSet::len).sum::<usize>(), merged), (100, [0; 3]));
-    let mut all = splits.concat();
+    assert_eq!(splits.lines.each_ref().map(|split| names(split).len()), [50, 30, 20]);
+    assert_eq!((splits.groups, splits.quotas, splits.merged), ([50, 30, 20], [200.0, 120.0, 80.0], [0; 3]));
+    let mut all = splits.lines.concat();
     all.sort_unstable();
-    assert!(all.into_iter().eq(0..400) && splits.iter().all(|split| split.len() > 30));
+    assert!(all.into_iter().eq(0..400));
+}
+
+#[test]
+fn rows_without_a_group_fall_into_the_split_of_their_prompt() {
+    let row = |at: usize| format!("{{\"id\":{at},\"prompt\":\"q{}\",\"completion\":\"a{at}\"}}\n", at % 10);
+    let (_folder, log) = kept(&(0..100).map(row).collect::<String>());
+    for shape in [Shape::Chat, Shape::PromptCompletion, Shape::Text, Shape::Raw] {
+        let draft = draft_of(&log, &by_line(&log), 100, Settings { shape, ..CHAT });
+        let splits = draft.split(&log, Ordinals::Ranks, dealing(1, [0.7, 0.3, 0.0], 4)).unwrap();
+        assert_eq!(
+            (splits.groups, splits.lines.each_ref().map(Vec::len)),
+            ([7, 3, 0], [70, 30, 0]),
+            "{shape:?}"
+        );
+    }
 }
 
 #[test]
 fn a_split_of_too_few_rows_goes_to_train() {
     let (_folder, log, draft) = grouped();
-    let (whole, _) = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], 4).unwrap();
-    let (splits, merged) =
-        draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len() + 1).unwrap();
-    assert_eq!((splits[0].len(), splits[1].len(), merged), (400, 0, [0, whole[1].len(), 0]));
-    let none = draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.1, 0.0], whole[1].len()).unwrap();
-    assert_eq!(none.1, [0; 3]);
-    assert!(matches!(draft.split(&log, Ordinals::Ranks, 1, &[0.9, 0.2, 0.0], 4), Err(Error::Draw(_))));
+    let split = |fewest| draft.split(&log, Ordinals::Ranks, dealing(1, [0.9, 0.1, 0.0], fewest)).unwrap();
+    let merged = split(41);
+    assert_eq!((merged.lines.each_ref().map(Vec::len), merged.merged), ([400, 0, 0], [0, 40, 0]));
+    assert_eq!((merged.groups, merged.quotas), ([100, 0, 0], [360.0, 40.0, 0.0]));
+    assert_eq!((split(40).groups, split(40).merged), ([90, 10, 0], [0; 3]));
+    let wrong = draft.split(&log, Ordinals::Ranks, dealing(1, [0.9, 0.2, 0.0], 4));
+    assert!(matches!(wrong, Err(Error::Draw(_))));
 }
 
 #[test]
@@ -291,8 +311,8 @@ fn rows_are_written_in_an_order_of_seed_and_id_alone() {
     backwards.reverse();
     let other = draft_of(&log, &backwards, 400, CHAT);
     let written = |draft: &Draft, seed| {
-        let (splits, _) = draft.split(&log, Ordinals::Ranks, seed, &[1.0, 0.0, 0.0], 4).unwrap();
-        splits[0].iter().map(|&line| draft.lines[line].clone()).collect::<Vec<_>>()
+        let splits = draft.split(&log, Ordinals::Ranks, dealing(seed, [1.0, 0.0, 0.0], 4)).unwrap();
+        splits.lines[0].iter().map(|&line| draft.lines[line].clone()).collect::<Vec<_>>()
     };
     assert_eq!(written(&draft, 1), written(&other, 1));
     assert!(written(&draft, 1) != written(&draft, 2) && written(&draft, 1) != draft.lines);

@@ -13,6 +13,7 @@ const CHAT: Settings = Settings {
     allow_secrets: false,
     prepared: Prepared::Held,
     max_per_group: None,
+    dealt: false,
     threads: 2,
 };
 

@@ -13,10 +13,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use karl_log::field::{Path, Wanted, scan};
-use karl_log::read::Settings;
 use karl_log::trusted::parse;
 use karl_log::value::{Name, Reward, name, reward};
-use logs::{bad_count, settings, try_read};
+use logs::{bad_count, strictly, try_read};
 
 /// What the suite wants refused and Python's `json` reads; logs are written by Python.
 const PYTHON: [&str; 3] = ["n_number_NaN", "n_number_infinity", "n_number_minus_infinity"];
@@ -57,7 +56,7 @@ fn wrapped(text: &[u8]) -> Vec<u8> {
 
 /// Whether a file that holds nothing but this record is read in full, as `--strict` does, without damage.
 fn read_strictly(record: &[u8]) -> bool {
-    let strict = Settings { strict: true, ..settings() };
+    let strict = strictly();
     try_read(&[record], &strict).is_ok_and(|log| log.len() == 1 && bad_count(&log) == 0)
 }
 

@@ -5,9 +5,8 @@ mod logs;
 
 use std::io::{self, Read};
 
-use karl_log::read::Settings;
 use karl_log::split::Lines;
-use logs::{bad, balanced, columns, fixed, log, log_with, settings};
+use logs::{bad, balanced, columns, fixed, log, log_with, settings, strictly};
 use proptest::prelude::*;
 
 /// A reader that gives at most so many bytes at a time, and is interrupted before each.
@@ -133,7 +132,7 @@ fn a_bad_row_is_found_at_its_line_and_byte_whatever_the_range() {
 #[test]
 fn strict_reading_also_refuses_what_the_scan_passes_over() {
     let text = "{\"id\":1,\"x\":bogus}\n{\"id\":2,\"id\":3}\n{\"id\":4,\"x\":NaN}\n";
-    let log = log_with(&[text], &Settings { strict: true, ..settings() });
+    let log = log_with(&[text], &strictly());
     assert_eq!((log.len(), bad(&log)), (1, vec![("malformed", 1), ("duplicate_key", 2)]));
     let lenient = logs::log(text);
     assert_eq!((lenient.len(), lenient.accounts[0].duplicate_keys), (3, 1));

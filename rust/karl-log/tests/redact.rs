@@ -66,7 +66,14 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
         &log,
         &[0],
         1,
-        Settings { shape, allow_secrets, prepared: Prepared::Held, max_per_group: None, threads: 1 },
+        Settings {
+            shape,
+            allow_secrets,
+            prepared: Prepared::Held,
+            max_per_group: None,
+            dealt: false,
+            threads: 1,
+        },
     )
 }
 
@@ -249,6 +256,7 @@ fn a_stopped_draft_says_so() {
         allow_secrets: false,
         prepared: Prepared::Held,
         max_per_group: None,
+        dealt: false,
         threads: 2,
     };
     assert!(matches!(

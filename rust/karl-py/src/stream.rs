@@ -7,6 +7,7 @@ use karl_core::stream::Settings as Draw;
 use karl_log::format::Overrides;
 use karl_log::pipe::Pipe;
 use karl_log::read::Settings;
+use karl_log::scan;
 use pyo3::prelude::*;
 
 use crate::enter::enter;
@@ -18,7 +19,7 @@ use crate::reward::asymmetric;
 #[pyfunction]
 #[pyo3(signature = (
     path, *, kept, weights, min_reward, shaping=None, inverse_temperature, seed, room, format=None, id=None, group=None, reward=None,
-    messages=None, domain=None, max_line_bytes, strict, threads, progress=None
+    messages=None, domain=None, max_line_bytes, domain_asked, strict, threads, progress=None
 ))]
 #[allow(
     clippy::too_many_arguments,
@@ -41,13 +42,14 @@ pub(crate) fn stream(
     messages: Option<String>,
     domain: Option<String>,
     max_line_bytes: usize,
+    domain_asked: bool,
     strict: bool,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
-    let settings =
-        Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint: false, strict, threads };
+    let scan = scan::Settings { compare: None, domain_asked, strict };
+    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;
     let draw = Draw { weights, min_reward, shaping, inverse_temperature, seed, room };
     let (path, name) = path;

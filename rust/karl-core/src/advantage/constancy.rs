@@ -80,6 +80,11 @@ impl Constancy {
         pairs.filter(|&(&kind, _)| kind == Kind::Equal).map(|(_, &reward)| reward)
     }
 
+    /// Whether a group has two or more present rewards.
+    pub(crate) fn is_comparable(&self, group: usize) -> bool {
+        self.kinds[group] != Kind::Few
+    }
+
     /// Whether no two present rewards of a group differ.
     pub(crate) fn is_constant(&self, group: usize) -> bool {
         self.kinds[group] != Kind::Differing

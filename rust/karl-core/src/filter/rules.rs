@@ -3,8 +3,8 @@
 //! Rules run in a fixed order, and a row counts under the first that drops it:
 //!
 //! ```text
-//! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group -> (draw)
-//! -> over group cap
+//! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group, group of one
+//! -> (draw) -> over group cap
 //! ```
 //!
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
@@ -32,13 +32,15 @@ pub enum Verdict {
     Duplicate,
     /// Its reward is below the minimum.
     BelowMinimum,
-    /// All present rewards of its group are equal.
+    /// All present rewards of its group, two or more, are equal.
     ConstantGroup,
+    /// Its group has no other present reward.
+    GroupOfOne,
 }
 
 impl Verdict {
     /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Kept,
         Self::MissingReward,
         Self::MissingGroup,
@@ -46,6 +48,7 @@ impl Verdict {
         Self::Duplicate,
         Self::BelowMinimum,
         Self::ConstantGroup,
+        Self::GroupOfOne,
     ];
 
     /// The name used in manifests.
@@ -59,21 +62,22 @@ impl Verdict {
             Self::Duplicate => "duplicate",
             Self::BelowMinimum => "below_minimum",
             Self::ConstantGroup => "constant_group",
+            Self::GroupOfOne => "group_of_one",
         }
     }
 }
 
 /// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
-pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 7] {
-    let mut counts = [0; 7];
+pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 8] {
+    let mut counts = [0; 8];
     for block in blocks::map(verdicts.len(), threads, |rows| counted(&verdicts[rows])) {
         counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
     }
     counts
 }
 
-fn counted(verdicts: &[Verdict]) -> [usize; 7] {
+fn counted(verdicts: &[Verdict]) -> [usize; 8] {
     Verdict::ALL.map(|one| verdicts.iter().filter(|&&verdict| verdict == one).count())
 }
 
@@ -82,7 +86,7 @@ fn counted(verdicts: &[Verdict]) -> [usize; 7] {
 pub struct Rules {
     /// Rows with a smaller reward are dropped.
     pub min_reward: Option<f64>,
-    /// Rows of groups without any difference in reward are dropped (DAPO).
+    /// Rows of groups without any difference in reward are dropped (DAPO), and so are groups of one.
     pub drop_constant_groups: bool,
     /// Of rows with one content in one group, the first stays.
     pub dedup: bool,
@@ -201,8 +205,8 @@ pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64, th
 /// Marks rows of groups whose present rewards are all equal.
 ///
 /// The group is judged on all present rewards, as the log was read, not on what other rules have left: a
-/// group is constant because it teaches nothing, not because a filter made it so. A group of one is
-/// constant, for its advantage is 0. A row without a group is not judged. Cost: linear.
+/// group is constant because it teaches nothing, not because a filter made it so. A group of one teaches nothing
+/// either, for its advantage is 0, and is marked as one. A row without a group is not judged. Cost: linear.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
@@ -219,9 +223,11 @@ pub fn constant_group(
 }
 
 fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constancy, threads: usize) {
-    mark(verdicts, Verdict::ConstantGroup, threads, |row| {
-        groups.code(row).is_some_and(|group| constancy.is_constant(group))
+    let constant = |row| groups.code(row).filter(|&group| constancy.is_constant(group));
+    mark(verdicts, Verdict::GroupOfOne, threads, |row| {
+        constant(row).is_some_and(|group| !constancy.is_comparable(group))
     });
+    mark(verdicts, Verdict::ConstantGroup, threads, |row| constant(row).is_some());
 }
 
 /// Gives `verdict` to kept rows for which `drops` holds.

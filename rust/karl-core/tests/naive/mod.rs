@@ -111,7 +111,8 @@ pub(crate) fn verdicts(
             return Verdict::BelowMinimum;
         }
         if rules.drop_constant_groups && codes[row].is_some() && all_equal(&peers(rewards, codes, row)) {
-            return Verdict::ConstantGroup;
+            let alone = peers(rewards, codes, row).len() < 2;
+            return if alone { Verdict::GroupOfOne } else { Verdict::ConstantGroup };
         }
         Verdict::Kept
     };

@@ -22,9 +22,9 @@ use crate::layout::{Input, Wishes, probe};
 use crate::log::Account;
 use crate::parts::joined;
 use crate::ranges::{RANGE, Task};
-use crate::read::{end, pieces, scan, tasks_of};
+use crate::read::{end, pieces, scan_all, tasks_of};
 use crate::rows::{Row, Sink};
-use crate::scan::Scanner;
+use crate::scan::{self, Scanner};
 use crate::source::Source;
 use crate::tally::Tally;
 use crate::trusted::{self, lookup};
@@ -72,10 +72,10 @@ impl Rollouts {
         let task = self.tasks[unit];
         let input = &self.inputs[task.input];
         let mut writer = Writer { input, settings, out: Vec::new(), made: Made::default() };
-        let mut scanner = Scanner::new(task.input, &input.fields, false, false);
+        let mut scanner = Scanner::new(task.input, &input.fields, scan::Settings::default());
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
-            .and_then(|pieces| scan(pieces, &mut scanner, &mut writer, &mut tally, watch));
+            .and_then(|pieces| scan_all(pieces, &mut scanner, &mut writer, &mut tally, watch));
         end(read, &input.source.name, input.source.codec, &mut tally)?;
         writer.made.tallies.push((unit, tally));
         Ok((writer.out, writer.made))

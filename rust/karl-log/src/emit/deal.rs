@@ -1,8 +1,9 @@
 //! The rows of a draft dealt into train, valid and test.
 
 use karl_core::Keys;
-use karl_core::order::{check_fractions, split_of, write_order};
+use karl_core::order::write_order;
 use karl_core::rng::{Key, id128};
+use karl_core::split::{Group, split};
 use rustc_hash::FxHashMap;
 
 use super::Draft;
@@ -18,40 +19,77 @@ pub enum Ordinals {
     Digests,
 }
 
+/// How to deal rows into splits.
+#[derive(Clone, Copy, Debug)]
+pub struct Dealing {
+    /// What each split (train, valid, test) is to have of the rows.
+    pub fractions: [f64; 3],
+    /// A split other than train with fewer rows goes to train, unless that is to have none: trainers refuse one smaller
+    /// than their batch.
+    pub fewest: usize,
+    /// Which of all deals.
+    pub seed: u64,
+}
+
+/// The rows of each split (train, valid, test).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Splits {
+    /// The lines, each in the order of a second uniform of (seed, id); a line stands as often as its row was drawn.
+    pub lines: [Vec<usize>; 3],
+    /// How many rows each was to have.
+    pub quotas: [f64; 3],
+    /// How many groups each has, or prompts where rows have no group.
+    pub groups: [usize; 3],
+    /// How many rows of it went to train because they were too few.
+    pub merged: [usize; 3],
+}
+
 impl Draft {
-    /// The lines of each split (train, valid, test), each in the order of a second uniform of (seed, id); a
-    /// line stands as often as its row was drawn.
-    ///
-    /// A split other than train with fewer than `fewest` rows goes to train, unless that is to have none: trainers refuse
-    /// one smaller than their batch. The second result is how many rows went.
+    /// Deals the rows into splits; rows of a group, or of a prompt where there is no group, fall into one.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for fractions that are none.
-    pub fn split(
-        &self,
-        log: &Log,
-        ordinals: Ordinals,
-        seed: u64,
-        fractions: &[f64; 3],
-        fewest: usize,
-    ) -> Result<([Vec<usize>; 3], [usize; 3])> {
-        check_fractions(fractions)?;
+    pub fn split(&self, log: &Log, ordinals: Ordinals, dealing: Dealing) -> Result<Splits> {
+        let Dealing { fractions, fewest, seed } = dealing;
+        let (groups, group_of) = self.groups(log);
+        let mut split_of = split(&groups, &fractions, seed, fewest as u64)?;
+        let merged = merge(&groups, &mut split_of, dealing);
+        let all: u64 = groups.iter().map(|group| group.rows).sum();
+        let mut splits =
+            Splits { quotas: fractions.map(|share| share * all as f64), merged, ..Splits::default() };
+        for &split in &split_of {
+            splits.groups[split] += 1;
+        }
         let line_of: FxHashMap<u32, usize> =
             self.rows.iter().enumerate().map(|(line, &row)| (row, line)).collect();
-        let order = self.order(log, ordinals, seed)?;
-        // Every number is below 1: where train has it all, no group need be looked up.
-        let whole = fractions[0] >= 1.0;
-        let of =
-            |&row: &u32| if whole { 0 } else { split_of(seed, group_key(log, row, ordinals), fractions) };
-        let splits: Vec<usize> = order.iter().map(of).collect();
-        let sizes = [0, 1, 2].map(|split| splits.iter().filter(|&&one| one == split).count());
-        let goes = |split: usize| split > 0 && fractions[0] > 0.0 && sizes[split] < fewest;
-        let merged = std::array::from_fn(|split| if goes(split) { sizes[split] } else { 0 });
-        let mut lines: [Vec<usize>; 3] = Default::default();
-        for (row, split) in order.into_iter().zip(splits) {
-            lines[if merged[split] > 0 { 0 } else { split }].push(line_of[&row]);
+        for row in self.order(log, ordinals, seed)? {
+            let line = line_of[&row];
+            splits.lines[split_of[group_of[line]]].push(line);
         }
-        Ok((lines, merged))
+        Ok(splits)
+    }
+
+    /// The groups that rows fall into splits by, and which of them each line belongs to.
+    fn groups(&self, log: &Log) -> (Vec<Group>, Vec<usize>) {
+        let mut numbers: FxHashMap<u128, usize> = FxHashMap::default();
+        let (mut groups, mut group_of) = (Vec::new(), Vec::with_capacity(self.rows.len()));
+        for (line, (&row, &copies)) in self.rows.iter().zip(&self.copies).enumerate() {
+            let id = self.group_id(log, line, row);
+            let number = *numbers.entry(id).or_insert_with(|| {
+                groups.push(Group { key: Key { id, ordinal: 0 }, rows: 0 });
+                groups.len() - 1
+            });
+            groups[number].rows += u64::from(copies);
+            group_of.push(number);
+        }
+        (groups, group_of)
+    }
+
+    /// The hash of a row's group, or else of its prompt. Where all rows are of one split no prompt was looked for, and any
+    /// number of the row will do.
+    fn group_id(&self, log: &Log, line: usize, row: u32) -> u128 {
+        let group = log.group.name(row as usize).map(|group| id128(group.as_bytes()));
+        group.or(self.prompts[line]).unwrap_or_else(|| u128::from(row))
     }
 
     fn order(&self, log: &Log, ordinals: Ordinals, seed: u64) -> Result<Vec<u32>> {
@@ -68,11 +106,16 @@ impl Draft {
     }
 }
 
-/// All rollouts of one group fall into one split; a record without a group stands for itself.
-fn group_key(log: &Log, row: u32, ordinals: Ordinals) -> Key {
-    let own = || match ordinals {
-        Ordinals::Ranks => log.keys.get(row as usize),
-        Ordinals::Digests => log.key_by_digest(row),
-    };
-    log.group.name(row as usize).map_or_else(own, |group| Key { id: id128(group.as_bytes()), ordinal: 0 })
+/// Gives train the splits that have too few rows; how many each had.
+fn merge(groups: &[Group], split_of: &mut [usize], dealing: Dealing) -> [usize; 3] {
+    let mut rows = [0; 3];
+    for (group, &split) in groups.iter().zip(&*split_of) {
+        rows[split] += usize::try_from(group.rows).unwrap_or(usize::MAX);
+    }
+    let goes = |split: usize| split > 0 && dealing.fractions[0] > 0.0 && rows[split] < dealing.fewest;
+    let merged: [usize; 3] = std::array::from_fn(|split| if goes(split) { rows[split] } else { 0 });
+    for split in split_of.iter_mut().filter(|split| merged[**split] > 0) {
+        *split = 0;
+    }
+    merged
 }

@@ -90,6 +90,8 @@ pub struct Settings {
     pub prepared: Prepared,
     /// How many rows of a group there may be, in a draw without replacement.
     pub max_per_group: Option<usize>,
+    /// Whether rows are to be dealt into several splits: then the prompt of each row without a group is looked for.
+    pub dealt: bool,
     /// How many threads to make rows with; at least one is used.
     pub threads: usize,
 }
@@ -117,6 +119,8 @@ pub struct Draft {
     pub copies: Vec<u32>,
     /// The text of each, without its line end; none where the record is read for it as it is written.
     pub lines: Vec<Option<String>>,
+    /// The hash of the prompt of each, where it has no group and rows are to be dealt into several splits.
+    pub(super) prompts: Vec<Option<u128>>,
     /// Whether records that are read again have not been judged.
     pub(super) unread: bool,
     /// Chosen records that were not written, by reason.
@@ -241,6 +245,7 @@ impl Draft {
     pub(super) fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
         self.rows.push(row);
         self.copies.push(copies);
+        self.prompts.push(line.prompt);
         self.lines.push(line.text.map(|text| {
             let mut text = if tools && !line.tools { Line::without_tools(&text) } else { text };
             if self.shape != Some(Shape::Raw) {

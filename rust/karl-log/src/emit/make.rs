@@ -4,6 +4,7 @@ use std::path::absolute;
 
 use serde_json::{Map, Number, Value, json};
 
+use super::content;
 use super::example::{Flaw, Read, example};
 use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
@@ -24,6 +25,7 @@ const LONG: u32 = 4096;
 pub(super) struct Candidate {
     pub(super) row: u32,
     id: String,
+    prompt: Option<u128>,
     pub(super) body: Body,
 }
 
@@ -40,12 +42,14 @@ pub(super) struct Line {
     pub(super) secrets: Found,
     /// Whether the row knows its tools.
     pub(super) tools: bool,
+    /// The hash of its prompt, where it is needed.
+    pub(super) prompt: Option<u128>,
 }
 
 impl Line {
     /// A record that is written as it stands in its log.
     pub(super) fn standing() -> Self {
-        Self { text: None, trimmed: 0, secrets: Found::new(), tools: false }
+        Self { text: None, trimmed: 0, secrets: Found::new(), tools: false, prompt: None }
     }
 
     /// The row with null for its tools, which says the same as none: rows of one file have the same keys.
@@ -98,16 +102,22 @@ impl<'a> Maker<'a> {
             // A record that stays as it is need not be built.
             let check = if self.settings.allow_secrets { trusted::check(&bytes) } else { Ok(()) };
             check.map_err(|_| Flaw::Unparsable)?;
-            return Ok(Candidate { row, id: String::new(), body: Body::Raw(bytes) });
+            let prompt = || content::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
+            let prompt = self.needs_prompt(row).then(prompt);
+            return Ok(Candidate { row, id: String::new(), prompt, body: Body::Raw(bytes) });
         }
         let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
-        Ok(Candidate { row, id, body: Body::Example(example(record, self.fields(row))?) })
+        let read = example(record, self.fields(row))?;
+        let prompt = || content::prompt_of(&read.example, self.settings.allow_secrets);
+        let prompt = self.needs_prompt(row).then(prompt);
+        Ok(Candidate { row, id, prompt, body: Body::Example(read) })
     }
 
     /// The row in the shape of its data set.
     pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
         let mut secrets = Found::new();
+        let prompt = candidate.prompt;
         let (text, trimmed, tools) = match candidate.body {
             Body::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
             Body::Example(read) => {
@@ -121,7 +131,7 @@ impl<'a> Maker<'a> {
                 (Some(written(&fields)?), read.trimmed as u64, tools)
             }
         };
-        Ok(Line { text, trimmed, secrets, tools })
+        Ok(Line { text, trimmed, secrets, tools, prompt })
     }
 
     /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. A secret may also
@@ -156,7 +166,12 @@ impl<'a> Maker<'a> {
     /// Whether a record can be left unread until it is written: of a document it is likely to be on many lines.
     pub(super) fn is_left(&self, row: u32) -> bool {
         let line = |place: Place| self.log.inputs[place.input].layout == Layout::Lines;
-        self.stands(row) && self.log.place(row).is_some_and(line)
+        self.stands(row) && !self.needs_prompt(row) && self.log.place(row).is_some_and(line)
+    }
+
+    /// Whether a row falls into a split by its prompt.
+    fn needs_prompt(&self, row: u32) -> bool {
+        self.settings.dealt && self.log.group.name(row as usize).is_none()
     }
 
     fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {

@@ -9,6 +9,7 @@
 //! of the rest is unchanged. With replacement there is no next key, and the draw is made again without that record.
 
 mod answer;
+pub(crate) mod content;
 mod deal;
 pub mod directory;
 pub mod draft;
@@ -26,7 +27,7 @@ mod walk;
 mod work;
 
 pub use answer::answers;
-pub use deal::Ordinals;
+pub use deal::{Dealing, Ordinals, Splits};
 pub use draft::{Draft, Draw, Facts, Judge, Prepared, Settings, draft};
 pub use example::{Example, Flaw};
 pub use render::Shape;

@@ -2,10 +2,12 @@
 
 mod known;
 mod recent;
+mod spelled;
 mod table;
 
 pub(crate) use known::{Known, Way};
 pub(crate) use recent::Recent;
+pub use spelled::Mixed;
 
 use crate::category::NONE;
 
@@ -49,9 +51,15 @@ impl Names {
 
     /// All names in the order of their numbers.
     #[must_use]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         (0..self.len())
             .map(|code| u32::try_from(code).ok().and_then(|code| self.get(code)).unwrap_or_default())
+    }
+
+    /// The numbers that names spell in several ways; none where there are no such names.
+    #[must_use]
+    pub fn mixed(&self) -> Option<Mixed> {
+        spelled::mixed(self.iter())
     }
 
     /// Those of some numbers, numbered anew in the order given. No text is moved, for each would be waited for.

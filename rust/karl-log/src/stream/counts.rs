@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How many categories are counted by name, and how many bytes those names may have; records of others are counted
-/// together.
-const NAMES: (usize, usize) = (10_000, 1 << 24);
+use crate::category::LISTED;
 
 /// Counts by name, of so many names at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +19,7 @@ pub struct Counts {
 impl Counts {
     pub(super) fn add(&mut self, name: Option<&str>) {
         let Some(name) = name else { return self.without += 1 };
-        let (names, bytes) = NAMES;
+        let (names, bytes) = LISTED;
         if let Some(count) = self.named.get_mut(name) {
             *count += 1;
         } else if self.named.len() < names && self.bytes + name.len() <= bytes {
@@ -40,7 +38,7 @@ mod tests {
     #[test]
     fn names_beyond_those_that_are_held_are_counted_together() {
         let mut counts = Counts::default();
-        let (names, bytes) = NAMES;
+        let (names, bytes) = LISTED;
         for at in 0..names + 7 {
             counts.add(Some(&at.to_string()));
             counts.add(Some("3"));

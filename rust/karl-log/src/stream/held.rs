@@ -94,7 +94,7 @@ impl Holding {
         let rows = keep(candidates, &input.source.path, Rows::new(components, &vocabulary))?;
         input.source.size = fs::metadata(&input.source.path).map_or(0, |facts| facts.len());
         let columns = columns(vec![rows], vocabulary, components, threads);
-        let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, false)?;
+        let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, None)?;
         let streamed = Streamed { origin, facts, domains: self.domains, ungrouped: self.ungrouped };
         log.streamed = Some(streamed.into());
         Ok(log)

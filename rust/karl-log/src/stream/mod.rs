@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Input, probe, records};
 use crate::log::Log;
 use crate::pipe::{Origin, Pipe, Unpacking};
-use crate::read::{self, Fail, end, scan};
+use crate::read::{self, Fail, end, scan_all};
 use crate::scan::Scanner;
 use crate::source::{Codec, Source, Stream, Watched, is_damage};
 use crate::split::{Extent, Window};
@@ -71,12 +71,12 @@ pub fn read(
     let input = told(&begin, name, kept, settings, watch)?;
     let mut whole: Stream<'_> = Box::new(io::Cursor::new(begin).chain(Broken(broken)).chain(whole));
 
-    let mut scanner = Scanner::new(0, &input.fields, false, settings.strict);
+    let mut scanner = Scanner::new(0, &input.fields, settings.scan);
     let mut held = Holding::new(draw)?;
     let mut tally = Tally::default();
     let read = records(Box::new(&mut whole), &input.layout, limit)
         .map_err(Fail::Read)
-        .and_then(|pieces| scan(pieces, &mut scanner, &mut held, &mut tally, watch))
+        .and_then(|pieces| scan_all(pieces, &mut scanner, &mut held, &mut tally, watch))
         .and_then(|()| pass(&mut whole));
     watch.advance(0)?;
     let origin = tap.origin();

@@ -9,6 +9,7 @@ use karl_core::sample::Ranking;
 use karl_log::emit::{self, Draft, Draw, Facts, Prepared, Shape};
 use karl_log::layout::Wishes;
 use karl_log::read::{Settings, read, read_in_ranges};
+use karl_log::scan::{self, Compare};
 use karl_log::source::Source;
 use karl_log::{Log, Result, Watch};
 use proptest::test_runner::{Config, RngSeed};
@@ -21,7 +22,14 @@ pub(crate) fn fixed(cases: u32) -> Config {
 
 pub(crate) fn settings() -> Settings {
     let wishes = Wishes { max_line_bytes: 1 << 20, ..Wishes::default() };
-    Settings { wishes, fingerprint: true, strict: false, threads: 1 }
+    let scan = scan::Settings { compare: Some(Compare::Content), ..scan::Settings::default() };
+    Settings { wishes, scan, threads: 1 }
+}
+
+/// The same, with every record parsed in full.
+pub(crate) fn strictly() -> Settings {
+    let settings = settings();
+    Settings { scan: scan::Settings { strict: true, ..settings.scan }, ..settings }
 }
 
 pub(crate) fn folder() -> TempDir {
@@ -137,6 +145,7 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
             allow_secrets: false,
             prepared: Prepared::Held,
             max_per_group: None,
+            dealt: true,
             threads: 2,
         },
     )

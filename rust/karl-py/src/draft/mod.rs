@@ -10,7 +10,7 @@ use karl_core::sample::strata::Deal;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
-use karl_log::emit::{self, Draw, Flaw, Ordinals, Prepared, Shape};
+use karl_log::emit::{self, Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
@@ -29,19 +29,16 @@ pub(crate) struct Draft {
     /// None where nothing is read again: it would be in memory for as long as the draft.
     log: Option<Py<Log>>,
     threads: usize,
-    splits: [Vec<usize>; 3],
-    merged: [usize; 3],
+    splits: Splits,
     failed: Vec<FailedRow>,
-    strata: Vec<Stratum>,
+    strata: (Vec<Stratum>, usize),
 }
 
 /// How to make rows of records, and how to deal them into splits.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Export {
     settings: emit::Settings,
-    fractions: [f64; 3],
-    fewest: usize,
-    seed: u64,
+    dealing: Dealing,
     judge: Option<Py<PyAny>>,
     per: Option<(String, Deal)>,
 }
@@ -77,8 +74,10 @@ impl Export {
             allow_secrets,
             prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
             max_per_group,
+            dealt: fractions[0] < 1.0,
             threads,
         };
+        let dealing = Dealing { fractions, fewest, seed };
         let unknown = |name: &str| {
             UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
         };
@@ -86,7 +85,7 @@ impl Export {
             Ok((field, Deal::by_name(&deal).ok_or_else(|| unknown(&deal))?))
         };
         let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
-        Ok(Self { settings, fractions, fewest, seed, judge, per })
+        Ok(Self { settings, dealing, judge, per })
     }
 
     /// The same with every record read and judged before it is written.
@@ -107,10 +106,13 @@ struct Facts {
     trimmed_messages: u64,
     secrets: Vec<(&'static str, u64)>,
     splits: [usize; 3],
+    split_quotas: [f64; 3],
+    split_groups: [usize; 3],
     merged_into_train: [usize; 3],
     threshold: Option<f64>,
     over_group_cap: u64,
     strata: Vec<Stratum>,
+    strata_count: usize,
 }
 
 #[pymethods]
@@ -192,11 +194,14 @@ impl Draft {
             trimmed_rows: draft.trimmed_rows,
             trimmed_messages: draft.trimmed_messages,
             secrets: draft.secrets.iter().map(|(&family, &count)| (family, count)).collect(),
-            splits: [0, 1, 2].map(|split| self.splits[split].len()),
-            merged_into_train: self.merged,
+            splits: [0, 1, 2].map(|split| self.splits.lines[split].len()),
+            split_quotas: self.splits.quotas,
+            split_groups: self.splits.groups,
+            merged_into_train: self.splits.merged,
             threshold: draft.threshold,
             over_group_cap: draft.over_group_cap,
-            strata: self.strata.clone(),
+            strata: self.strata.0.clone(),
+            strata_count: self.strata.1,
         }
     }
 
@@ -209,13 +214,13 @@ impl Draft {
     /// How many bytes the lines of all splits take, each with its end.
     #[getter]
     fn size_bytes(&self) -> u64 {
-        self.splits.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
+        self.splits.lines.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
     }
 
     /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
     /// read again from the log.
     fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
-        let lines = self.splits.get(split).map_or(&[][..], Vec::as_slice);
+        let lines = self.splits.lines.get(split).map_or(&[][..], Vec::as_slice);
         enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
     }
 
@@ -230,7 +235,7 @@ impl Draft {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
         enter(py, progress.as_ref(), |watch| {
-            let splits = self.splits.each_ref().map(|lines| self.inner.written(self.log(), lines));
+            let splits = self.splits.lines.each_ref().map(|lines| self.inner.written(self.log(), lines));
             let files = SPLITS
                 .into_iter()
                 .zip(&splits)
@@ -266,16 +271,15 @@ fn make(
     work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
-    let (inner, splits, merged) = enter(py, None, |watch| {
+    let (inner, splits) = enter(py, None, |watch| {
         let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
         let inner = work(judge, watch)?;
-        let (splits, merged) =
-            inner.split(&log.get().inner, ordinals, export.seed, &export.fractions, export.fewest)?;
-        Ok::<_, karl_log::Error>((inner, splits, merged))
+        let splits = inner.split(&log.get().inner, ordinals, export.dealing)?;
+        Ok::<_, karl_log::Error>((inner, splits))
     })?;
     let failed = inner.failed.iter().map(|&failed| FailedRow::new(&log.get().inner, failed)).collect();
     let log = (!inner.holds_all()).then(|| log.clone_ref(py));
-    Ok(Draft { inner, log, threads: export.settings.threads, splits, merged, failed, strata: Vec::new() })
+    Ok(Draft { inner, log, threads: export.settings.threads, splits, failed, strata: (Vec::new(), 0) })
 }
 
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {

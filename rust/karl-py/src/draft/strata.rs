@@ -64,8 +64,8 @@ impl Dealt<'_> {
         Strata { codes: &self.codes, budgets: self.budgets.clone() }
     }
 
-    /// What became of each stratum that has rows, by name.
-    pub(super) fn tell(&self, rows: &[u32]) -> Vec<Stratum> {
+    /// What became of each stratum that has rows, by name, of the largest where there are many; and how many there are.
+    pub(super) fn tell(&self, rows: &[u32]) -> (Vec<Stratum>, usize) {
         let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
         for &row in rows {
             drawn[limits.of(row)] += 1;
@@ -76,9 +76,9 @@ impl Dealt<'_> {
             budget: self.budgets[code],
             drawn: drawn[code],
         };
-        let mut told: Vec<Stratum> =
-            (0..self.kept.len()).filter(|&code| self.kept[code] > 0).map(stratum).collect();
-        told.sort_by(|a, b| (a.name.is_none(), &a.name).cmp(&(b.name.is_none(), &b.name)));
-        told
+        let unnamed = self.kept.len() - 1;
+        let named = self.column.largest(&self.kept).into_iter().map(|code| code as usize);
+        let told = named.chain((self.kept[unnamed] > 0).then_some(unnamed)).map(stratum).collect();
+        (told, self.kept.iter().filter(|&&kept| kept > 0).count())
     }
 }

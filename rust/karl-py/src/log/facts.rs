@@ -1,5 +1,6 @@
 //! What was found in the files of a log, as dictionaries.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use karl_log::Log;
@@ -35,6 +36,7 @@ pub(super) struct InputFacts {
     welded_lines: u64,
     duplicate_keys: u64,
     without_id: u64,
+    unusable_domains: u64,
 }
 
 /// A number that a format took from a file beside the log, or why it could not.
@@ -57,8 +59,49 @@ impl BesideFacts {
     }
 }
 
-/// How many keys of a record are told: a record may have any number.
-const KEYS_TOLD: usize = 100;
+/// How many keys of a record are told, and how many bytes those may have together: a record may have any number.
+const KEYS_TOLD: (usize, usize) = (100, 1 << 14);
+
+/// The first keys of a record.
+fn told(keys: &[String]) -> impl Iterator<Item = &String> {
+    let (most, mut left) = KEYS_TOLD;
+    let fits = move |key: &&String| left.checked_sub(key.len()).map(|rest| left = rest).is_some();
+    keys.iter().take(most).filter(fits)
+}
+
+/// How many records have each domain, as a dictionary.
+#[derive(IntoPyObject)]
+pub(super) struct DomainFacts {
+    /// Name, records of all, and of those that were asked for.
+    listed: Vec<(String, u64, u64)>,
+    /// How many domains are not listed; none where that is not known.
+    others: Option<usize>,
+    /// How many records they have.
+    other_rows: u64,
+}
+
+impl DomainFacts {
+    pub(super) fn new(log: &Log, rows: Option<&[u32]>) -> Self {
+        let (column, names) = (&log.domain, log.domain.names());
+        let (after, _) = rows.map_or_else(Default::default, |rows| column.count(Some(rows)));
+        let after_of = |code: u32| after.get(code as usize).copied().unwrap_or(0);
+        if let Some(streamed) = &log.streamed {
+            let code_of: HashMap<&str, u32> = names.iter().zip(0..).collect();
+            let drawn = |name: &str| code_of.get(name).map_or(0, |&code| after_of(code));
+            let named = streamed.domains.named.iter();
+            let listed = named.map(|(name, &count)| (name.clone(), count, drawn(name))).collect();
+            let other_rows = streamed.domains.other;
+            return Self { listed, others: (other_rows == 0).then_some(0), other_rows };
+        }
+        let (before, _) = column.count(None);
+        let largest = column.largest(&before);
+        let named = |&code: &u32| Some((names.get(code)?.to_owned(), before[code as usize], after_of(code)));
+        let listed: Vec<(String, u64, u64)> = largest.iter().filter_map(named).collect();
+        let other_rows = before.iter().sum::<u64>() - listed.iter().map(|(_, count, _)| count).sum::<u64>();
+        let others = before.iter().filter(|&&count| count > 0).count() - listed.len();
+        Self { listed, others: Some(others), other_rows }
+    }
+}
 
 /// The place of a row that is no record.
 #[derive(IntoPyObject)]
@@ -92,7 +135,7 @@ impl InputFacts {
             format: input.format.name,
             fields: input.fields.paths(),
             beside: input.beside.as_ref().map(BesideFacts::new),
-            keys: input.keys.iter().take(KEYS_TOLD).map(|key| redacted(key)).collect(),
+            keys: told(&input.keys).map(|key| redacted(key)).collect(),
             size_bytes: input.source.size,
             modified_seconds: input.source.modified_seconds,
             rows_read: account.read,
@@ -102,6 +145,7 @@ impl InputFacts {
             welded_lines: account.welded,
             duplicate_keys: account.duplicate_keys,
             without_id: account.without_id,
+            unusable_domains: account.unusable_domains,
         }
     }
 }

@@ -3,23 +3,26 @@
 mod facts;
 pub(crate) mod keys;
 pub(crate) mod scored;
+mod settings;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::Key;
 use karl_log::category::Category;
-use karl_log::format::{FORMATS, Overrides, by_name};
-use karl_log::layout::Wishes;
+use karl_log::format::{FORMATS, Overrides};
 use karl_log::manifest::hash;
 use karl_log::read::Settings;
+use karl_log::scan::{self, Compare};
 use karl_log::source::Source;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use self::facts::InputFacts;
 pub(crate) use self::facts::{BadRow, shown};
+use self::facts::{DomainFacts, InputFacts};
+use self::settings::compared;
+pub(crate) use self::settings::wishes;
 use crate::arrow;
 use crate::arrow::frame::Frame;
 use crate::arrow::table::{self, Wanted};
@@ -44,7 +47,7 @@ pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
 #[pyfunction]
 #[pyo3(signature = (
     files, *, format=None, id=None, group=None, reward=None, messages=None, domain=None, partition=None,
-    max_line_bytes, fingerprint, strict, threads, progress=None
+    max_line_bytes, compare=None, domain_asked, strict, threads, progress=None
 ))]
 #[allow(
     clippy::too_many_arguments,
@@ -61,14 +64,15 @@ pub(crate) fn read(
     domain: Option<String>,
     partition: Option<String>,
     max_line_bytes: usize,
-    fingerprint: bool,
+    compare: Option<&str>,
+    domain_asked: bool,
     strict: bool,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition };
-    let settings =
-        Settings { wishes: wishes(format, overrides, max_line_bytes)?, fingerprint, strict, threads };
+    let scan = scan::Settings { compare: compared(compare)?, domain_asked, strict };
+    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })
@@ -77,13 +81,6 @@ pub(crate) fn read(
         karl_log::read::read(sources, &settings, watch)
     })?;
     Ok(Log { inner: Arc::new(inner), log_weights: None })
-}
-
-/// What the caller knows of the files.
-pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
-    let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
-    let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
-    Ok(Wishes { format, overrides, max_line_bytes })
 }
 
 #[pymethods]
@@ -154,16 +151,19 @@ impl Log {
         Ok((counts.into_iter().filter(|&count| count > 0).collect(), none))
     }
 
-    /// How many records have each name of a category, and how many have none.
-    #[pyo3(signature = (name, rows=None))]
-    fn count(&self, name: &str, rows: Option<Vec<u32>>) -> PyResult<(Vec<(String, u64)>, u64)> {
-        let category = self.by_name(name)?;
-        if let (Some(streamed), "domain", None) = (&self.inner.streamed, name, &rows) {
-            let named = streamed.domains.named.iter().map(|(name, &count)| (name.clone(), count));
-            return Ok((named.collect(), streamed.domains.without));
-        }
-        let (counts, none) = category.count(rows.as_deref());
-        Ok((names(category).into_iter().zip(counts).collect(), none))
+    /// How many records have each domain, and how many of some, where those are given; of as many domains as a list may
+    /// have, those with the most records.
+    #[pyo3(signature = (rows=None))]
+    fn domains(&self, rows: Option<Vec<u32>>) -> DomainFacts {
+        DomainFacts::new(&self.inner, rows.as_deref())
+    }
+
+    /// The numbers that names of a category spell in several ways: how many, and the spellings of the first. Of a stream
+    /// names are not known.
+    fn mixed_numbers(&self, name: &str) -> PyResult<Option<(usize, Vec<String>)>> {
+        let known = self.inner.streamed.is_none().then(|| self.by_name(name)).transpose()?;
+        let mixed = known.and_then(|category| category.names().mixed());
+        Ok(mixed.map(|mixed| (mixed.numbers, mixed.first)))
     }
 
     /// How many different names a category has.
@@ -171,10 +171,10 @@ impl Log {
         Ok(self.by_name(name)?.names().len())
     }
 
-    /// Whether trajectories were hashed, which `dedup` needs.
+    /// What of each record was hashed, which `dedup` needs: `content` or `records`; nothing where none was.
     #[getter]
-    fn fingerprinted(&self) -> bool {
-        self.inner.fingerprints.is_some()
+    fn compared(&self) -> Option<&'static str> {
+        self.inner.compare.map(Compare::name)
     }
 
     /// How many records of a stream were held, which are the rows of this log, and how many had a domain beyond those

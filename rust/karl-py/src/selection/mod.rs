@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     /// The rewards, where they are not the log's own column.
     rewards: Option<Vec<f64>>,
     /// How many rows have each verdict, in the order of `Verdict::ALL`.
-    verdicts: [usize; 7],
+    verdicts: [usize; 8],
     expected_reward: f64,
 }
 
@@ -163,28 +163,32 @@ impl Selection {
         Ok(SummaryFacts::new(summary))
     }
 
-    /// Statistics of the reward, or of one component: over all rows, and over some where those are given, with one range
-    /// for both histograms.
+    /// Statistics of the reward, or of one component: over all rows, over those that may be drawn, and over some where those
+    /// are given, with one range for all histograms.
     #[pyo3(signature = (component=None, rows=None))]
     fn summaries(
         &self,
         py: Python<'_>,
         component: Option<usize>,
         rows: Option<Vec<u32>>,
-    ) -> PyResult<(SummaryFacts, Option<SummaryFacts>)> {
+    ) -> PyResult<(SummaryFacts, SummaryFacts, Option<SummaryFacts>)> {
         let (values, threads) = (self.values(component), self.settings.threads);
-        let (before, range) = if let Some(seen) = self.seen(component) {
-            (SummaryFacts::of_stream(seen), (seen.count > 0).then_some((seen.min, seen.max)))
+        let verdicts = &self.inner.verdicts;
+        let kept = |row: usize| if verdicts[row] == Verdict::Kept { values[row] } else { f64::NAN };
+        let (before, kept, range) = if let Some((seen, kept)) = self.seen(component) {
+            let range = (seen.count > 0).then_some((seen.min, seen.max));
+            (SummaryFacts::of_stream(seen), SummaryFacts::of_stream(kept), range)
         } else {
             let all = compute(py, || Summary::of(values.len(), threads, |row| values[row], None))?;
-            let range = all.range();
-            (SummaryFacts::new(all), Some(range))
+            let range = Some(all.range());
+            let kept = compute(py, || Summary::of(values.len(), threads, kept, range))?;
+            (SummaryFacts::new(all), SummaryFacts::new(kept), range)
         };
         let after = rows.map(|mut rows| {
             rows.sort_unstable();
             compute(py, || Summary::of(rows.len(), threads, |at| values[rows[at] as usize], range))
         });
-        Ok((before, after.transpose()?.map(SummaryFacts::new)))
+        Ok((before, kept, after.transpose()?.map(SummaryFacts::new)))
     }
 }
 
@@ -206,10 +210,14 @@ impl Selection {
         component.and_then(|at| components.get(at)).map_or(self.rewards(), Vec::as_slice)
     }
 
-    /// The same of the rows that went by, where the log is what was held of a stream.
-    fn seen(&self, component: Option<usize>) -> Option<&Moments> {
-        let Stream { reward, components, .. } = &self.log.get().inner.streamed.as_ref()?.facts;
-        Some(component.and_then(|at| components.get(at)).unwrap_or(reward))
+    /// The same of the rows that went by, and of those that may be drawn, where the log is what was held of a stream.
+    fn seen(&self, component: Option<usize>) -> Option<(&Moments, &Moments)> {
+        let Stream { reward, components, kept, .. } = &self.log.get().inner.streamed.as_ref()?.facts;
+        let of = |all: &'_ Vec<Moments>| component.filter(|&at| at < all.len());
+        Some(match of(components) {
+            Some(at) => (&components[at], &kept.1[at]),
+            None => (reward, &kept.0),
+        })
     }
 
     /// The reward of each row.

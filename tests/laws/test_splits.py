@@ -1,0 +1,162 @@
+"""Splits: by group, else by prompt; near their quotas; with few changes when a log grows."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+import karl_fast
+from karl_fast.choices import Shape
+from tests import rows
+from tests.cli.run import karl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.export.manifest import Manifest
+
+Record = dict[str, Any]
+
+
+def asked(prompts: int, each: int) -> list[Record]:
+    """Rollouts without a group, several of each prompt."""
+    made = [rows.record(n, None, n % 5 / 4) for n in range(prompts * each)]
+    for number, one in enumerate(made):
+        one["messages"][0]["content"] = f"prompt {number % prompts}"
+    return made
+
+
+def sides(out: Path, key: Any) -> dict[str, set[Any]]:
+    """What the rows of each file have in common."""
+    return {
+        path.stem: {key(json.loads(line)) for line in path.read_text("utf-8").splitlines()}
+        for path in out.glob("*.jsonl")
+    }
+
+
+def quotas(manifest: Manifest) -> dict[str, tuple[float, int, int]]:
+    return {name: (one["wanted"], one["rows"], one["groups"]) for name, one in manifest["export"]["quotas"].items()}
+
+
+@pytest.mark.parametrize("shape", get_args(Shape))
+@pytest.mark.parametrize("sampler", ["gumbel", "systematic", "all"])
+def test_equal_prompts_without_a_group_fall_on_one_side(tmp_path: Path, shape: Shape, sampler: Any) -> None:
+    log = rows.write(tmp_path / "log.jsonl", asked(20, 6))
+    choices: dict[str, Any] = {} if sampler == "all" else {"k": 90}
+    manifest = karl_fast.sample(
+        log, tmp_path / "out", shape=shape, sampler=sampler, split=(0.6, 0.2, 0.2), **choices
+    ).manifest
+    prompt_of = {f"r{n}": n % 20 for n in range(120)}
+    found = sides(tmp_path / "out", lambda row: prompt_of[row["id"] if shape == "raw" else row["karl_fast"]["id"]])
+    assert set(found) == {"train", "valid", "test"}
+    assert sum(map(len, found.values())) == len(set().union(*found.values()))
+    for name, (wanted, count, groups) in quotas(manifest).items():
+        assert abs(count - wanted) <= 6
+        assert groups == len(found[name])
+        assert count == manifest["export"]["splits"][name]
+
+
+def test_prompts_in_other_words_for_the_same_are_one(tmp_path: Path) -> None:
+    """Texts, messages, orders of keys and secrets that are replaced: what the exported rows ask is equal."""
+    made = [
+        {"prompt": f"p{n % 8}", "completion": f"a{n}"}
+        if n % 3
+        else {"prompt": [{"content": f"p{n % 8}", "role": "user"}], "completion": f"a{n}"}
+        for n in range(96)
+    ]
+    log = rows.write(tmp_path / "log.jsonl", [{"id": n, "reward": n % 2} | one for n, one in enumerate(made)])
+    karl_fast.sample(log, tmp_path / "out", k=96, split=(0.5, 0.5, 0.0))
+    found = sides(tmp_path / "out", lambda row: row["messages"][0]["content"])
+    assert len(found["train"]) + len(found["valid"]) == 8
+
+
+def test_a_system_prompt_alone_is_no_prompt(tmp_path: Path) -> None:
+    """Where the assistant speaks first, all rows would else be one group, and no row would be valid."""
+    system, hello = {"role": "system", "content": "be brief"}, {"role": "assistant", "content": "hello"}
+    made = [one | {"messages": [system, hello, *one["messages"]]} for one in asked(60, 1)]
+    manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", made), None, k=60).manifest
+    assert quotas(manifest)["valid"] == (6.0, 6, 6)
+
+
+def test_records_that_are_no_conversation_are_dealt_by_what_they_are(tmp_path: Path) -> None:
+    made = [{"id": n, "reward": n % 2, "text": f"t{n % 10}"} for n in range(80)]
+    karl_fast.sample(rows.write(tmp_path / "log.jsonl", made), tmp_path / "out", k=80, split=(0.5, 0.5, 0.0))
+    found = sides(tmp_path / "out", lambda row: row["text"])
+    assert not found["train"] & found["valid"]
+    strange = [{"id": n, "reward": n % 2, "x": n} for n in range(80)]
+    log = rows.write(tmp_path / "more.jsonl", strange)
+    assert quotas(karl_fast.sample(log, None, k=80, shape="raw").manifest)["valid"] == (8.0, 8, 8)
+
+
+def test_forty_eight_rows_of_few_groups_have_a_valid_split_for_every_seed(tmp_path: Path) -> None:
+    """By a coin for each group seven of twelve seeds had none, and one had 17 rows."""
+    log = rows.write(tmp_path / "log.jsonl", rows.records(160, groups=16))
+    for seed in range(12):
+        manifest = karl_fast.sample(log, None, k=48, seed=seed).manifest
+        wanted, count, groups = quotas(manifest)["valid"]
+        assert wanted == 4.8
+        assert 4 <= count <= 7, seed
+        assert groups >= 1
+        assert manifest["draw"]["rows"] == 48
+
+
+@pytest.mark.parametrize(("sizes", "valid"), [([40], 0), ([36, 4], 4), ([30, 10], 10), ([20, 20], 20)])
+def test_a_group_that_is_larger_than_the_quota(tmp_path: Path, sizes: list[int], valid: int) -> None:
+    made = [rows.record(100 * at + n, f"g{at}") for at, size in enumerate(sizes) for n in range(size)]
+    manifest = karl_fast.sample(rows.write(tmp_path / "log.jsonl", made), None, k=40).manifest
+    assert manifest["export"]["splits"] == {"train": 40 - valid, "valid": valid, "test": 0}
+
+
+def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
+    from karl_fast.cli.caution import sampled
+
+    log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(60)])
+    warned = " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))
+    assert "valid has 0 rows of 6 wanted" in warned
+    log = rows.write(tmp_path / "log.jsonl", rows.records(60, groups=30))
+    assert "wanted: the rows" not in " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))
+
+
+def test_copies_count_as_rows_and_stay_together(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", asked(12, 2))
+    manifest = karl_fast.sample(log, tmp_path / "out", k=200, sampler="multinomial", inverse_temperature=2.0).manifest
+    found = sides(tmp_path / "out", lambda row: row["messages"][0]["content"])
+    assert not found["train"] & found["valid"]
+    wanted, count, _ = quotas(manifest)["valid"]
+    assert wanted == 20
+    assert 0 < count <= 40
+
+
+def test_one_pass_deals_as_two_do(tmp_path: Path) -> None:
+    log = rows.write(tmp_path / "log.jsonl", asked(40, 5))
+    how = ["--sampler", "weighted-reservoir", "--inverse-temperature", "1", "-k", "120", "--split", "0.7,0.2,0.1"]
+    assert karl("sample", log, *how, "-o", "two", folder=tmp_path).returncode == 0
+    assert karl("sample", "-", *how, "-o", "one", folder=tmp_path, input=log.read_text("utf-8")).returncode == 0
+    one, two = (json.loads((tmp_path / name / "manifest.json").read_text("utf-8")) for name in ("one", "two"))
+    assert one["run"]["streamed"]
+    assert not two["run"]["streamed"]
+    assert rows.files(tmp_path / "one") == rows.files(tmp_path / "two")
+    assert one["export"] == two["export"]
+    found = sides(tmp_path / "one", lambda row: row["messages"][0]["content"])
+    assert sum(map(len, found.values())) == len(set().union(*found.values()))
+
+
+def test_few_groups_change_sides_when_a_log_grows_by_a_tenth(tmp_path: Path) -> None:
+    """Of 200 groups that are drawn from before and after, 3 % at most change sides; by chance it would be 18 %."""
+    changed = stayed = 0
+    made = rows.records(2200, groups=220)
+    for seed in range(10):
+        sides_of: list[dict[str, str]] = []
+        for count in (200, 220):
+            log = rows.write(tmp_path / "log.jsonl", [one for one in made if int(one["group"][1:]) < count])
+            out = tmp_path / f"out-{seed}-{count}"
+            karl_fast.sample(log, out, fraction=0.5, seed=seed)
+            found = sides(out, lambda row: row["karl_fast"]["group"])
+            sides_of.append({group: name for name, groups in found.items() for group in groups})
+        before, after = sides_of
+        both = before.keys() & after.keys()
+        changed += sum(before[group] != after[group] for group in both)
+        stayed += len(both)
+    assert changed / stayed < 0.03, f"{changed} of {stayed}"
