@@ -161,7 +161,9 @@ mod tests {
         assert_eq!((names.len(), names[0], names[LISTED.0 - 1]), (LISTED.0, "n00000", "n10004"));
         assert!(names.is_sorted() && !names.contains(&"n09997"));
         let mut builder = Builder::new();
-        [&"x".repeat(LISTED.1), "a", "b"].map(|name| builder.push(Some(name)));
+        for name in [&*"x".repeat(LISTED.1), "a", "b"] {
+            builder.push(Some(name));
+        }
         let column = builder.finish();
         let listed = column.largest(&[2, 1, 0]);
         assert_eq!(
