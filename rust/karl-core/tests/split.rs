@@ -1,5 +1,6 @@
 //! Splits of groups: their quotas, what is given up for them, and how few groups change sides when a log grows.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
+#![allow(clippy::print_stdout, reason = "the page on the draw shows these numbers")]
 
 mod logs_that_grow {
     use karl_core::Key;

@@ -88,15 +88,15 @@ impl DomainFacts {
         if let Some(streamed) = &log.streamed {
             let code_of: HashMap<&str, u32> = names.iter().zip(0..).collect();
             let drawn = |name: &str| code_of.get(name).map_or(0, |&code| after_of(code));
-            let named = streamed.domains.named.iter();
-            let listed = named.map(|(name, &count)| (name.clone(), count, drawn(name))).collect();
+            let counted = streamed.domains.named.iter();
+            let listed = counted.map(|(name, &count)| (name.clone(), count, drawn(name))).collect();
             let other_rows = streamed.domains.other;
             return Self { listed, others: (other_rows == 0).then_some(0), other_rows };
         }
         let (before, _) = column.count(None);
         let largest = column.largest(&before);
-        let named = |&code: &u32| Some((names.get(code)?.to_owned(), before[code as usize], after_of(code)));
-        let listed: Vec<(String, u64, u64)> = largest.iter().filter_map(named).collect();
+        let entry = |&code: &u32| Some((names.get(code)?.to_owned(), before[code as usize], after_of(code)));
+        let listed: Vec<(String, u64, u64)> = largest.iter().filter_map(entry).collect();
         let other_rows = before.iter().sum::<u64>() - listed.iter().map(|(_, count, _)| count).sum::<u64>();
         let others = before.iter().filter(|&&count| count > 0).count() - listed.len();
         Self { listed, others: Some(others), other_rows }
