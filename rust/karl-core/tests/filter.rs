@@ -6,7 +6,7 @@ use karl_core::filter::{
 };
 use karl_core::{Groups, Rules, Verdict};
 
-use Verdict::{BelowMinimum, ConstantGroup, Duplicate, GroupOfOne, Kept, MissingGroup, MissingReward};
+use Verdict::{BelowMinimum, Duplicate, GroupOfOne, Kept, MissingGroup, MissingReward};
 
 const NAN: f64 = f64::NAN;
 
