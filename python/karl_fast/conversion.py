@@ -47,8 +47,8 @@ class Conversion:
         types: lines by the type that they name, known or not.
         notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
-            of which no text is left: ``empty_message``; and of files that hold one session: ``copied_session``,
-            ``session_snapshot``, ``continued_session``, ``forked_session``.
+            that say nothing: ``empty_message``; calls that name no tool: ``call_without_name``; and of files that hold
+            one session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``.
         blocks: blocks of messages that are no text and were left out, and items of sessions that are not read, by
             their kind.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of

@@ -256,6 +256,19 @@ def test_settings_of_a_turn_are_no_values_of_a_wrong_type(convert: Convert, tmp_
     assert (account.mistyped, account.notes) == ([], {})
 
 
+def test_a_call_without_a_name_and_a_message_under_another_key_are_counted(convert: Convert, tmp_path: Path) -> None:
+    lines = session("s", "one", "two")
+    for line in lines[:6]:
+        line["payload"].pop("name", None)
+    renamed_key = said("assistant", "x")["payload"] | {"content": [{"type": "output_text", "value": "lost"}]}
+    lines.append({"timestamp": "2026-01-01T01:00:00Z", "type": "response_item", "payload": renamed_key})
+    account, [found] = convert(write(tmp_path / "a.jsonl", lines))
+    names = [call["function"]["name"] for m in found["messages"] for call in m.get("tool_calls", [])]
+    assert (names, account.notes) == (["shell"], {"call_without_name": 1, "no_text": 1})
+    assert account.blocks == {"output_text": 1}
+    assert account.dropped == {"no_text": 1, "orphan_result": 1}
+
+
 def test_items_that_are_not_read_are_counted_by_their_kind(convert: Convert, tmp_path: Path) -> None:
     lines = session("s", "one")
     image = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]

@@ -73,6 +73,7 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
     "a call that is none": ("bad_message", [user(), model(None, tool_calls=[{"custom": {"name": "f"}}]), model()]),
     "a refusal": ("bad_message", [user(), model(None, refusal="no")]),
     "a turn that keeps everything elsewhere": ("empty_message", [user(), model("", steps=[{"call": "f"}]), model()]),
+    "a turn of nothing under a key of its own": ("empty_message", [user(), model("", text="x"), model()]),
     "a turn of nothing": ("empty_message", [user(), model(None), model()]),
     "a speaker of smolagents": ("unknown_role", [user(), {"role": "tool-call", "content": "f()"}, model()]),
     "a speaker of nobody's": ("unknown_role", [user(), model(), {"role": "critic", "content": "well"}]),

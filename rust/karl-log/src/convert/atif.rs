@@ -85,13 +85,11 @@ pub(super) fn read(document: &Value, file: &str, digest: u128, made: &mut Made) 
 }
 
 fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
-    let (said, moment) = (words(step.get("message"), made), quoted(step, "timestamp"));
+    let (content, moment) = (words(step.get("message"), made).unwrap_or_default(), quoted(step, "timestamp"));
     let at = talk.messages.len();
     let says_more = !list(step, "tool_calls").is_empty() || text(step, "reasoning_content").is_some();
-    let emptied = said.is_none() && !says_more;
-    let content = said.unwrap_or_default();
     match text(step, "source") {
-        Some("agent" | "user" | "system") if emptied => made.note("empty_message"),
+        Some("agent" | "user") if content.is_empty() && !says_more => made.note("empty_message"),
         Some("agent") => {
             let turn = talk.say(Role::Assistant, &content, &moment);
             turn.reasoning = quoted(step, "reasoning_content");
@@ -105,7 +103,13 @@ fn say(step: &Value, model: &str, talk: &mut Conversation, made: &mut Made) {
     }
     for call in list(step, "tool_calls") {
         let arguments = arguments(call.get("arguments"));
-        talk.call(at, &quoted(call, "tool_call_id"), &quoted(call, "function_name"), arguments.as_bytes());
+        talk.call(
+            at,
+            &quoted(call, "tool_call_id"),
+            &quoted(call, "function_name"),
+            arguments.as_bytes(),
+            made,
+        );
     }
     for result in step.get("observation").map(|seen| list(seen, "results")).unwrap_or_default() {
         let (id, content) =

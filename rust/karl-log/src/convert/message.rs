@@ -39,8 +39,6 @@ pub(super) struct Message {
     pub(super) timestamp: Vec<u8>,
     /// Whether the log says that a trainer is not to learn it.
     pub(super) unlearned: bool,
-    /// Whether a block of it was left out.
-    pub(super) lost: bool,
     /// How many calls of tools it holds, and their objects with commas between them.
     pub(super) calls: usize,
     written_calls: Vec<u8>,
@@ -64,7 +62,6 @@ impl Message {
             model: Vec::new(),
             timestamp: timestamp.to_vec(),
             unlearned: false,
-            lost: false,
             calls: 0,
             written_calls: Vec::new(),
             answer: None,
@@ -172,8 +169,11 @@ impl Conversation {
     }
 
     /// Adds a call of a tool to the message at `at`, which does not hold it yet. Some tools use an id again once its call
-    /// is answered.
-    pub(super) fn call(&mut self, at: usize, id: &[u8], name: &[u8], arguments: &[u8]) {
+    /// is answered. A call that names no tool is counted and left out.
+    pub(super) fn call(&mut self, at: usize, id: &[u8], name: &[u8], arguments: &[u8], made: &mut Made) {
+        if name.is_empty() {
+            return made.note("call_without_name");
+        }
         let known = self.calls.get(id).is_some_and(|call| !call.answered || call.at == at);
         if let (false, Some(message)) = (known, self.messages.get_mut(at)) {
             message.call(id, name, arguments);
@@ -212,10 +212,10 @@ impl Conversation {
         self.calls.values().filter(|call| !call.answered).count() as u64
     }
 
-    /// Removes messages of which nothing is left but blocks that are not read.
+    /// Removes messages of the model that say nothing: blocks that are not read may have been all of them.
     pub(super) fn finish(&mut self, made: &mut Made) {
         let before = self.messages.len();
-        self.messages.retain(|message| !message.lost || message.says());
+        self.messages.retain(|message| !message.role.is_assistant() || message.says());
         made.notes_of("empty_message", (before - self.messages.len()) as u64);
     }
 }

@@ -11,7 +11,7 @@ use super::sort::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
 use super::values::{arguments, list, quoted, text};
 use crate::emit::Flaw;
 use crate::emit::example::{Held, offered};
-use crate::emit::turn::{Turn, turns};
+use crate::emit::turn::{THOUGHTS, Turn, turns};
 use crate::trusted;
 
 /// What a message has where.
@@ -23,9 +23,6 @@ const WANTED: [(&str, Wanted); 6] = [
     ("tool_calls", LIST),
     ("tool_call_id", TEXT),
 ];
-
-/// The keys under which a message keeps what the model thought.
-const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// A conversation while its messages are heard.
 #[derive(Default)]
@@ -86,7 +83,7 @@ impl Spoken {
     fn message(&mut self, role: &str, learned: bool, message: &Value, made: &mut Made) {
         let (content, moment) = (quoted(message, "content"), quoted(message, "timestamp"));
         match role {
-            "assistant" => self.turn(message, learned, &content, &moment),
+            "assistant" => self.turn(message, learned, &content, &moment, made),
             "tool" => self.answer(message, &content, &moment, made),
             "system" => drop(self.talk.say(Role::System, &content, &moment)),
             _ => drop(self.talk.say(Role::User, &content, &moment)),
@@ -94,7 +91,7 @@ impl Spoken {
     }
 
     /// A message of the model.
-    fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8]) {
+    fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
         self.nameless.clear();
         let at = self.talk.messages.len();
         let thought =
@@ -103,11 +100,11 @@ impl Spoken {
         turn.reasoning = thought.map(escaped).unwrap_or_default();
         turn.unlearned = !learned;
         for call in list(message, "tool_calls") {
-            self.call(at, call);
+            self.call(at, call, made);
         }
     }
 
-    fn call(&mut self, at: usize, call: &Value) {
+    fn call(&mut self, at: usize, call: &Value, made: &mut Made) {
         self.calls += 1;
         let mut id = quoted(call, "id");
         if id.is_empty() {
@@ -116,7 +113,7 @@ impl Spoken {
         }
         let function = call.get("function").unwrap_or(&Value::Null);
         let arguments = arguments(function.get("arguments"));
-        self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes());
+        self.talk.call(at, &id, &quoted(function, "name"), arguments.as_bytes(), made);
     }
 
     /// The id of a call that has none: its number, or the next that no other call has.

@@ -95,11 +95,10 @@ fn model(document: &Value) -> Vec<u8> {
 }
 
 fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) {
-    let said = words(message.get("content"), made);
-    if said.is_none() && list(message, "tool_calls").is_empty() && text(message, "role") != Some("tool") {
+    let content = words(message.get("content"), made).unwrap_or_default();
+    if content.is_empty() && list(message, "tool_calls").is_empty() && text(message, "role") != Some("tool") {
         return made.note("empty_message");
     }
-    let content = said.unwrap_or_default();
     match text(message, "role") {
         Some("system") => drop(talk.say(Role::System, &content, b"")),
         Some("assistant") => {
@@ -108,7 +107,7 @@ fn say(message: &Value, model: &[u8], talk: &mut Conversation, made: &mut Made) 
             for call in list(message, "tool_calls") {
                 let function = call.get("function").unwrap_or(&Value::Null);
                 let arguments = arguments(function.get("arguments"));
-                talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes());
+                talk.call(at, &quoted(call, "id"), &quoted(function, "name"), arguments.as_bytes(), made);
             }
         }
         Some("tool") => {

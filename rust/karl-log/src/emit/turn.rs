@@ -37,6 +37,9 @@ const UNREAD: [&str; 22] = [
 /// Keys of `LangChain`'s `additional_kwargs` that hold calls.
 const KWARGS: [&str; 2] = ["tool_calls", "function_call"];
 
+/// The keys under which a message keeps what the model thought.
+pub(crate) const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
 /// One message of a conversation.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -182,34 +185,35 @@ fn calls(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
     Ok(some)
 }
 
-/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it.
+/// Holds a message's content to text; parts of text are joined, a lone null needs a tool call beside it, and the model says
+/// or thinks something.
 fn content(message: &mut Map<String, Value>, calls: bool, reasoning: &str) -> Result<(), Flaw> {
     let content = match message.get("content") {
         None | Some(Value::Null) if calls => return Ok(()),
         None | Some(Value::Null) => None,
         Some(content) => Some(text_of(content).ok_or(Flaw::BadMessage)?),
     };
-    let words = match content {
+    let text = match content {
         Some(text) if calls || !text.is_empty() => text,
-        content => match words(message, reasoning).or(content) {
-            Some(text) if !text.is_empty() || !keeps_more(message) => text,
-            _ => return Err(Flaw::EmptyMessage),
-        },
+        content => words(message, reasoning).or(content).ok_or(Flaw::EmptyMessage)?,
     };
-    message.insert("content".to_owned(), Value::String(words));
+    if text.is_empty()
+        && !calls
+        && is_models(message)
+        && !THOUGHTS.iter().any(|key| message.get(*key).is_some_and(says))
+    {
+        return Err(Flaw::EmptyMessage);
+    }
+    message.insert("content".to_owned(), Value::String(text));
     Ok(())
+}
+
+fn is_models(message: &Map<String, Value>) -> bool {
+    message.get("role").is_some_and(|role| role == "assistant")
 }
 
 /// What a message says where its content does not; none where nothing is kept there.
 fn words(message: &mut Map<String, Value>, reasoning: &str) -> Option<String> {
     let words = if reasoning.is_empty() { None } else { message.shift_remove(reasoning) };
     words.and_then(|words| words.as_str().filter(|words| !words.is_empty()).map(str::to_owned))
-}
-
-/// Whether the model's message without words keeps lists or objects under keys that are not read.
-fn keeps_more(message: &Map<String, Value>) -> bool {
-    let more = |(key, value): (&String, &Value)| {
-        key != "content" && (value.is_array() || value.is_object()) && says(value)
-    };
-    message.get("role").is_some_and(|role| role == "assistant") && message.iter().any(more)
 }

@@ -130,22 +130,19 @@ impl Talk {
         let of = |raw: Option<&'_ [u8]>| raw.map_or_else(Vec::new, |raw| inside(raw).to_vec());
         let message = self.conversation.messages.get_mut(at);
         match (kind.map(inside), message) {
-            (Some(b"text"), Some(message)) => join(&mut message.content, &of(text)),
-            (Some(b"thinking"), Some(message)) => join(&mut message.reasoning, &of(thinking)),
-            (Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use"), _) => {
-                self.call(at, of(id), &of(name), input.unwrap_or(b"{}"));
+            (Some(b"text"), Some(message)) if text.is_some() => join(&mut message.content, &of(text)),
+            (Some(b"thinking"), Some(message)) if thinking.is_some() => {
+                join(&mut message.reasoning, &of(thinking));
             }
-            (kind, message) => {
-                made.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default());
-                if let Some(message) = message {
-                    message.lost = true;
-                }
+            (Some(b"tool_use" | b"server_tool_use" | b"mcp_tool_use"), _) if input.is_some() => {
+                self.call(at, of(id), &of(name), input.unwrap_or_default(), made);
             }
+            (kind, _) => made.leave_out(UNKNOWN_BLOCK, kind.unwrap_or_default()),
         }
     }
 
-    fn call(&mut self, at: usize, id: Vec<u8>, name: &[u8], input: &[u8]) {
-        self.conversation.call(at, &id, name, input);
+    fn call(&mut self, at: usize, id: Vec<u8>, name: &[u8], input: &[u8], made: &mut Made) {
+        self.conversation.call(at, &id, name, input, made);
         if CALLERS.contains(&name)
             && let Some([Some(prompt)]) = self.input.of(input)
         {
@@ -242,7 +239,7 @@ impl Talk {
                 continue;
             };
             match kind.map_or(&b""[..], inside) {
-                b"text" => join(&mut text, words.map_or(&b""[..], inside)),
+                b"text" if words.is_some() => join(&mut text, words.map_or(&b""[..], inside)),
                 kind => made.leave_out(NO_TEXT, kind),
             }
         }
@@ -271,7 +268,7 @@ fn success(is_error: Option<&[u8]>, result: Option<&[u8]>) -> Option<bool> {
 
 /// Adds the text of a block to others; the reason why it is no prompt.
 fn words_of(kind: &[u8], words: &[u8], text: &mut Vec<u8>, made: &mut Made) -> Option<&'static str> {
-    if kind != b"text" {
+    if kind != b"text" || words.is_empty() {
         made.leave_out(NO_TEXT, kind);
         return Some(NO_TEXT);
     }

@@ -12,7 +12,7 @@ use self::path::item;
 use crate::convert::json::{escaped, join};
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::{Head, Tokens};
-use crate::convert::report::{Made, NO_CONVERSATION, NO_TEXT};
+use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
 use crate::convert::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use crate::convert::values::{arguments, kept, list, quoted, source, text, words};
 
@@ -147,16 +147,16 @@ impl Rollout {
             }
             Some("function_call") => {
                 let arguments = arguments(item.get("arguments"));
-                self.call(item, &quoted(item, "name"), &arguments, moment);
+                self.call(item, &quoted(item, "name"), &arguments, moment, made);
             }
             Some("custom_tool_call") => {
                 let arguments =
                     Map::from_iter([("input".to_owned(), item.get("input").cloned().unwrap_or_default())]);
-                self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment);
+                self.call(item, &quoted(item, "name"), &Value::Object(arguments).to_string(), moment, made);
             }
             Some("local_shell_call") => {
                 let arguments = arguments(item.get("action"));
-                self.call(item, b"local_shell", &arguments, moment);
+                self.call(item, b"local_shell", &arguments, moment, made);
             }
             Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
                 return self.output(item, moment, made);
@@ -174,6 +174,9 @@ impl Rollout {
             return Err(why);
         }
         let content = words(item.get("content"), made).ok_or(NO_TEXT)?;
+        if content.is_empty() {
+            return Err(EMPTY);
+        }
         match text(item, "role") {
             Some("assistant") => {
                 let turn = self.turn(moment);
@@ -201,9 +204,9 @@ impl Rollout {
         at
     }
 
-    fn call(&mut self, item: &Value, name: &[u8], arguments: &str, moment: &[u8]) {
+    fn call(&mut self, item: &Value, name: &[u8], arguments: &str, moment: &[u8], made: &mut Made) {
         let turn = self.turn(moment);
-        self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes());
+        self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes(), made);
     }
 
     fn output(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
