@@ -58,14 +58,14 @@ def test_a_copy_and_a_packed_copy_are_counted_and_not_written(convert: Convert, 
 @pytest.mark.parametrize("cut", range(2, 12))
 def test_a_snapshot_of_a_session_that_went_on_is_dropped(convert: Convert, tmp_path: Path, cut: int) -> None:
     lines = session("s", "one", "two")
+    lines.insert(1, {"timestamp": "2026-01-01T00:00:00Z"} | said("developer", "Be brief."))
     write(tmp_path / "in" / "z" / "full.jsonl", lines)
     _, wanted = convert(tmp_path / "in")
     write(tmp_path / "in" / "a" / "early.jsonl", lines[:cut])
     account, found = convert(tmp_path / "in")
     assert [one["messages"] for one in found] == [one["messages"] for one in wanted]
     assert account.trajectories == 1
-    if cut > 2:  # something is said in it
-        assert (account.notes, account.duplicates) == ({"session_snapshot": 1}, cut)
+    assert (account.notes, account.duplicates) == ({"session_snapshot": 1}, cut)
 
 
 @pytest.mark.parametrize("forked", [None, "old"])

@@ -110,6 +110,12 @@ impl Family<'_> {
             self.files.iter().partition(|&&at| self.holder(at).is_none());
         let (silent, left): (Vec<usize>, Vec<usize>) =
             left.iter().partition(|&&at| self.traces[at].items.is_empty());
+        // A beginning before anything was said is one of its session.
+        let begun = |at: &usize| {
+            self.traces[*at].continues
+                && left.iter().any(|&other| self.traces[other].id == self.traces[*at].id)
+        };
+        let (begun, silent): (Vec<usize>, Vec<usize>) = silent.into_iter().partition(begun);
         let mut units = self.joined(&left, made);
         // Runs of one task without names of their own are of its group already.
         if units.len() > 1 && left.iter().any(|&at| self.traces[at].id.is_some()) {
@@ -123,7 +129,7 @@ impl Family<'_> {
             };
             unit.files = self.files.iter().copied().filter(same).collect();
         }
-        units.extend(contained.into_iter().map(|at| self.contained(at, made)));
+        units.extend(contained.into_iter().chain(begun).map(|at| self.contained(at, made)));
         units
     }
 

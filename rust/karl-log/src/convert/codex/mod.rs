@@ -96,7 +96,7 @@ impl Rollout {
         }
         check(line, &EVERY, made);
         let fate = self.take(line, made);
-        if matches!(fate, Ok(()) | Err(UNKNOWN_ROLE)) {
+        if matches!(fate, Ok(()) | Err(UNKNOWN_ROLE | EMPTY | NO_TEXT)) {
             check(line, used(line), made);
         }
         fate
