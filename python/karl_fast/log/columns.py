@@ -130,8 +130,8 @@ class Log:
                 the path of a Parquet file, which needs the extra ``arrow``.
             reward: the name of a column of numbers, of any type (true is 1); null and NaN are missing. It takes the
                 place of all components.
-            group: the name of a column of strings, integers, decimals or booleans, plain or behind a dictionary; null is
-                no group.
+            group: the name of a column of strings, integers, decimals or booleans, plain or behind a dictionary; null
+                is no group.
             domain: the same for the domain.
             log_weight: the name of a column of numbers, the logarithm of a weight up to any constant. The draw takes it
                 as it is instead of score, temperature and partition; null, NaN and minus infinity are never drawn.
