@@ -12,6 +12,7 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_map
 
 from karl_fast.train import model as models
 from karl_fast.train.examples import Example
@@ -58,7 +59,7 @@ def adapted(model: Any, settings: Training | None = None) -> Any:
     models.adapt(model, settings or Training(fine_tune_type="lora"))
     for _, module in model.named_modules():
         if "lora_b" in module:
-            module.lora_b = mx.random.normal(module.lora_b.shape) * 0.05
+            module.lora_b = tree_map(lambda one: mx.random.normal(one.shape) * 0.05, module.lora_b)
     model.train()
     mx.eval(model.parameters())
     return model

@@ -15,7 +15,7 @@ from karl_fast.errors import UsageError
 from karl_fast.train import Training
 from karl_fast.train.batch import padded
 from karl_fast.train.interval import difference
-from karl_fast.train.memory import Memory, shape_of
+from karl_fast.train.memory import Memory, Shape, of_model
 from karl_fast.train.optimizer import learning_rate
 from karl_fast.train.order import mixed
 from karl_fast.train.scorer import Scorer
@@ -37,10 +37,9 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
     model = adapted(built(vocabulary=vocabulary, num_hidden_layers=layers, max_position_embeddings=2048, **SHAPE))
     settings = Training(grad_checkpoint=grad_checkpoint)
     weights = sum(one.nbytes for one in flat(model.parameters()).values())
-    trainable = sum(one.nbytes for one in flat(model.trainable_parameters()).values())
-    memory = Memory(shape_of(SHAPE | {"vocab_size": vocabulary}, 4), weights, trainable, layers, settings)
     rows = examples(count, vocabulary, longest=longest)
     batch, scorer = padded(rows), Scorer(model)
+    memory = of_model(model, scorer.body, vocabulary, settings, layers)
     mx.clear_cache()
     before = mx.get_active_memory() - weights
     mx.reset_peak_memory()
@@ -52,8 +51,9 @@ def test_the_arithmetic_of_memory_is_what_is_measured(
 
 
 def test_what_does_not_fit_is_told_with_what_would() -> None:
-    shape = shape_of(SHAPE | {"vocab_size": 262_144}, 2)
-    memory = Memory(shape, 600_000_000, 26_000_000, 26, Training(memory_limit=2.0, max_seq_length=4096))
+    shape = Shape(1152, 262_144, 600_000_000, 26_000_000)
+    settings = Training(memory_limit=2.0, max_seq_length=4096)
+    memory = Memory(shape, lambda rows, tokens: rows * tokens * (26 * 50_000 + 12 * tokens), settings)
     with pytest.raises(UsageError, match=r"8 rows of 4,096 tokens, needs about \d+\.\d GB") as error:
         memory.check(8, 4096)
     hint = error.value.hint or ""

@@ -19,18 +19,21 @@ from karl_fast.train import Training, evaluate, train
 from karl_fast.train.budget import chosen, lengths
 from karl_fast.train.examples import prepared
 from karl_fast.train.lengths import fitted
-from karl_fast.train.memory import Memory, shape_of
+from karl_fast.train.memory import Memory, Shape
 from karl_fast.train.template import Text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHAPE = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "head_dim": 16, "vocab_size": 512}
 QUICK: dict[str, Any] = {"iters": 2, "learning_rate": 1e-3, "save_every": 1, "max_seq_length": "auto"}
 
 
 def memory(**more: Any) -> Memory:
-    return Memory(shape_of(SHAPE, 4), 1_000_000, 50_000, 2, Training(max_seq_length="auto", **more))
+    """Activations of two layers: a part by the token, and scores of attention by the square of the length."""
+    kept = 2 if more.get("grad_checkpoint") else 3
+    shape = Shape(64, 512, 1_000_000, 50_000)
+    settings = Training(max_seq_length="auto", **more)
+    return Memory(shape, lambda rows, tokens: rows * tokens * kept * (8_000 + 48 * tokens), settings)
 
 
 def test_lengths_are_powers_of_two_with_one_between_each_and_end_at_the_longest_row() -> None:

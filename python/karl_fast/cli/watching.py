@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.stop import listen
+from karl_fast.train.memory import limit_bytes
+from karl_fast.train.settings import GB
 from karl_fast.words import clean, counted, pictured
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ def opening(run: OnlineRun) -> Iterator[str]:
     each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
+    limit = limit_bytes(settings.training)
+    yield f"memory    about {run.need.total / GB:.2f} GB of {limit / GB:.2f} GB: {run.need}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
     yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
 

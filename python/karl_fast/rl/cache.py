@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import mlx.core as mx
+
     from karl_fast.rl.policy import Policy
 
 CUT = {"keys", "values", "offset", "keep", "max_size", "_idx"}
@@ -42,6 +44,34 @@ def carried(caches: Sequence[Any]) -> bool:
         and cache.offset <= getattr(cache, "max_size", cache.offset)
         for cache in caches
     )
+
+
+def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
+    """Give caches the rows of others, in place: keys and values, recurrent states, and what else has one entry a row.
+
+    Args:
+        caches: one a layer, of any kind; they may hold others.
+        count: rows that they have now.
+        rows: the row that each new one is a copy of. [B]
+    """
+    for cache in caches:
+        for name in list(vars(cache)) if hasattr(cache, "__dict__") else ("keys", "values"):
+            setattr(cache, name, _rows(getattr(cache, name), count, rows))
+
+
+def _rows(held: Any, count: int, rows: mx.array) -> Any:
+    """Rows of each array in what a cache holds; anything else as it is."""
+    import mlx.core as mx
+
+    if isinstance(held, mx.array):
+        return held[rows] if held.ndim and held.shape[0] == count else held
+    if type(held) in (list, tuple):
+        return type(held)(_rows(one, count, rows) for one in held)
+    if type(held) is dict:
+        return {name: _rows(one, count, rows) for name, one in held.items()}
+    if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
+        repeat([held], count, rows)
+    return held
 
 
 def joined(policy: Policy, heard: Sequence[Heard], length: int) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.cache import Heard, carried, joined
+from karl_fast.rl.cache import Heard, carried, joined, repeat
 from karl_fast.rl.decode import Decoder
 
 if TYPE_CHECKING:
@@ -140,9 +140,7 @@ class _Bucket:
         self.logits = self.decoder.logits(mx.array(list(places), dtype=mx.int32), self.caches)
         if len(places) < len(contexts):
             self.logits = self.logits[member]
-            for cache in self.caches:
-                if cache.keys is not None:
-                    cache.keys, cache.values = cache.keys[member], cache.values[member]
+            repeat(self.caches, len(places), member)
 
     def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[Heard]) -> None:
         """Compute what no rollout has computed yet: from the shortest beginning on, as rows go on together."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.rl.compiled import Compiled, rounded
+from karl_fast.rl.policy import LanguageModel
 from karl_fast.train import head as chunked
 from karl_fast.train.vectors import joined
+from karl_fast.train.views import training
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +85,8 @@ class Forward:
         self, loss: Loss, tokens: mx.array, places: mx.array, seats: mx.array, known: Any
     ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
         how = self._through if self.policy.trained_head else self._chunked
-        value, logp, gradient = how(tokens, places, lambda flat: loss(_spread(flat, seats), known))
+        with training(self.policy.model) if isinstance(self.policy, LanguageModel) else nullcontext():
+            value, logp, gradient = how(tokens, places, lambda flat: loss(_spread(flat, seats), known))
         return value, _spread(logp, seats), joined(gradient)
 
     def _chunked(self, tokens: mx.array, places: mx.array, loss: Flat) -> tuple[mx.array, mx.array, Any]:

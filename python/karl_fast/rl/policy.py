@@ -6,6 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import ModelError
+from karl_fast.rl.cache import repeat
+from karl_fast.train.views import adapters_off, same, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +35,7 @@ class Policy(Protocol):
     trained_head: bool
 
     def caches(self) -> list[Any]:
-        """Empty caches of one row of keys and values a layer; each has ``keys`` and ``values``. [B, ...]
+        """Empty caches, one a layer, whose arrays have a row a context: ``keys`` and ``values``, or states. [B, ...]
 
         One that is like those of mlx-lm, [B, H, T, E] with an ``offset``, is carried on from turn to turn.
         """
@@ -65,20 +67,33 @@ class LanguageModel:
 
     def __init__(self, loaded: Any) -> None:
         """A policy of what `karl_fast.train.model.load` gives, adapted already."""
-        from karl_fast.train.views import split
-
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head = False
+        self._check_caches()
+
+    def _check_caches(self) -> None:
+        """Raise where the model does not compute the same token by token, which drawing does, as all at once."""
+        import mlx.core as mx
+
+        kind = getattr(self.model, "model_type", type(self.model).__name__)
+        tokens, caches = mx.array([[1, 2, 3, 4]]), self.caches()
+        try:
+            self.body(tokens[:, :3], cache=caches)
+            repeat(caches, 1, mx.array([0, 0]))
+            last = self.body(mx.array([[4], [4]]), cache=caches)
+            agrees = same(self.body(tokens)[:, -1:], last[1:])
+        except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+            said = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
+            raise ModelError(f"the caches of model type {kind} do not work over a group: {said}") from error
+        if not agrees:
+            raise ModelError(f"the model type {kind} computes other hidden states with its caches than without them")
 
     def caches(self) -> list[Any]:
-        """Those that mlx-lm makes for it: whole or rotating."""
+        """Those that mlx-lm makes for it: of keys and values, whole or rotating, of recurrent states, or of both."""
         from mlx_lm.models.cache import make_prompt_cache
 
         found: list[Any] = make_prompt_cache(self.model)
-        for cache in found:
-            if not hasattr(cache, "keys") or hasattr(cache, "bits"):
-                raise ModelError(f"the model keeps a {type(cache).__name__}, which cannot be repeated over a group")
         return found
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
@@ -118,8 +133,6 @@ class LanguageModel:
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
         """Adapters stand aside: the base model, bit for bit."""
-        from karl_fast.train.views import adapters_off
-
         with adapters_off(self.model):
             yield
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import CheckpointError, TemplateError, UsageError
 from karl_fast.functions import here, within
-from karl_fast.rl import curriculum, parts, place, progress, read, record
+from karl_fast.rl import curriculum, memory, parts, place, progress, read, record
 from karl_fast.rl.alarm import Sentry
 from karl_fast.rl.buffer import Buffer
 from karl_fast.rl.collect import Collector
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from karl_fast.objective import Recipe
     from karl_fast.rl.curriculum import Curriculum
     from karl_fast.rl.learn import PolicyLearner
+    from karl_fast.rl.memory import RoundNeed
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt, Rollout
     from karl_fast.rl.settings import Online
@@ -46,10 +47,12 @@ class Asked:
     Attributes:
         prompts: those that fit.
         too_long: how many do not.
+        longest: tokens of the longest that fits.
     """
 
     prompts: list[Prompt]
     too_long: int
+    longest: int
 
 
 @dataclass
@@ -70,6 +73,7 @@ class OnlineRun:
     sentry: Sentry
     identity: dict[str, Any]
     checkpoints: Checkpoints
+    need: RoundNeed
     progress: progress.Progress = field(default_factory=progress.Progress)
     trackers: list[Tracker] = field(init=False)
     journal: record.Journal = field(init=False)
@@ -129,6 +133,8 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         place.free(Path(settings.out), resume=resume, force=force)
         policy, config = parts.policy(settings)
     asked = _fitting(settings, policy, prompts)
+    sizes = memory.sizes_of(settings, asked.longest, whole_groups=recipe.objective.whole_groups)
+    need = memory.of_policy(policy, settings, config).check(sizes, settings)
     decoder = parts.decoder(settings, policy, asked.prompts)
     with within(began):
         identity = parts.identity(settings, recipe)
@@ -144,6 +150,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         sentry=Sentry(settings.alarms),
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
+        need=need,
     )
     if resume and run.checkpoints.found():
         _go_on(run)
@@ -169,7 +176,8 @@ def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
     if not kept:
         shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
         raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
-    return Asked(kept, len(prompts) - len(kept))
+    longest = max(length for length in lengths if length < settings.max_context)
+    return Asked(kept, len(prompts) - len(kept), longest)
 
 
 def _go_on(run: OnlineRun) -> None:

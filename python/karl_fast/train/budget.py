@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from karl_fast.train.memory import limit_bytes
+from karl_fast.train.memory import largest, limit_bytes
 from karl_fast.train.settings import AUTO
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
         The shortest where not even that fits: `Memory.check` is what refuses.
     """
     choice, rows = lengths(longest), memory.settings.batch_size
-    fit = sum(memory.need(rows, tokens).total <= limit for tokens in choice)
+    fit = largest(len(choice), lambda count: memory.need(rows, choice[count - 1]).total <= limit)
     tokens = choice[max(0, fit - 1)]
     beyond = choice[choice.index(tokens) + 1 :][:1]
     return Budget(tokens, rows, (beyond[0], memory.need(rows, beyond[0])) if beyond else None)

@@ -1,16 +1,15 @@
-"""What a run will need, by arithmetic on shapes, before it needs it.
+"""The memory that a run will need, before it needs it.
 
 ```text
 weights      bytes of all parameters
 adapter      trainable bytes * 6: the value, its successor, the gradient and its sum, two moments of Adam
-activations  B * T * bytes a token, over the layers from the first that is trained on
+activations  by the graph of the gradient: what it holds at its peak, and a third of it more
 head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
-A token of a layer leaves behind its four norms and residuals, queries, keys, values and what attention makes of them,
-four times the width of the feed-forward part, and a row of attention of each head; three more such rows are there for
-the layer that is being gone back through. With gradient checkpoints it leaves its input, and two layers at a time the
-rest: the next may be computed before the last is let go.
+Activations come from `karl_fast.train.activations`, which has MLX build the graph of a batch without computing it: the
+states that a recurrent layer leaves for each token are in it as attention's scores and the width of a feed-forward
+part are, whatever the architecture.
 """
 
 from __future__ import annotations
@@ -20,24 +19,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
+from karl_fast.train.activations import Activations
 from karl_fast.train.batch import MULTIPLE
 from karl_fast.train.head import IN_FLIGHT, chunk_rows
 from karl_fast.train.settings import GB
+from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karl_fast.train.settings import Training
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the arithmetic takes from a model's config; `bytes_` is of one activation."""
+    """Sizes of a model that the arithmetic takes.
+
+    Attributes:
+        hidden: size of a hidden state.
+        vocabulary: logits a token.
+        weights: bytes of all parameters.
+        trainable: bytes of those that are trained.
+    """
 
     hidden: int
-    feed_forward: int
-    heads: int
-    head_size: int
     vocabulary: int
-    bytes_: int
+    weights: int
+    trainable: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Need:
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.adapter + self.activations + self.head
+        return sum(vars(self).values())
 
     def __str__(self) -> str:
         parts = {name.replace("_", " "): value / GB for name, value in vars(self).items()}
@@ -65,37 +73,28 @@ class Memory:
 
     Attributes:
         shape: of the model.
-        weights: bytes of all parameters.
-        trainable: bytes of those that are trained.
-        layers: those whose activations are kept.
-        settings: the limit, and whether layers are computed again.
+        activations: rows and tokens a row to the bytes that a gradient holds below the head.
+        settings: the limit, and how many tokens a row may have.
     """
 
     shape: Shape
-    weights: int
-    trainable: int
-    layers: int
+    activations: Callable[[int, int], int]
     settings: Training
 
     def need(self, rows: int, tokens: int) -> Need:
         """What a batch of so many rows of so many tokens needs."""
         shape = self.shape
-        per_layer = 6 * shape.hidden + 4 * shape.heads * shape.head_size + 4 * shape.feed_forward
-        per_layer += shape.heads * tokens
-        kept = shape.hidden * self.layers + 2 * per_layer if self.settings.grad_checkpoint else per_layer * self.layers
-        kept += 3 * shape.heads * tokens
-        chunk = IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), rows * tokens) * shape.vocabulary
         return Need(
-            self.weights,
-            6 * self.trainable,
-            rows * tokens * kept * shape.bytes_,
-            chunk + rows * tokens * shape.hidden * 8,
+            shape.weights,
+            6 * shape.trainable,
+            self.activations(rows, tokens),
+            head_bytes(shape, rows * tokens) + rows * tokens * shape.hidden * 8,
         )
 
     def longest(self, rows: int, limit: int) -> int:
         """How many tokens a row may have where so many stand in a batch; 0 where not even one multiple fits."""
-        fits = range(MULTIPLE, self.settings.limit_tokens + MULTIPLE, MULTIPLE)
-        return max((tokens for tokens in fits if self.need(rows, tokens).total <= limit), default=0)
+        most = -(-self.settings.limit_tokens // MULTIPLE)
+        return MULTIPLE * largest(most, lambda count: self.need(rows, count * MULTIPLE).total <= limit)
 
     def check(self, rows: int, tokens: int) -> Need:
         """What the largest batch of a run needs.
@@ -121,13 +120,34 @@ class Memory:
         return f"{', '.join([*ways, '--memory-limit GB'])}: each is a way"
 
 
-def shape_of(config: dict[str, Any], bytes_: int) -> Shape:
-    """The shape of a language model, which may stand below that of one with eyes."""
-    config = config.get("text_config") or config
-    hidden, heads = int(config["hidden_size"]), int(config.get("num_attention_heads", 8))
-    feed_forward = int(config.get("intermediate_size") or 4 * hidden)
-    head_size = int(config.get("head_dim") or hidden // heads)
-    return Shape(hidden, feed_forward, heads, head_size, int(config.get("vocab_size", 1 << 18)), bytes_)
+def of_model(model: Any, body: Any, vocabulary: int, settings: Training, layers: int) -> Memory:
+    """The arithmetic of a model, of which `layers` are gone back through, adapted as it will be trained."""
+    import mlx.core as mx
+
+    if settings.grad_checkpoint and getattr(model, "shares_caches", False):
+        kind = getattr(model, "model_type", type(model).__name__)
+        raise UsageError(f"layers of model type {kind} share keys and values: no checkpoints there", "grad_checkpoint")
+    size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
+    weights, trainable = (
+        sum(value.nbytes for value in flat(some).values())
+        for some in (model.parameters(), model.trainable_parameters())
+    )
+    activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
+    return Memory(Shape(size, vocabulary, weights, trainable), activations, settings)
+
+
+def head_bytes(shape: Shape, tokens: int) -> int:
+    """The logits of the chunks that are computed at a time, in float32."""
+    return IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
+
+
+def largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits, where a smaller one fits too; 0 where not even 1 does."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def limit_bytes(settings: Training) -> int:

@@ -5,6 +5,7 @@ mlx-lm is imported when a model is loaded, and what is used of it has stayed the
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from karl_fast.errors import MissingExtraError, ModelError, UsageError
 from karl_fast.near import beside, nearest, question
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import mlx.nn as nn
 
     from karl_fast.train.settings import Training
@@ -69,13 +72,25 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
         raise _nowhere(path, "no such folder")
     try:
         model, tokenizer, config = _loaded(mlx_lm, path)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError) as error:
         raise _no_model(path, error) from error
+    except (SystemExit, ImportError) as error:  # olmo of mlx-lm exits where the package ai2-olmo is missing
+        raise ModelError(f"cannot load a model from {path}: its type needs a package that is not installed") from error
+    _initialized(model)
     if adapter_path is not None:
         from karl_fast.train.adapter import put
 
         put(model, Path(adapter_path))
     return Loaded(model, tokenizer, config)
+
+
+def _initialized(model: nn.Module) -> None:
+    """Give modules the private fields that training needs, where their constructor left them out."""
+    import mlx.nn as nn
+
+    for module in model.modules():
+        if not hasattr(module, "_no_grad"):  # recurrent_gemma of mlx-lm does not call the constructor of its base
+            nn.Module.__init__(module)
 
 
 def require_adapter(path: str, *words: str) -> None:
@@ -134,16 +149,51 @@ def _of_hub(error: Exception, said: str) -> str | None:
 
 
 def linear_keys(model: nn.Module) -> list[str]:
-    """The names of the linear layers in a block, sorted: what LoRA adapts unless told otherwise."""
+    """Return the names of the linear layers in a block, sorted: what LoRA adapts unless told otherwise.
+
+    Layers whose weight the model's own code reads or assigns are left out: an adapted layer has no such weight.
+    """
     import mlx.nn as nn
 
-    found = {
-        name
-        for layer in model.layers
-        for name, module in layer.named_modules()
-        if isinstance(module, nn.Linear | nn.QuantizedLinear) or hasattr(module, "to_lora")
-    }
-    return sorted(found - {""})
+    linear: dict[str, list[Any]] = {}
+    for layer in model.layers:
+        for name, module in layer.named_modules():
+            if name and (isinstance(module, nn.Linear | nn.QuantizedLinear) or hasattr(module, "to_lora")):
+                linear.setdefault(name, []).append(module)
+    read = _weights_read(model, [module for modules in linear.values() for module in modules])
+    return sorted(name for name, modules in linear.items() if not any(id(one) in read for one in modules))
+
+
+def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
+    """Return the ids of the linear layers whose ``weight`` is asked for by name in a forward pass.
+
+    gemma3n clips weights in its forward pass, for one. The layers themselves take theirs from the module's dict.
+    """
+    import mlx.core as mx
+
+    found: set[int] = set()
+    before = [(module, type(module)) for module in linear]
+    there = [(module, dict(module)) for module in linear]
+    for module, kind in before:
+        module.__class__ = _watched(kind, found)
+    try:
+        with contextlib.suppress(RuntimeError, ValueError, TypeError, AttributeError, LookupError):
+            model(mx.array([[1, 2, 3]]))  # lazy: nothing is computed; what cannot be is reported by `views.split`
+    finally:
+        for module, kind in before:
+            module.__class__ = kind
+        for module, held in there:
+            dict.update(module, held)  # nn.Module.update wants a tree of parameters
+    return found
+
+
+def _watched(kind: type, found: set[int]) -> type:
+    def get(module: Any, name: str) -> Any:
+        if name == "weight":
+            found.add(id(module))
+        return kind.__getattr__(module, name)  # type: ignore[attr-defined]
+
+    return type(kind.__name__, (kind,), {"__getattr__": get})
 
 
 def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from karl_fast.train import optimizer as optimizers
 from karl_fast.train.adapter import begin
 from karl_fast.train.budget import Budget, settled
 from karl_fast.train.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
-from karl_fast.train.memory import Memory, Need, limit_bytes, shape_of
+from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
 from karl_fast.train.metrics import FILE, Tracker, trackers
 from karl_fast.train.model import Loaded, adapt, load
 from karl_fast.train.recipe import check_source
 from karl_fast.train.rows import open_source
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner
-from karl_fast.train.tensors import flat
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -194,11 +194,8 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
-    parameters = flat(loaded.model.parameters())
-    trainable = sum(value.nbytes for value in flat(loaded.model.trainable_parameters()).values())
-    size = max(2, *(value.itemsize for name, value in parameters.items() if name.endswith("norm.weight")))
-    total = sum(value.nbytes for value in parameters.values())
-    return Memory(shape_of(loaded.config, size), total, trainable, config["num_layers"], settings)
+    scorer = Scorer(loaded.model)
+    return of_model(loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"])
 
 
 def _identity(settings: Training, model: str, examples: list[Example]) -> dict[str, Any]:

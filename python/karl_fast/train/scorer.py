@@ -28,7 +28,8 @@ class Scorer:
 
         self.model = model
         self.body, self.head = split(model)
-        self.rows = chunk_rows(int(model(mx.array([[1]])).shape[-1]))  # a shape is known without computing
+        self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
+        self.rows = chunk_rows(self.vocabulary)
 
     def logp(self, batch: Padded) -> mx.array:
         """The log-probability of each learned token, without dropout and without a gradient. [N]"""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.errors import ModelError
+from karl_fast.errors import KarlError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import mlx.core as mx
     import mlx.nn as nn
+
+
+DIFFERENT = 0.05
+"""Relative difference of hidden states above which two ways to compute them are not the same but for rounding."""
 
 
 @contextlib.contextmanager
@@ -48,8 +53,6 @@ def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
 
 
 def _recomputing(kind: type) -> type:
-    from functools import partial
-
     from mlx.nn.utils import checkpoint
 
     def call(layer: Any, *arguments: Any, **named: Any) -> Any:
@@ -58,32 +61,152 @@ def _recomputing(kind: type) -> type:
     return type(f"Recomputing{kind.__name__}", (kind,), {"__call__": call})
 
 
-def inner(model: nn.Module) -> Any:
-    """The language model of one that wraps it, as those with eyes do; else the model."""
-    return getattr(model, "language_model", model)
-
-
 def split(model: nn.Module) -> tuple[Any, Any]:
-    """The two halves of a language model: tokens to hidden states, and hidden states to logits.
+    """Split a language model into two functions: tokens to hidden states, and hidden states to logits.
 
-    The head is the model's own code with its body replaced by what hands the hidden states on, so that what a model
-    does to its logits (a scale, a soft cap) is in it.
+    The body is the module that has the layers in it, whatever its name is; it is called by the model's own code, with
+    the arguments that this gives it. The head is the rest of that code, with given hidden states in the place of the
+    body's, so that what a model does to its logits (a scale, a soft cap) is in it.
 
     Raises:
-        ModelError: the model is not built of two such halves, or its weights are not finite.
+        ModelError: the model is not built of two such halves, it cannot be computed here, or its weights are not
+            finite.
     """
-    language = inner(model)
-    body = getattr(language, "model", None)
-    if body is None:
-        raise ModelError(f"the model type {_kind(model)} has no body apart from its head, which training needs")
-    head = copy.copy(language)
-    head.model = _handing_on(body)
     with _without_dropout(model):
-        _probed(model, body, head)
+        try:
+            body, head = _halves(model)
+            _probed(model, body, head)
+            if not _agrees(model, body):
+                body.caches = partial(_caches, model)
+                model.shares_caches = True
+        except KarlError:
+            raise
+        except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+            said = f"mlx-lm raised: {' '.join(str(error).split())[:200]}"
+            raise ModelError(f"a model of type {_kind(model)} cannot be computed here: {said}") from error
     return body, head
 
 
-def _probed(model: nn.Module, body: Any, head: Any) -> None:
+def _halves(model: nn.Module) -> tuple[_Body, _Head]:
+    """The halves of the language model, which may be wrapped in others, as in models with a vision part."""
+    import mlx.core as mx
+
+    language, probe = model, mx.array([[1, 2, 3]])
+    while found := _holder(language, model.layers[0]) or _last(language, probe):
+        body, head = _Body(language, *found), _Head(language, *found)
+        hidden = body(probe)
+        if isinstance(hidden, mx.array) and head(hidden) is not hidden:
+            return body, head
+        language = found[1]  # its output is the model's: it has the head in it
+    raise ModelError(f"the model type {_kind(model)} has no body apart from its head, which training needs")
+
+
+def _holder(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
+    """The name and the module below a model that has a layer in it; None where the model itself has the list."""
+    for name, child in _children(language):
+        if any(module is layer for module in child.modules()):
+            return name, child
+    return None
+
+
+def _last(language: nn.Module, probe: mx.array) -> tuple[str, Any] | None:
+    """The last module of a model that is called before its logits: its norm, where layers and head are one module."""
+    called: list[tuple[str, Any, int]] = []
+    before = [(name, child, type(child)) for name, child in _children(language)]
+    for name, child, kind in before:
+        child.__class__ = _noting(kind, partial(_append, called, name, child))
+    try:
+        width = language(probe).shape[-1]
+    finally:
+        for _, child, kind in before:
+            child.__class__ = kind
+    return next(((name, child) for name, child, size in reversed(called) if size != width), None)
+
+
+def _append(called: list[tuple[str, Any, int]], name: str, child: Any, size: int) -> None:
+    called.append((name, child, size))
+
+
+def _noting(kind: type, note: Callable[[int], object]) -> type:
+    def call(module: Any, *arguments: Any, **named: Any) -> Any:
+        found = kind.__call__(module, *arguments, **named)
+        note(found.shape[-1] if hasattr(found, "shape") else 0)
+        return found
+
+    return type(kind.__name__, (kind,), {"__call__": call})
+
+
+def _children(language: nn.Module) -> list[tuple[str, Any]]:
+    import mlx.nn as nn
+
+    return [(name, child) for name, child in language.children().items() if isinstance(child, nn.Module)]
+
+
+class _Body:
+    """Tokens to hidden states: a model that is left where its body returns.
+
+    Attributes:
+        caches: makes new caches for each forward pass, for a model that computes something else without them.
+    """
+
+    def __init__(self, language: nn.Module, name: str, body: nn.Module) -> None:
+        self.caches: Callable[[], Any] = lambda: None
+
+        def leave(*arguments: Any, **named: Any) -> Any:
+            raise _LeftError(body(*arguments, **named))
+
+        self._shell = _with(language, name, body, leave)
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> Any:
+        try:
+            self._shell(tokens, cache=self.caches() if cache is None else cache)
+        except _LeftError as left:
+            return left.hidden
+        raise ModelError(f"the model type {_kind(self._shell)} does not call its body, which training needs")
+
+
+class _LeftError(Exception):
+    """A model was left with the hidden states of its body."""
+
+    def __init__(self, hidden: Any) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+class _Head:
+    """Hidden states to logits: a model whose body returns what it is given."""
+
+    def __init__(self, language: nn.Module, name: str, body: nn.Module) -> None:
+        self._hidden: Any = None
+        self._shell = _with(language, name, body, lambda *_, **__: self._hidden)
+
+    def __call__(self, hidden: mx.array) -> Any:
+        import mlx.core as mx
+
+        self._hidden = hidden
+        try:
+            return self._shell(mx.zeros(hidden.shape[:2], mx.int32))
+        finally:
+            self._hidden = None
+
+
+def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
+    """A copy of a model with another function in the place of its body, whose attributes stay."""
+    import mlx.nn as nn
+
+    class Stub(nn.Module):
+        def __call__(self, *arguments: Any, **named: Any) -> Any:
+            return call(*arguments, **named)
+
+        def __getattr__(self, key: str) -> Any:
+            return getattr(body, key)
+
+    shell = copy.copy(language)
+    shell[name] = Stub()  # type: ignore[no-untyped-call]
+    return shell
+
+
+def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
     """Raise where two halves are not the whole."""
     import mlx.core as mx
 
@@ -95,6 +218,52 @@ def _probed(model: nn.Module, body: Any, head: Any) -> None:
         raise error
     if not mx.array_equal(head(body(probe)), logits):
         raise ModelError(f"the model type {_kind(model)} does more than its head after its body, which training needs")
+
+
+def _agrees(model: nn.Module, body: _Body) -> bool:
+    """Whether hidden states are the same with new caches and without: gemma3n shares keys and values through them."""
+    import mlx.core as mx
+
+    probe = mx.array([[1, 2, 3]])
+    try:
+        cached = body(probe, cache=_caches(model))
+        return same(body(probe), cached)
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError):
+        return True  # its caches do not work: it can be trained, and `karl_fast.rl` refuses it
+
+
+def same(one: mx.array, other: mx.array) -> bool:
+    """Whether two ways to compute hidden states give the same but for rounding."""
+    import mlx.core as mx
+
+    plain = one.astype(mx.float32)
+    difference: Any = mx.linalg.norm(plain - other.astype(mx.float32)) / mx.maximum(mx.linalg.norm(plain), 1e-9)
+    return bool(difference.item() < DIFFERENT)
+
+
+def _caches(model: nn.Module) -> Any:
+    from mlx_lm.models.cache import make_prompt_cache
+
+    return make_prompt_cache(model)
+
+
+@contextlib.contextmanager
+def training(model: nn.Module) -> Iterator[None]:
+    """Take the ways through layers that have a gradient, without dropout, for as long as this lasts.
+
+    Outside of training, layers of mlx-lm take kernels of Metal and sort the rows of experts, which MLX has no gradient
+    for.
+    """
+    import mlx.nn as nn
+
+    before = [(module, module.training) for module in model.modules()]
+    for module, _ in before:
+        module._training = not isinstance(module, nn.Dropout | nn.Dropout2d | nn.Dropout3d)
+    try:
+        yield
+    finally:
+        for module, was in before:
+            module._training = was
 
 
 @contextlib.contextmanager
@@ -109,18 +278,3 @@ def _without_dropout(model: nn.Module) -> Iterator[None]:
 
 def _kind(model: nn.Module) -> str:
     return str(getattr(model, "model_type", type(model).__name__))
-
-
-def _handing_on(body: Any) -> Any:
-    import mlx.nn as nn
-
-    class HandingOn(nn.Module):
-        """In a body's place: gives hidden states as they came, and the body's attributes to whoever asks."""
-
-        def __call__(self, hidden: mx.array, *_: Any, **__: Any) -> mx.array:
-            return hidden
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(body, name)
-
-    return HandingOn()  # type: ignore[no-untyped-call]

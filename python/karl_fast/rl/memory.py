@@ -1,0 +1,206 @@
+"""The memory that a round will need, before the first: that of `karl_fast.train.memory`, and what drawing adds.
+
+```text
+weights    bytes of all parameters
+adapter    trainable bytes * 6, as offline; one more for a policy of one's own, whose reference is a copy
+drawing    caches of the rollouts drawn at a time at their longest, and 8 arrays of their logits
+learning   activations and head of a micro-batch of the longest rollouts
+```
+
+A round draws, then learns: it needs the larger of the two. The reference of adapters is the same model without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import UsageError
+from karl_fast.train.activations import MARGIN
+from karl_fast.train.memory import largest, limit_bytes, of_model
+from karl_fast.train.settings import GB
+
+if TYPE_CHECKING:
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.settings import Online
+    from karl_fast.train.memory import Memory
+
+BLOCK = 256
+"""Tokens by which the caches of mlx-lm grow."""
+
+LOGITS = 8
+"""Arrays of the logits' size that choosing a token holds at a time."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The settings of a run that its memory depends on.
+
+    Attributes:
+        micro_batch, draw_rows, group_size, max_tokens, max_context: as in `Online`.
+        groups: of a round, with those that come back.
+        prompt: tokens of the longest.
+        whole_groups: whether the recipe looks at a group at once.
+        turns: whether an environment answers, so that caches of two turns are there together.
+    """
+
+    micro_batch: int
+    draw_rows: int
+    group_size: int
+    max_tokens: int
+    max_context: int
+    groups: int
+    prompt: int
+    whole_groups: bool
+    turns: bool
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the longest rollout that there may be."""
+        return self.max_context if self.turns else min(self.max_context, self.prompt + self.max_tokens)
+
+    @property
+    def learned(self) -> int:
+        """Rollouts whose gradient is computed at a time."""
+        size = self.group_size
+        at_a_time = max(size, self.micro_batch // size * size) if self.whole_groups else self.micro_batch
+        return min(at_a_time, self.groups * size)
+
+    @property
+    def drawn(self) -> int:
+        """Rollouts that are drawn at a time."""
+        return min(self.draw_rows, self.groups * self.group_size)
+
+
+@dataclass(frozen=True)
+class RoundNeed:
+    """Bytes of a round, by what they are for: drawing and learning come one after the other."""
+
+    weights: int
+    adapter: int
+    drawing: int
+    learning: int
+
+    @property
+    def total(self) -> int:
+        """The most at a time."""
+        return self.weights + self.adapter + max(self.drawing, self.learning)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value / GB:.2f}" for name, value in vars(self).items())
+
+
+@dataclass(frozen=True)
+class RoundMemory:
+    """The arithmetic of a policy.
+
+    Attributes:
+        policy: as it will be trained.
+        memory: its arithmetic as `karl-fast train` has it.
+        own: whether it keeps a copy of itself as its reference.
+    """
+
+    policy: Policy
+    memory: Memory
+    own: bool
+
+    def need(self, sizes: Sizes) -> RoundNeed:
+        """What a round of such sizes needs."""
+        shape, tokens = self.memory.shape, sizes.tokens
+        part = self.memory.need(sizes.learned, max(1, tokens - 1))
+        whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
+        caches = self.cache_bytes(sizes.drawn, tokens) * (2 if sizes.turns else 1)
+        logits = LOGITS * 4 * sizes.drawn * shape.vocabulary
+        adapter = (7 if self.own else 6) * shape.trainable
+        return RoundNeed(shape.weights, adapter, int(MARGIN * caches) + logits, part.activations + part.head + whole)
+
+    def cache_bytes(self, rows: int, tokens: int) -> int:
+        """Caches of rollouts with so many tokens each: keys and values, which grow, and states, which do not."""
+        first, second = self._caches
+        return rows * (first + (second - first) * (-(-tokens // BLOCK) - 1))
+
+    @cached_property
+    def _caches(self) -> tuple[int, int]:
+        """Bytes of the caches of one row with one token, and with a block and one. Nothing is computed."""
+        import mlx.core as mx
+
+        found = []
+        for tokens in (1, BLOCK + 1):
+            caches = self.policy.caches()
+            self.policy.body(mx.zeros((1, tokens), mx.int32), cache=caches)
+            found.append(sum(map(_bytes, caches)))
+        return found[0], max(found)
+
+    def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
+        """What a round needs.
+
+        Raises:
+            UsageError: more than there is; the hint says what would fit.
+        """
+        need, limit = self.need(sizes), limit_bytes(settings.training)
+        if need.total <= limit:
+            return need
+        error = UsageError(
+            f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time, of up to"
+            f" {sizes.tokens:,} tokens, needs about {need.total / GB:.1f} GB ({need}), and there are"
+            f" {limit / GB:.1f} GB"
+        )
+        error.hint = self._hint(sizes, limit, settings)
+        raise error
+
+    def _hint(self, sizes: Sizes, limit: int, settings: Online) -> str:
+        """The largest value of each setting that would fit if the others stayed."""
+        ways = []
+        for name in ("micro_batch", "draw_rows", "max_tokens", "max_context", "group_size"):
+            now = getattr(sizes, name)
+            value = largest(now - 1, partial(self._fits, sizes, limit, name))
+            if value > least(name, sizes):
+                ways.append(f"{name} = {value}")
+        alone = f"{', '.join(ways)}: each alone fits" if ways else "no setting alone makes it fit"
+        less = "" if settings.training.grad_checkpoint else "; grad_checkpoint = true needs less"
+        return f"{alone}{less}; memory_limit says how many GB there are"
+
+    def _fits(self, sizes: Sizes, limit: int, name: str, value: int) -> bool:
+        return self.need(replace(sizes, **{name: value})).total <= limit  # type: ignore[arg-type]
+
+
+def least(name: str, sizes: Sizes) -> int:
+    """The largest value of a setting that is of no use."""
+    return {"max_context": sizes.prompt, "group_size": 1}.get(name, 0)
+
+
+def sizes_of(settings: Online, prompt: int, *, whole_groups: bool) -> Sizes:
+    """The sizes of a run whose longest prompt has so many tokens."""
+    return Sizes(
+        micro_batch=settings.micro_batch,
+        draw_rows=settings.draw_rows,
+        group_size=settings.group_size,
+        max_tokens=settings.max_tokens,
+        max_context=settings.max_context,
+        groups=settings.prompts_per_round + settings.replay.groups,
+        prompt=prompt,
+        whole_groups=whole_groups,
+        turns=settings.environment is not None,
+    )
+
+
+def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> RoundMemory:
+    """The arithmetic of a policy and the configuration of its adapter."""
+    import mlx.core as mx
+
+    vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
+    layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
+    memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers)
+    return RoundMemory(policy, memory, "num_layers" not in config)
+
+
+def _bytes(held: Any) -> int:
+    """Bytes of the arrays in what a cache holds."""
+    import mlx.core as mx
+
+    if isinstance(held, mx.array):
+        return held.nbytes
+    if isinstance(held, list | tuple):
+        return sum(map(_bytes, held))
+    return sum(map(_bytes, vars(held).values())) if hasattr(held, "__dict__") else 0

@@ -1,0 +1,157 @@
+"""The memory that a computation takes, by its graph: MLX builds that without computing anything.
+
+Each array is counted from the operation that makes it to the last one that takes it, in the order in which MLX would
+compute them. Views share the memory of what they show, and an elementwise operation reuses that of an argument which
+nothing else needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+VIEWS = frozenset(
+    (
+        *(
+            "Broadcast",
+            "BroadcastAxes",
+            "ExpandDims",
+            "Flatten",
+            "Reshape",
+            "Slice",
+            "Split",
+            "Squeeze",
+            "StopGradient",
+        ),
+        *("AsStrided", "Copy", "CustomTransforms", "Depends", "Transpose", "Unflatten", "View"),
+    )
+)
+"""Operations whose results are in the memory of their first argument."""
+
+IN_PLACE = frozenset(
+    (
+        *(
+            "Abs",
+            "Add",
+            "AsType",
+            "Cos",
+            "Divide",
+            "Exp",
+            "Log",
+            "Log1p",
+            "LogAddExp",
+            "Maximum",
+            "Minimum",
+            "Multiply",
+        ),
+        *("Negative", "Power", "Scatter", "ScatterAxis", "Select", "Sigmoid", "Sign", "Sin", "SliceUpdate", "Softmax"),
+        *("Sqrt", "Square", "Subtract", "Tanh"),
+    )
+)
+"""Operations that may write their result into the memory of an argument."""
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """One operation of a graph: names of arrays, and the bytes of those that it makes."""
+
+    name: str
+    takes: tuple[str, ...]
+    makes: tuple[tuple[str, int], ...]
+
+
+def traced(function: Callable[..., Any], *arrays: Any) -> tuple[int, int]:
+    """Return the most bytes that arrays which a function computes take at one time, and the number of its operations.
+
+    Its arguments do not count, nor what it takes from elsewhere. Nothing is computed.
+
+    Raises:
+        ValueError: the function cannot be traced, or MLX has no gradient for one of its operations.
+    """
+    import mlx.core as mx
+
+    operations: list[_Operation] = []
+    results: list[str] = []
+
+    def note(part: dict[str, Any]) -> None:
+        if part["type"] == "primitive":
+            makes = tuple((name, _bytes(shape, kind)) for name, shape, kind in part["outputs"])
+            operations.append(_Operation(part["name"], tuple(one[0] for one in part["inputs"]), makes))
+        elif part["type"] == "outputs":
+            results.extend(one[0] for one in part["outputs"])
+
+    mx.export_function(note, function, *arrays)
+    return _Memory.of(operations, results).peak, len(operations)
+
+
+def _bytes(shape: Iterable[int], kind: Any) -> int:
+    total = int(kind.size)
+    for size in shape:
+        total *= size
+    return total
+
+
+@dataclass
+class _Memory:
+    """What is held while operations are computed one after the other."""
+
+    left: dict[str, int]
+    home: dict[str, str] = field(default_factory=dict)
+    size: dict[str, int] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+    peak: int = 0
+
+    @classmethod
+    def of(cls, operations: list[_Operation], results: list[str]) -> _Memory:
+        left: dict[str, int] = dict.fromkeys(results, 1)
+        for one in operations:
+            for name in one.takes:
+                left[name] = left.get(name, 0) + 1
+        found = cls(left)
+        for one in operations:
+            found._compute(one)
+        return found
+
+    def _compute(self, one: _Operation) -> None:
+        """Hold what an operation makes, then let go of what it was the last to take."""
+        for name, size in one.makes:
+            home = self._shared(one, size)
+            self.home[name] = home = home or name
+            if home == name:
+                self.size[name], self.users[name] = size, 0
+                self.now += size
+            self.users[home] += 1
+        self.peak = max(self.peak, self.now)
+        for name in one.takes:
+            self._let_go(name)
+        for name, _ in one.makes:
+            if not self.left.get(name):
+                self._release(name)
+
+    def _shared(self, one: _Operation, size: int) -> str | None:
+        """The memory that a result is put into, where that is there already."""
+        if one.name in VIEWS:
+            return self.home.get(one.takes[0]) if one.takes else None
+        if one.name in IN_PLACE:
+            for name in one.takes:
+                home = self.home.get(name)
+                if home and self.left[name] == 1 and self.users[home] == 1 and self.size[home] == size:
+                    return home
+        return None
+
+    def _let_go(self, name: str) -> None:
+        self.left[name] -= 1
+        if not self.left[name]:
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        home = self.home.get(name)
+        if home is None:
+            return
+        self.users[home] -= 1
+        if not self.users[home]:
+            self.now -= self.size[home]
