@@ -117,7 +117,7 @@ def told(settings: Online, capsys: pytest.CaptureFixture[str]) -> tuple[list[str
     with pytest.raises(AlarmError) as raised:
         rl(settings, viewer=Lines())
     assert len(lines(Path(settings.out) / "metrics.jsonl")) <= 2
-    return capsys.readouterr().err.splitlines()[3:], raised.value
+    return capsys.readouterr().err.splitlines()[4:], raised.value
 
 
 @pytest.mark.parametrize("name", REWARDS)

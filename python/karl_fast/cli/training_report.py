@@ -25,6 +25,8 @@ def opening(run: Run) -> Iterator[str]:
     batches = counted(len(run.order.batches(0)), "batch", "batches")
     yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
     yield f"memory    about {run.need.total / GB:.2f} GB of {run.limit_bytes / GB:.2f} GB: {run.need}"
+    if run.remark:
+        yield f"warning   {run.remark}"
     going_on = f", from step {run.state.step}" if run.state.step else ""
     yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
 

@@ -143,6 +143,8 @@ def opening(run: OnlineRun) -> Iterator[str]:
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
     limit = limit_bytes(settings.training)
     yield f"memory    about {run.need.total / GB:.2f} GB of {limit / GB:.2f} GB: {run.need}"
+    if run.remark:
+        yield f"warning   {run.remark}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
     yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
 

@@ -16,6 +16,7 @@ from karl_fast.rl.partition import Partition
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.prepare import Passes
 from karl_fast.rl.reward import ENVIRONMENT, Jury, Weighted
+from karl_fast.rl.settings import Online
 from karl_fast.rl.talk import Budget
 from karl_fast.train import model, optimizer
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from karl_fast.objective import Recipe
     from karl_fast.objective.family import Objective
     from karl_fast.rl.environment import Environment
+    from karl_fast.rl.memory import Sizes
     from karl_fast.rl.policy import Policy
     from karl_fast.rl.rollout import Prompt
-    from karl_fast.rl.settings import Online
 
 
 def recipe(settings: Online) -> Recipe:
@@ -144,6 +145,19 @@ def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | 
         return None
     size = int(policy.body(mx.array([[0]])).shape[-1])
     return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
+
+
+def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
+    """What to say where rollouts may be longer than the model's positions, or `max_context` is.
+
+    Raises:
+        UsageError: the positions are learned, and rollouts may go beyond them.
+    """
+    known = getattr(policy, "positions", None)
+    if known is None:
+        return None
+    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
+    return remark
 
 
 SHORT = 32

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import ModelError
 from karl_fast.rl.cache import repeat
+from karl_fast.train.positions import positions
 from karl_fast.train.views import adapters_off, same, split
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class LanguageModel:
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head = False
+        self.positions = positions(loaded.model, loaded.config)
         self._check_caches()
 
     def _check_caches(self) -> None:

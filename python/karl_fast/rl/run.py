@@ -74,6 +74,7 @@ class OnlineRun:
     identity: dict[str, Any]
     checkpoints: Checkpoints
     need: RoundNeed
+    remark: str | None = None
     progress: progress.Progress = field(default_factory=progress.Progress)
     trackers: list[Tracker] = field(init=False)
     journal: record.Journal = field(init=False)
@@ -134,6 +135,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         policy, config = parts.policy(settings)
     asked = _fitting(settings, policy, prompts)
     sizes = memory.sizes_of(settings, asked.longest, whole_groups=recipe.objective.whole_groups)
+    remark = parts.positions(policy, settings, sizes)
     need = memory.of_policy(policy, settings, config).check(sizes, settings)
     decoder = parts.decoder(settings, policy, asked.prompts)
     with within(began):
@@ -151,6 +153,7 @@ def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> O
         identity=identity,
         checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
         need=need,
+        remark=remark,
     )
     if resume and run.checkpoints.found():
         _go_on(run)

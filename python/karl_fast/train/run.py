@@ -18,9 +18,11 @@ from karl_fast.train.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoin
 from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
 from karl_fast.train.metrics import FILE, Tracker, trackers
 from karl_fast.train.model import Loaded, adapt, load
+from karl_fast.train.positions import positions
 from karl_fast.train.recipe import check_source
 from karl_fast.train.rows import open_source
 from karl_fast.train.scorer import Scorer
+from karl_fast.train.settings import DEFAULTS
 from karl_fast.train.step import Learner
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class Run:
     need: Need
     limit_bytes: int
     budget: Budget | None = None
+    remark: str | None = None
 
     @property
     def steps(self) -> int:
@@ -110,7 +113,7 @@ def prepare(
     texts = corpus.texts_of(rows, loaded, settings)
     memory, budget = settled(_memory(loaded, settings, checkpoints.config), corpus.longest(texts))
     run = _run(loaded, corpus.read(source.folder, rows, texts, memory.settings), memory, checkpoints)
-    run.budget = budget
+    run.budget, run.remark = budget, _remark(loaded, run)
     if resume_adapter_file is not None:
         run.state.began = seen_from(adapter_path, resume_adapter_file)
     _placed(run, resume)
@@ -191,6 +194,14 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     loaded.model.train()
     mx.eval(loaded.model.parameters())
     return config
+
+
+def _remark(loaded: Loaded, run: Run) -> str | None:
+    """What to say where rows, or what is let through, are longer than the model's positions."""
+    known = positions(loaded.model, loaded.config)
+    longest = max([*run.order.lengths, *map(len, run.judged)])
+    default = DEFAULTS["max_seq_length"]
+    return None if known is None else known.remark("max_seq_length", run.settings.limit_tokens, default, longest)
 
 
 def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:

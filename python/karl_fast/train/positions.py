@@ -1,0 +1,80 @@
+"""The positions that a model was made for, and lengths beyond them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from karl_fast.errors import UsageError
+
+NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "block_size", "model_max_length")
+"""Settings of a config that say it."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions of a model.
+
+    Attributes:
+        count: how many, with the factor of its rope scaling.
+        learned: whether each has an embedding of its own, so that there are none beyond.
+    """
+
+    count: int
+    learned: bool
+
+    def remark(self, name: str, asked: int, default: int, reach: int) -> str | None:
+        """Return what to say of a setting, or None where it stays within the positions.
+
+        Args:
+            name: of the setting.
+            asked: its value.
+            default: its value where nobody gives one, of which nothing is said while sequences are shorter.
+            reach: the longest sequence that it lets through, as far as that is known.
+
+        Raises:
+            UsageError: sequences reach beyond positions that are learned.
+        """
+        if max(0 if asked == default else asked, reach) <= self.count:
+            return None
+        said = f"{name} is {asked:,}, and the model has {self.count:,} positions"
+        if reach <= self.count:
+            return f"{said}; the longest sequence of this run has at most {reach:,} tokens"
+        if self.learned:
+            error = UsageError(f"{said}, which are learned: a sequence of {reach:,} tokens has none for its end", name)
+            error.hint = f"{name} {self.count} at most"
+            raise error
+        return f"{said}: sequences of up to {reach:,} tokens go beyond what it was trained on"
+
+
+def positions(model: Any, config: dict[str, Any]) -> Positions | None:
+    """The positions of a model by its config; None where that does not say."""
+    config = config.get("text_config") or config
+    known = [config[name] for name in NAMES if isinstance(config.get(name), int) and config[name] > 0]
+    if not known:
+        return None
+    count = max(known[0], _scaled(config, known[0]))
+    return Positions(count, _learned(model, known[0]))
+
+
+def _scaled(config: dict[str, Any], count: int) -> int:
+    """Positions by rope scaling: a factor over those that the model was trained on first."""
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    factor, first = scaling.get("factor"), scaling.get("original_max_position_embeddings", count)
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (factor, first))
+    return int(factor * first) if numbers else 0
+
+
+def _learned(model: Any, count: int) -> bool:
+    """Whether an embedding has one row a position, and is not that of tokens."""
+    import mlx.nn as nn
+
+    tables = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Embedding)]
+    return any(
+        module.weight.shape[0] in (count, count + 2) and name.rpartition(".")[2] in POSITION_TABLES
+        for name, module in tables
+    )
+
+
+POSITION_TABLES = ("wpe", "position_embeddings", "embed_positions", "position_embedding")
+"""Names of tables of positions."""
