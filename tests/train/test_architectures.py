@@ -82,7 +82,7 @@ def test_what_is_drawn_has_the_log_probability_of_the_forward_pass(model: Any) -
     packed = drawn(policy)
     assert packed.mask.sum() > 20
     found = Forward(policy, 0.9).logp(packed)
-    assert np.abs(found - packed.logp).max() < 5e-5
+    assert np.abs(found - packed.logp).max() < 1e-4
 
 
 def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:

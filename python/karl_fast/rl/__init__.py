@@ -88,7 +88,7 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
             compares the rollouts of a group, or fewer rounds than the run to resume has made.
         OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
             neither `resume` nor `force`.
-        ModelError: no model there, or one whose cache cannot be repeated.
+        ModelError: no model there, one that cannot be trained, or one whose caches do not work over a group.
         OutputExistsError: a run is there already.
         CheckpointError: a run to resume without a checkpoint, or whose checkpoint is damaged or of another run: of
             other settings, prompts, or files of functions.
