@@ -1,8 +1,8 @@
-"""A table of every model type of mlx-lm: whether a tiny one trains, is drawn from by rl, and how well its memory is planned.
+"""A table of the model types of mlx-lm: how well memory is planned, and whether rl draws as it learns.
 
     python benches/python/architectures.py [TYPE ...]
 
-A model is made of a few shared numbers (tests/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
+A model is tiny (tests/train/zoo.py). The plan is held against the peak of a gradient of two rows of 96
 tokens; the difference is between the log-probabilities of drawn tokens and those of the forward pass.
 """
 
@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import mlx.core as mx
 import numpy as np
+from tests.train import zoo
+from tests.train.parts import adapted
 
 from karl_fast.errors import KarlError
 from karl_fast.rl.draw import draw
@@ -29,8 +31,6 @@ from karl_fast.train.memory import of_model
 from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 from karl_fast.train.views import checkpointed
-from tests.train import zoo
-from tests.train.parts import adapted
 
 ROWS, TOKENS = 2, 96
 CONTEXTS = [list(range(5, 5 + length)) for length in (4, 4, 20, 7)]

@@ -95,7 +95,7 @@ def test_a_gradient_of_rl_is_finite_and_not_zero(model: Any) -> None:
 
 
 @pytest.mark.parametrize("grad_checkpoint", [False, True])
-def test_the_plan_is_what_is_measured_or_at_most_three_times_that(model: Any, grad_checkpoint: bool) -> None:
+def test_the_plan_is_at_least_what_is_measured_and_not_much_more(model: Any, grad_checkpoint: bool) -> None:
     scorer, settings = Scorer(model), Training(grad_checkpoint=grad_checkpoint)
     if grad_checkpoint and getattr(model, "shares_caches", False):
         with pytest.raises(UsageError, match="layers of model type gemma3n share keys and values"):
@@ -112,7 +112,7 @@ def test_the_plan_is_what_is_measured_or_at_most_three_times_that(model: Any, gr
     with checkpointed(model, grad_checkpoint):
         mx.eval(scorer.backward(batch, lambda logp: -logp.sum()))
     measured = mx.get_peak_memory() - before
-    assert measured <= planned <= (3 if grad_checkpoint else 2.5) * measured
+    assert measured <= planned <= (3.2 if grad_checkpoint else 2.2) * measured
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "qwen3_5", "mamba2"])
