@@ -17,13 +17,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
+from karl_fast.rl.settings import Online
 from karl_fast.train.activations import MARGIN
 from karl_fast.train.memory import largest, limit_bytes, of_model
 from karl_fast.train.settings import GB
 
 if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.settings import Online
     from karl_fast.train.memory import Memory
 
 BLOCK = 256
@@ -57,8 +57,13 @@ class Sizes:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the longest rollout that there may be."""
-        return self.max_context if self.turns else min(self.max_context, self.prompt + self.max_tokens)
+        """Tokens of the longest rollout that is planned for.
+
+        An environment may say anything up to `max_context`: where nobody gave that, as much as the policy is assumed.
+        """
+        if self.turns and self.max_context != Online.max_context:
+            return self.max_context
+        return min(self.max_context, self.prompt + self.max_tokens * (2 if self.turns else 1))
 
     @property
     def learned(self) -> int:
