@@ -9,7 +9,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
-use karl_log::emit::redact::redacted;
+use karl_log::emit::secrets::redacted;
 use karl_log::emit::{Draw, Facts, Prepared, Settings, Shape, draft};
 use karl_log::field::{Path, Scan, Wanted};
 use karl_log::split::Lines;

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value, json};
 
 use super::content;
 use super::example::{Flaw, Read, example};
-use super::redact::{Found, redact, suspect};
 use super::render::{Shape, row};
+use super::secrets::{Found, redact};
 use super::{Facts, Prepared, Settings};
 use crate::format::Fields;
 use crate::layout::Layout;
@@ -121,14 +121,14 @@ impl<'a> Maker<'a> {
         let (text, trimmed, tools) = match candidate.body {
             Body::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
             Body::Example(read) => {
-                let mut fields = row(read.example, shape)?;
-                self.clean(&mut fields, &mut secrets);
-                let mut stamp = self.stamp(candidate.row, &candidate.id);
-                // A secret in an id is no secret of the training text: replaced, not counted.
-                self.clean(&mut stamp, &mut Found::new());
-                fields.insert("karl_fast".to_owned(), Value::Object(stamp));
+                let fields = row(read.example, shape)?;
                 let tools = fields.contains_key("tools");
-                (Some(written(&fields)?), read.trimmed as u64, tools)
+                let stamp = self.stamp(candidate.row, &candidate.id);
+                let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
+                let text = self.clean(written(&fields)?, &mut secrets);
+                // A secret in an id is no secret of the training text: replaced, not counted.
+                let stamp = self.clean(written(&stamp)?, &mut Found::new());
+                (Some(beside(&text, &stamp)), read.trimmed as u64, tools)
             }
         };
         Ok(Line { text, trimmed, secrets, tools, prompt })
@@ -146,13 +146,12 @@ impl<'a> Maker<'a> {
         if safe {
             return Ok(Some(text));
         }
-        let Ok(Value::Object(mut fields)) = trusted::parse(text.as_bytes()) else {
+        let Ok(Value::Object(fields)) = trusted::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
-        self.clean(&mut fields, secrets);
-        let secret = !self.settings.allow_secrets && (!secrets.is_empty() || suspect(&text));
+        let secret = !self.settings.allow_secrets && redact(&text, &mut Found::new()).is_some();
         if secret || broken {
-            return written(&fields).map(Some);
+            return written(&fields).map(|text| Some(self.clean(text, secrets)));
         }
         Ok((!self.stands(row)).then_some(text))
     }
@@ -174,10 +173,11 @@ impl<'a> Maker<'a> {
         self.settings.dealt && self.log.group.name(row as usize).is_none()
     }
 
-    fn clean(&self, fields: &mut Map<String, Value>, secrets: &mut Found) {
-        if !self.settings.allow_secrets {
-            redact(fields, secrets);
+    fn clean(&self, text: String, secrets: &mut Found) -> String {
+        if self.settings.allow_secrets {
+            return text;
         }
+        redact(&text, secrets).unwrap_or(text)
     }
 
     /// What every row says of itself; trainers ignore it, and no training text holds any of it.
@@ -209,6 +209,12 @@ impl<'a> Maker<'a> {
     fn fields(&self, row: u32) -> &Fields {
         self.log.fields(row)
     }
+}
+
+/// Two objects as one, both with fields.
+fn beside(text: &str, stamp: &str) -> String {
+    let comma = if text.len() > "{}".len() { "," } else { "" };
+    [&text[..text.len() - 1], comma, &stamp[1..]].concat()
 }
 
 /// A row as JSON text, which every row that was parsed has.

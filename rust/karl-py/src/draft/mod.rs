@@ -260,7 +260,7 @@ impl Draft {
 /// A text without what looks like a secret: for names from a log that go into a report.
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
-    emit::redact::redacted(text)
+    emit::secrets::redacted(text)
 }
 
 fn make(

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use karl_log::Log;
-use karl_log::emit::redact::redacted;
+use karl_log::emit::secrets::redacted;
 use karl_log::layout::Input;
 use karl_log::layout::sidecar::Beside;
 use karl_log::log::Account;

@@ -1,0 +1,175 @@
+//! Secrets inside the strings of a JSON text, whose other bytes stay.
+
+use std::borrow::Cow;
+
+use super::named::{self, RANK};
+use super::search::{MARK, Secret, merged, search};
+use crate::trusted;
+
+/// How many JSON texts are looked into one inside another.
+const DEEPEST: usize = 8;
+
+/// The secrets of a text, in order and apart.
+pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
+    let begins = text.trim_start().starts_with(['{', '[', '"']);
+    if depth < DEEPEST && begins && trusted::check(text.as_bytes()).is_ok() {
+        inside(text, depth)
+    } else {
+        search(text)
+    }
+}
+
+/// A string of a JSON text.
+#[derive(Default)]
+struct Literal<'a> {
+    /// Where its content begins.
+    from: usize,
+    raw: &'a str,
+}
+
+/// The secrets of a text that is JSON.
+fn inside(text: &str, depth: usize) -> Vec<Secret> {
+    let (mut all, mut key, mut label) = (Vec::new(), Literal::default(), Literal::default());
+    let mut masked = 0;
+    let mut at = 0;
+    while let Some(literal) = next(text, at) {
+        at = literal.from + literal.raw.len() + 1;
+        let is_key = text[at..].trim_start().starts_with(':');
+        let mut found = of(&literal, if is_key { "" } else { named_by(text, &literal, &key, &label) }, depth);
+        if is_key {
+            found.iter_mut().for_each(|secret| secret.key = masked + 1);
+            masked += found.len();
+            key = literal;
+        } else {
+            if matches!(key.raw, "name" | "Name" | "key" | "Key") {
+                label = literal;
+            }
+        }
+        all.append(&mut found);
+    }
+    all
+}
+
+/// The name under which a string stands: its key, or in `{"name": ..., "value": ...}` the name beside it.
+fn named_by<'a>(text: &str, literal: &Literal<'a>, key: &Literal<'a>, label: &Literal<'a>) -> &'a str {
+    let behind = key.from + key.raw.len() + 1;
+    let own = text
+        .get(behind..literal.from)
+        .is_some_and(|gap| gap.len() < 64 && gap.trim_matches([':', '"', ' ', '\n', '\r', '\t']).is_empty());
+    match key.raw {
+        _ if !own => "",
+        "value" | "Value"
+            if text[label.from..literal.from]
+                .bytes()
+                .filter(|&byte| byte == b'{' || byte == b'}')
+                .count()
+                == 0 =>
+        {
+            label.raw
+        }
+        name => name,
+    }
+}
+
+/// The secrets of one string.
+fn of(literal: &Literal<'_>, name: &str, depth: usize) -> Vec<Secret> {
+    let plain = decode(literal.raw);
+    let mut found = secrets(&plain, depth + 1);
+    if !plain.contains(MARK) && plain.len() <= 8192 && !plain.contains([' ', '\n']) {
+        found.extend(named::family(name, &plain).map(|family| Secret::new(0, plain.len(), family, RANK)));
+        found = merged(found);
+    }
+    if let Cow::Owned(_) = plain {
+        spread(literal.raw, &mut found);
+    }
+    for secret in &mut found {
+        secret.from += literal.from;
+        secret.to += literal.from;
+    }
+    found
+}
+
+/// The next string of a JSON text.
+fn next(text: &str, from: usize) -> Option<Literal<'_>> {
+    let from = from + memchr::memchr(b'"', &text.as_bytes()[from..])? + 1;
+    let mut at = from;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', &text.as_bytes()[at..])?;
+        if text.as_bytes()[at] == b'"' {
+            return Some(Literal { from, raw: &text[from..at] });
+        }
+        at += 2;
+    }
+}
+
+/// The text that a string stands for. A lone surrogate becomes the sign that replaces one.
+fn decode(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('\\') {
+        return Cow::Borrowed(raw);
+    }
+    let mut text = String::with_capacity(raw.len());
+    let mut at = 0;
+    while at < raw.len() {
+        let plain = memchr::memchr(b'\\', &raw.as_bytes()[at..]).map_or(raw.len(), |next| at + next);
+        text.push_str(&raw[at..plain]);
+        at = plain;
+        if at < raw.len() {
+            let (letter, width) = escape(&raw[at..]);
+            text.push(letter);
+            at += width;
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// The letter that an escape stands for, and how long it is.
+fn escape(raw: &str) -> (char, usize) {
+    let unit = |at: usize| {
+        raw.get(at + 2..at + 6)
+            .filter(|_| raw[at..].starts_with("\\u"))
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+    };
+    let letter = match raw.as_bytes().get(1) {
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => {
+            let high = unit(0).unwrap_or(0xfffd);
+            let low = if (0xd800..0xdc00).contains(&high) { unit(6) } else { None };
+            return match low.filter(|low| (0xdc00..0xe000).contains(low)) {
+                Some(low) => (
+                    char::from_u32(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)).unwrap_or('\u{fffd}'),
+                    12,
+                ),
+                None => (char::from_u32(high).unwrap_or('\u{fffd}'), 6),
+            };
+        }
+        Some(&byte) => char::from(byte),
+        None => '\u{fffd}',
+    };
+    (letter, 2)
+}
+
+/// Takes places in the text that a string stands for to those in the string itself.
+fn spread(raw: &str, found: &mut [Secret]) {
+    let (mut at, mut plain) = (0, 0);
+    let mut reach = |wanted: usize| {
+        while plain < wanted && at < raw.len() {
+            if raw.as_bytes()[at] == b'\\' {
+                let (letter, width) = escape(&raw[at..]);
+                plain += letter.len_utf8();
+                at += width;
+            } else {
+                plain += 1;
+                at += 1;
+            }
+        }
+        at
+    };
+    for secret in found {
+        secret.from = reach(secret.from);
+        secret.to = reach(secret.to);
+    }
+}

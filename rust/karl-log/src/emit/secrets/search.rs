@@ -1,0 +1,220 @@
+//! Where secrets stand in a text: signs first, at the speed of memory, then the pattern of each sign's family.
+
+use std::sync::{LazyLock, OnceLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use regex::Regex;
+
+use super::families::{FAMILIES, Family};
+use super::judge::is_dull;
+use super::{named, pem, shapes, url};
+
+/// A part of a text that is replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Secret {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) family: &'static str,
+    /// The lower, the more its form says; it names what two families match.
+    pub(super) rank: usize,
+    /// Whether it is a further part of the secret before it, which is removed and not counted.
+    pub(super) part: bool,
+    /// Which of the secrets in keys of a JSON text it is, from 1; 0 for others.
+    pub(super) key: usize,
+}
+
+impl Secret {
+    pub(super) fn new(from: usize, to: usize, family: &'static str, rank: usize) -> Self {
+        Self { from, to, family, rank, part: false, key: 0 }
+    }
+}
+
+/// What a sign stands for.
+#[derive(Clone, Copy)]
+enum Sign {
+    Family(usize),
+    Name,
+    Url,
+    Key,
+}
+
+/// Words of which each name of a secret holds one.
+const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
+
+/// How far a pattern looks. What matches to the end of it goes on to the end of the word.
+const REACH: usize = 2048;
+
+/// What a replaced secret begins with.
+pub(super) const MARK: &str = "[REDACTED:";
+
+struct Signs {
+    search: AhoCorasick,
+    means: Vec<Sign>,
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "without its patterns nothing may be written: better no row than a secret"
+)]
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| Signs::new().expect("signs can be searched for"));
+
+/// Each compiled where its sign stands first: all of them take as long as a small log.
+static PATTERNS: [OnceLock<Regex>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
+
+impl Signs {
+    fn new() -> Result<Self, aho_corasick::BuildError> {
+        let own = FAMILIES.iter().enumerate().flat_map(|(at, family)| {
+            family.signs.iter().map(move |sign| ((*sign).to_owned(), Sign::Family(at)))
+        });
+        let names = NAMES.iter().flat_map(|name| {
+            let capital = name[..1].to_ascii_uppercase() + &name[1..];
+            [(*name).to_owned(), capital, name.to_ascii_uppercase()].map(|name| (name, Sign::Name))
+        });
+        let urls = url::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Url));
+        let keys = pem::SIGNS.iter().map(|sign| ((*sign).to_owned(), Sign::Key));
+        let all: Vec<(String, Sign)> = own.chain(names).chain(urls).chain(keys).collect();
+        let search = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .match_kind(MatchKind::Standard)
+            .build(all.iter().map(|(sign, _)| sign))?;
+        Ok(Self { search, means: all.into_iter().map(|(_, means)| means).collect() })
+    }
+}
+
+/// The secrets of a text that is not looked into as JSON, in order and apart.
+pub(super) fn search(text: &str) -> Vec<Secret> {
+    let (mut found, mut done) = (Vec::new(), Done::new());
+    for hit in SIGNS.search.find_overlapping_iter(Input::new(text)) {
+        let (from, to) = (hit.start(), hit.end());
+        match SIGNS.means[hit.pattern().as_usize()] {
+            Sign::Family(at) => found.extend(done.family(text, at, from)),
+            Sign::Name => found.extend(done.name(text, from, to)),
+            Sign::Url => found.extend(url::password(text, from, to)),
+            Sign::Key => done.key(text, from, &mut found),
+        }
+    }
+    shapes::each(text, |name, from| {
+        let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
+        found.extend(at.and_then(|at| matched(text, at, from)));
+    });
+    found.retain(|secret| !text[secret.from..secret.to].contains(MARK));
+    merged(found)
+}
+
+/// How far each kind of search has come, so that no text is gone over for every sign in it.
+struct Done {
+    families: [usize; FAMILIES.len()],
+    name: usize,
+    key: usize,
+}
+
+impl Done {
+    const fn new() -> Self {
+        Self { families: [0; FAMILIES.len()], name: 0, key: 0 }
+    }
+
+    fn family(&mut self, text: &str, at: usize, sign: usize) -> Option<Secret> {
+        let from = sign.checked_sub(FAMILIES[at].back).filter(|&from| from >= self.families[at])?;
+        let secret = matched(text, at, from)?;
+        self.families[at] = secret.to;
+        Some(secret)
+    }
+
+    fn name(&mut self, text: &str, from: usize, to: usize) -> Option<Secret> {
+        if from < self.name {
+            return None;
+        }
+        let (end, secret) = named::assigned(text, from, to);
+        self.name = end;
+        secret
+    }
+
+    fn key(&mut self, text: &str, from: usize, found: &mut Vec<Secret>) {
+        if from >= self.key {
+            self.key = pem::key(text, from, found);
+        }
+    }
+}
+
+/// The secret of a family whose match begins at a place.
+fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
+    let family = &FAMILIES[at];
+    if family.pattern.starts_with(r"\b") && !starts(text.as_bytes(), from) || !text.is_char_boundary(from) {
+        return None;
+    }
+    let to = text.floor_char_boundary((from + REACH).min(text.len()));
+    let hit = pattern(at).captures(&text[from..to])?;
+    let secret = hit.name("secret").unwrap_or_else(|| hit.get_match());
+    let end = if from + secret.end() == to { word_end(text, to) } else { from + secret.end() };
+    let secret = Secret::new(from + secret.start(), end, family.name, at);
+    let body = &text[secret.from..secret.to];
+    (!is_dull(body) && (family.check)(body)).then_some(secret)
+}
+
+#[expect(clippy::expect_used, reason = "as above")]
+fn pattern(at: usize) -> &'static Regex {
+    PATTERNS[at].get_or_init(|| Regex::new(&whole(&FAMILIES[at])).expect("every pattern is valid"))
+}
+
+/// A pattern with its short forms spelt out.
+fn whole(family: &Family) -> String {
+    let begin = family.pattern.strip_prefix(r"\b").unwrap_or(family.pattern);
+    let body = begin
+        .replace("<eq>", r"(?:\s?=\s?|%(?:25)*3[Dd]|\\+u003[dD])")
+        .replace("<b64>", r"(?:[A-Za-z0-9+/_-]|%(?:25)*2[BbFf]|\\+/|\\+u002[bBfF])")
+        .replace("<ws>", r"(?:[ \t+]|%20)")
+        .replace(r"\b", r"(?-u:\b)");
+    format!(r"\A(?:{body})")
+}
+
+/// Where the word ends that goes on at a place.
+fn word_end(text: &str, from: usize) -> usize {
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+/=".contains(byte);
+    from + text.as_bytes()[from..].iter().take_while(|byte| goes_on(byte)).count()
+}
+
+/// Whether a word may start at a place: after no letter or digit but that of an escape, an encoded byte or a colour of
+/// the terminal, and not inside base64.
+pub(super) fn starts(bytes: &[u8], at: usize) -> bool {
+    let back = |by: usize| at.checked_sub(by).map(|at| bytes[at]);
+    let hex = |by: usize| back(by).is_some_and(|byte| byte.is_ascii_hexdigit());
+    match back(1) {
+        None => true,
+        Some(b'+' | b'/') => true,
+        Some(byte) if !byte.is_ascii_alphanumeric() => true,
+        Some(byte) => {
+            (back(2) == Some(b'\\') && b"abefnrtv0".contains(&byte))
+                || (back(3) == Some(b'%') && hex(1) && hex(2))
+                || (back(4) == Some(b'\\') && back(3) == Some(b'x') && hex(1) && hex(2))
+                || (back(6) == Some(b'\\') && back(5) == Some(b'u') && (1..5).all(hex))
+                || colour(&bytes[..at])
+        }
+    }
+}
+
+/// Whether a text ends in a colour of the terminal, `ESC[0;32m`.
+fn colour(before: &[u8]) -> bool {
+    let Some((b'm' | b'K', rest)) = before.split_last() else { return false };
+    let number = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
+    let digits = rest.iter().rev().take(12).take_while(number).count();
+    rest.len().checked_sub(digits + 1).is_some_and(|at| rest[at] == b'[')
+}
+
+/// Secrets in order and apart: those that overlap are one, and the most telling form names it.
+pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
+    found.sort_by_key(|secret| (secret.from, secret.to));
+    let mut all: Vec<Secret> = Vec::with_capacity(found.len());
+    for secret in found {
+        match all.last_mut().filter(|last| secret.from < last.to) {
+            None => all.push(secret),
+            Some(last) => {
+                last.to = last.to.max(secret.to);
+                last.part &= secret.part;
+                if secret.rank < last.rank {
+                    (last.rank, last.family) = (secret.rank, secret.family);
+                }
+            }
+        }
+    }
+    all
+}

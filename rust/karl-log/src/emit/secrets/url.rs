@@ -1,0 +1,79 @@
+//! Passwords and tokens in the addresses of services: `scheme://user:password@host`.
+
+use super::judge::{is_key, is_placeholder};
+use super::named::RANK;
+use super::search::Secret;
+
+/// What stands between the scheme and the rest, as encodings spell it.
+pub(super) const SIGNS: [&str; 7] =
+    ["://", "%3A%2F%2F", "%3a%2f%2f", ":\\/\\/", ":\\\\/\\\\/", "%253A%252F%252F", ":\\u002f\\u002f"];
+
+/// How long a user and a password are together, at most.
+const LONGEST: usize = 512;
+
+/// The password of an address whose sign stands at a place, or the token in its stead.
+pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
+    if !text.as_bytes()[..sign].last().is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let encoded = text.as_bytes()[sign] == b'%';
+    let (colons, ats): (&[&str], &[&str]) =
+        if encoded { (&["%3A", "%3a", ":"], &["%40", "@"]) } else { (&[":"], &["@", "%40"]) };
+    let end = from + text[from..].bytes().take(LONGEST).take_while(|&byte| !ends(byte)).count();
+    let rest = &text[from..text.floor_char_boundary(end)];
+    let at = at_sign(rest, ats)?;
+    let user = &rest[..at];
+    let Some((colon, width)) = first(user, colons) else { return token(user, from) };
+    if user[..colon].contains(['/', '?', '#', '%']) && !encoded {
+        return None;
+    }
+    let (name, password) = (&user[..colon], &user[colon + width..]);
+    if let Some(secret) = token(name, from) {
+        return Some(secret);
+    }
+    let secret = is_one(name, password);
+    secret.then(|| Secret::new(from + colon + width, from + at, "url-password", RANK))
+}
+
+/// A user's name that is a token.
+fn token(user: &str, from: usize) -> Option<Secret> {
+    let plain = user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    (plain && is_key(user)).then(|| Secret::new(from, from + user.len(), "url-password", RANK))
+}
+
+/// Whether what stands behind a user's name is a password, and neither a port nor what stands for one.
+fn is_one(name: &str, password: &str) -> bool {
+    let port = password.bytes().take_while(u8::is_ascii_digit).count();
+    let is_port = port > 0 && (port == password.len() || b"/?#".contains(&password.as_bytes()[port]));
+    let same = !name.is_empty() && password.eq_ignore_ascii_case(name);
+    let holds = is_placeholder(password) || ["%20", "%22", "%0A"].iter().any(|end| password.contains(end));
+    password.len() >= 6 && !(is_port && !name.is_empty()) && !same && !holds && !password.contains("://")
+}
+
+/// The `@` in front of the host: the last, unless a host stands before it.
+fn at_sign(rest: &str, ats: &[&str]) -> Option<usize> {
+    let (mut at, mut width) = first(rest, &ats[..1])?;
+    while let Some((next, more)) = first(&rest[at + width..], &ats[..1]) {
+        if is_host(&rest[at + width..at + width + next]) {
+            break;
+        }
+        (at, width) = (at + width + next, more);
+    }
+    Some(at)
+}
+
+/// Whether a text begins with the name of a host: with a dot or a port in it, up to a path or its end.
+fn is_host(text: &str) -> bool {
+    let name = text.split(['/', '?', '#', ',', '%']).next().unwrap_or(text);
+    let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
+    fits && (name.contains(['.', ':']) || name == "localhost") && name.len() > 3
+}
+
+fn ends(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b"\"'\\<>`|".contains(&byte) || !(0x20..0x80).contains(&byte)
+}
+
+/// The first of some texts: where it stands and how long it is.
+fn first(text: &str, wanted: &[&str]) -> Option<(usize, usize)> {
+    wanted.iter().filter_map(|one| Some((text.find(one)?, one.len()))).min()
+}
