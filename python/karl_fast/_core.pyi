@@ -469,6 +469,7 @@ class ConversionFacts(TypedDict):
     messages: list[tuple[str, int]]
     tool_calls: list[tuple[str, int]]
     notes: list[tuple[str, int]]
+    secrets: list[tuple[str, int]]
     mistyped: list[MistypedFacts]
     written_bytes: int
 

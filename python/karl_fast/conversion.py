@@ -51,6 +51,7 @@ class Conversion:
             one session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``.
         blocks: blocks of messages that are no text and were left out, and items of sessions that are not read, by
             their kind.
+        secrets: secrets that stand in what was written, by family; they are replaced when rows are drawn from it.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
             the line or document), ``field``, what ``came``, what was ``wanted``. What stands around them was read.
         files: each transcript with its format, its lines, and the places of its first bad ones.
@@ -75,6 +76,7 @@ class Conversion:
     types: dict[str, int]
     notes: dict[str, int]
     blocks: dict[str, int]
+    secrets: dict[str, int]
     mistyped: list[_core.MistypedFacts]
     files: list[_core.FileFacts]
     refused: list[tuple[str, str]]
@@ -87,7 +89,7 @@ class Conversion:
 
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
 
-COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks")
+COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks", "secrets")
 """What the extension gives as pairs."""
 
 

@@ -37,6 +37,7 @@ def converted(account: Conversion, out: str, rate: Rate) -> str:
         _rewards(account, rate),
         f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
         f"{in_bytes(account.written_bytes)}",
+        _secrets(account),
         *_places(account),
     ]
     return page(lines)
@@ -100,6 +101,15 @@ def _rewards(account: Conversion, rate: Rate) -> str:
 def _trajectories(account: Conversion) -> str:
     of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
     return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+
+
+def _secrets(account: Conversion) -> str:
+    if not account.secrets:
+        return ""
+    found = counted(sum(account.secrets.values()), "secret stands", "secrets stand")
+    return (
+        f"warning   {found} in it ({counts_of(account.secrets)}): `sample` replaces what it draws, this file keeps them"
+    )
 
 
 def _messages(messages: dict[str, int]) -> str:

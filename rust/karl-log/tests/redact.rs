@@ -55,6 +55,7 @@ fn secrets() -> Vec<(&'static str, String, String, &'static str)> {
         bare("slack", &["xa", "pp-1-", &many(24)]),
         bare("slack-webhook", &["https://hooks.", "slack.com/services/", "T0/B0/", &many(24)]),
         bare("stripe", &["sk", "_live_", &many(24)]),
+        bare("stripe", &["sk", "_test_", &many(24)]),
         ("url-password", "postgres://user:".to_owned(), many(10), "@db.example.com/x"),
     ]
 }
@@ -215,7 +216,6 @@ fn what_only_looks_like_a_secret_stays() {
         "aws_secret_access_key = os.environ".to_owned(),
         "-----BEGIN PUBLIC KEY-----".to_owned(),
         "-----BEGIN CERTIFICATE-----".to_owned(),
-        ["sk", "_test_", &many(24)].concat(),
         ["xo", "xb-short"].concat(),
         hex(64),
         many(40),
@@ -230,9 +230,165 @@ fn what_only_looks_like_a_secret_stays() {
     }
 }
 
+/// Lines of base64 as a key has them.
+fn lines(count: usize, end: &str) -> String {
+    (0..count).map(|line| format!("{}{line}{end}", many(63))).collect()
+}
+
+#[test]
+fn a_mention_of_a_private_key_takes_nothing_with_it() {
+    let begin = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
+    let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
+    for text in [
+        format!("look for `{begin}` in the files, then answer"),
+        format!("grep -l '{begin}' *\nid_rsa\nthe rest of it"),
+        format!("{begin}\n...\n{end} is how it looks"),
+        format!("if text.startswith(\"{begin}\"):\n    return load(text)\n"),
+        format!("{begin} and much later\n{end}"),
+    ] {
+        let record = json!({"text": text});
+        assert_eq!(logs::first(&raw(&record)), record.to_string(), "{text}");
+    }
+}
+
+#[test]
+fn a_private_key_is_replaced_however_its_lines_are_written() {
+    let begin = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
+    let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
+    for line in [
+        "\n",
+        "\r\n",
+        "\\n",
+        "\\\\n",
+        "\\r\\n",
+        "\n+",
+        "\n-",
+        "\n    ",
+        "\n   12\u{2192}",
+        "\n12: ",
+        "\n> ",
+        "%0A",
+    ] {
+        let key = format!("{begin}{line}{}{end}", lines(6, line));
+        let draft = raw(&json!({"text": format!("a {key} b")}));
+        assert_eq!(
+            logs::first(&draft),
+            json!({"text": "a [REDACTED:private-key] b"}).to_string(),
+            "{line:?}"
+        );
+        assert_eq!(counts(&draft), [("private-key", 1)], "{line:?}");
+    }
+    let header = format!(
+        "{begin}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,{}\n\n{}{end}",
+        hex(32),
+        lines(6, "\n")
+    );
+    assert_eq!(counts(&raw(&json!({"text": header}))), [("private-key", 1)]);
+}
+
+#[test]
+fn of_a_private_key_without_an_end_only_its_body_is_replaced() {
+    let begin = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
+    let text = format!("{begin}\n{}\nthe output was cut here", lines(5, "\n"));
+    let draft = raw(&json!({"text": text}));
+    let clean = format!("{begin}\n[REDACTED:private-key]\n\nthe output was cut here");
+    assert_eq!(logs::first(&draft), json!({"text": clean}).to_string());
+}
+
+#[test]
+fn a_private_key_in_quoted_lines_keeps_its_quotes() {
+    let begin = ["-----BEGIN RSA ", "PRIVATE KEY-----"].concat();
+    let end = ["-----END RSA ", "PRIVATE KEY-----"].concat();
+    let lines: Vec<String> = (0..3).map(|line| format!("{}{line}", many(63))).collect();
+    let text = json!([begin, lines[0], lines[1], lines[2], end, "next"]).to_string();
+    let draft = raw(&json!({"text": format!("see {text}")}));
+    let clean = json!([begin, "[REDACTED:private-key]", "", "", end, "next"]).to_string();
+    assert_eq!(logs::first(&draft), json!({"text": format!("see {clean}")}).to_string());
+    assert_eq!(counts(&draft), [("private-key", 1)]);
+}
+
+#[test]
+fn what_two_families_match_is_replaced_once() {
+    let secret = ["gh", "p_", &many(36)].concat();
+    for (text, clean) in [
+        (format!("https://{secret}@github.com/a/b"), "https://[REDACTED:github]@github.com/a/b"),
+        (format!("https://user:{secret}@github.com/a"), "https://user:[REDACTED:github]@github.com/a"),
+        (format!("GITHUB_TOKEN={secret}"), "GITHUB_TOKEN=[REDACTED:github]"),
+        (format!("Authorization: Bearer {secret}"), "Authorization: Bearer [REDACTED:github]"),
+    ] {
+        let draft = raw(&json!({"text": text}));
+        assert_eq!(logs::first(&draft), json!({"text": clean}).to_string());
+        assert_eq!(counts(&draft), [("github", 1)], "{text}");
+    }
+}
+
+#[test]
+fn passwords_in_addresses_are_found() {
+    for (text, clean) in [
+        ("redis://:pw7Kx2@h:6379/0", "redis://:[REDACTED:url-password]@h:6379/0"),
+        ("POSTGRES://u:pw7Kx2@h/d", "POSTGRES://u:[REDACTED:url-password]@h/d"),
+        ("postgres://u:p7@Kx/2w@db.io:5432/d", "postgres://u:[REDACTED:url-password]@db.io:5432/d"),
+        ("amqp%3A%2F%2Fu%3Apw7Kx2%40h%2Fv", "amqp%3A%2F%2Fu%3A[REDACTED:url-password]%40h%2Fv"),
+        ("mysql:\\/\\/u:pw7Kx2@h\\/d", "mysql:\\/\\/u:[REDACTED:url-password]@h\\/d"),
+    ] {
+        assert_eq!(logs::first(&raw(&json!({"text": text}))), json!({"text": clean}).to_string());
+    }
+}
+
+#[test]
+fn what_stands_for_a_secret_stays() {
+    for value in [
+        "<YOUR_API_KEY>",
+        "${TOKEN}",
+        "$TOKEN",
+        "$(pass show x)",
+        "os.environ[\"X\"]",
+        "xxxxxxxxxxxxxxxx",
+        "****************",
+        "changeme",
+        "getpass.getpass()",
+        "None",
+        "null",
+        "str",
+        "self.password",
+        "settings.api_key",
+        "your-api-key-here-123",
+        "{{ secrets.TOKEN }}",
+        "process.env.API_KEY",
+        "password123",
+    ] {
+        for text in [
+            format!("api_key = {value}"),
+            format!("\"password\": \"{value}\""),
+            format!("export DB_PASSWORD={value}"),
+            format!("--token {value} go"),
+            format!("token: {value}"),
+            format!("postgres://user:{}@host/x", value.replace(['(', ')', '"'], ""))
+                .replace("getpass.getpass", "pass"),
+        ] {
+            let record = json!({"text": text});
+            assert_eq!(logs::first(&raw(&record)), record.to_string(), "{text}");
+        }
+    }
+}
+
 #[test]
 fn beginnings_of_secrets_over_and_over_take_no_quadratic_time() {
-    let seeds = ["a://b:", "sk-", "eyJ", "aws_secret_access_key ", "-----BEGIN PRIVATE KEY-----", "\\n", "é"];
+    let seeds = [
+        "a://b:",
+        "a://@",
+        "sk-ant-",
+        "eyJ-",
+        "token=",
+        "\"password\": \"",
+        "{\"",
+        "sk-",
+        "eyJ",
+        "aws_secret_access_key ",
+        "-----BEGIN PRIVATE KEY-----",
+        "\\n",
+        "é",
+    ];
     for seed in seeds {
         let text = seed.repeat(200_000 / seed.len());
         let secret = ["gh", "p_", &many(36)].concat();

@@ -36,6 +36,7 @@ pub(crate) struct ConversionFacts {
     messages: Named,
     tool_calls: Named,
     notes: Named,
+    secrets: Named,
     mistyped: Vec<MistypedFacts>,
     written_bytes: u64,
 }
@@ -141,6 +142,7 @@ impl ConversionFacts {
             messages: named(&report.made.messages),
             tool_calls: named(&report.made.calls),
             notes: named(&report.made.notes),
+            secrets: named(&report.made.secrets),
             mistyped: report.made.mistyped.iter().map(MistypedFacts::new).collect(),
             written_bytes: report.written,
             files: report.made.files.iter().map(FileFacts::new).collect(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::emit::secrets;
 use crate::log::Account;
 use crate::tally::{Bad, Tally};
 
@@ -133,6 +134,8 @@ pub struct Made {
     pub notes: Counts,
     /// Blocks of messages, and items of sessions, that are not read, by their kind.
     pub blocks: BTreeMap<String, u64>,
+    /// Secrets that stand in what was written, by family.
+    pub secrets: Counts,
     /// The first values of wrong types, by file and place.
     pub mistyped: Vec<Mistyped>,
     /// Those whose place is to be told yet.
@@ -159,6 +162,7 @@ impl Made {
             (&mut self.calls, other.calls),
             (&mut self.dropped, other.dropped),
             (&mut self.notes, other.notes),
+            (&mut self.secrets, other.secrets),
         ];
         for (mine, theirs) in pairs {
             for (name, count) in theirs {
@@ -170,6 +174,13 @@ impl Made {
     /// Counts a line that is left out.
     pub(super) fn drop_line(&mut self, reason: &'static str) {
         *self.dropped.entry(reason).or_default() += 1;
+    }
+
+    /// Counts the secrets in lines that are written: they are replaced when rows are drawn from them.
+    pub(super) fn count_secrets(&mut self, lines: &[u8]) {
+        if let Ok(text) = std::str::from_utf8(lines) {
+            secrets::count(text, &mut self.secrets);
+        }
     }
 
     /// Counts something inside a line.

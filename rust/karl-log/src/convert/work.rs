@@ -21,7 +21,10 @@ pub(super) fn run(
     let work = || {
         let mut all = Made::default();
         while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < count) {
-            let done = unit(at).and_then(|(lines, made)| output.put(at, lines).map(|()| made));
+            let done = unit(at).and_then(|(lines, mut made)| {
+                made.count_secrets(&lines);
+                output.put(at, lines).map(|()| made)
+            });
             match done {
                 Ok(made) => all.add(made),
                 Err(error) => {

@@ -4,11 +4,11 @@
 //! `\b` at its start asks for the start of a word. The group `secret`, or else the whole match, is replaced. Where
 //! two families match one text, the earlier names it.
 //!
-//! Three short forms stand for what encodings make of a character: `<eq>`, `<b64>` and `<ws>`.
+//! Four short forms stand for what encodings make of a character: `<eq>`, `<slash>`, `<b64>` and `<ws>`.
 //!
 //! A wheel links `regex` without Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w` may not.
 
-use super::judge::{is_basic, is_bearer, is_password, is_random};
+use super::judge::{is_basic, is_bearer, is_key, is_password, is_random};
 
 /// A form of secrets.
 pub(super) struct Family {
@@ -19,6 +19,8 @@ pub(super) struct Family {
     pub(super) back: usize,
     /// What else holds of the secret.
     pub(super) check: fn(&str) -> bool,
+    /// Whether its form is so short that base64 holds it by chance: then it may not stand inside.
+    pub(super) alone: bool,
 }
 
 const fn any(_: &str) -> bool {
@@ -28,11 +30,15 @@ const fn any(_: &str) -> bool {
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const fn family((name, pattern, signs): Row) -> Family {
-    Family { name, pattern, signs, back: 0, check: any }
+    Family { name, pattern, signs, back: 0, check: any, alone: false }
 }
 
 const fn checked(row: Row, check: fn(&str) -> bool) -> Family {
     Family { check, ..family(row) }
+}
+
+const fn alone(row: Row) -> Family {
+    Family { alone: true, ..checked(row, is_random) }
 }
 
 const fn behind(back: usize, row: Row) -> Family {
@@ -59,24 +65,24 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("google-oauth", r"\b1//0[A-Za-z0-9_-]{40,}", &["1//0"])),
     family(("alibaba", r"\bLTAI[A-Za-z0-9]{12,24}", &["LTAI"])),
     family(("digitalocean", r"\bdo[opr]_v1_[0-9a-f]{64}", &["doo_v1_", "dop_v1_", "dor_v1_"])),
-    family(("fly", r"\bfm[12][ar]?_[A-Za-z0-9+/]{60,}={0,3}", &["fm1", "fm2_"])),
+    family(("fly", r"\bfm[12][ar]?_<b64>{60,}={0,3}", &["fm1", "fm2_"])),
     family(("fly", r"\bfo1_[A-Za-z0-9_-]{43}", &["fo1_"])),
     family(("heroku", r"\bHRKU-[A-Za-z0-9_-]{30,}", &["HRKU-"])),
     family(("netlify", r"\bnf[a-z]_[A-Za-z0-9_-]{36,}", &["nfp_", "nfc_", "nfo_", "nfu_"])),
     family(("planetscale", r"\bpscale_[a-z]{2,5}_[A-Za-z0-9_=.-]{30,}", &["pscale_"])),
     family(("render", r"\brnd_[A-Za-z0-9]{28,}", &["rnd_"])),
-    checked(("scaleway", r"\bSCW[A-Z0-9]{17}\b", &["SCW"]), is_random),
+    alone(("scaleway", r"\bSCW[A-Z0-9]{17}\b", &["SCW"])),
     family(("scalingo", r"\btk-us-[A-Za-z0-9_-]{48}", &["tk-us-"])),
     family(("supabase", r"\bsbp_(?:oauth_|v0_)?[0-9a-f]{40}", &["sbp_"])),
     family(("supabase", r"\bsb_(?:secret|publishable)_[A-Za-z0-9_-]{20,}", &["sb_secret_", "sb_publishable_"])),
     behind(14, ("terraform", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}", &[".atlasv1."])),
     family(("vault", r"\bhv[sbr]\.[A-Za-z0-9_-]{20,}", &["hvs.", "hvb.", "hvr."])),
-    checked(("vault", r"\bs\.[A-Za-z0-9]{24}\b", &["s."]), is_random),
+    alone(("vault", r"\bs\.[A-Za-z0-9]{24}\b", &["s."])),
     family(("vercel", r"\bvc[pikarts]_[A-Za-z0-9]{24,}", &["vcp_", "vci_", "vck_", "vca_", "vcr_", "vct_", "vcs_"])),
     family(("vercel", r"\bvercel_blob_rw_[A-Za-z0-9]{8,}_[A-Za-z0-9]{20,}", &["vercel_blob_rw_"])),
     family(("yandex", r"\bt1\.[A-Za-z0-9_-]{10,}={0,2}\.[A-Za-z0-9_-]{86}={0,2}", &["t1."])),
     family(("yandex", r"\b(?:AQVN[A-Za-z0-9_-]{35,38}|y[0-9]_[A-Za-z0-9_-]{50,})", &["AQVN", "y0_", "y1_", "y2_", "y3_"])),
-    checked(("yandex", r"\bYC[A-Za-z0-9_-]{38}\b", &["YC"]), is_random),
+    alone(("yandex", r"\bYC[A-Za-z0-9_-]{38}\b", &["YC"])),
     // Models and what serves them
     family(("anthropic", r"\bsk-ant-[A-Za-z0-9_-]{20,}", &["sk-ant-"])),
     family(("openrouter", r"\bsk-or-(?:v[0-9]-)?[0-9a-zA-Z]{32,}", &["sk-or-"])),
@@ -87,7 +93,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("groq", r"\bgsk_[A-Za-z0-9]{40,}", &["gsk_"])),
     family(("replicate", r"\br8_[A-Za-z0-9_-]{30,}", &["r8_"])),
     family(("perplexity", r"\bpplx-[A-Za-z0-9]{40,}", &["pplx-"])),
-    checked(("fireworks", r"\bfw_[A-Za-z0-9]{20,}", &["fw_"]), is_random),
+    alone(("fireworks", r"\bfw_[A-Za-z0-9]{20,}", &["fw_"])),
     family(("together", r"\btgp_v1_[A-Za-z0-9_-]{36,}", &["tgp_v1_"])),
     family(("cerebras", r"\bcsk-[A-Za-z0-9]{32,}", &["csk-"])),
     family(("nvidia", r"\bnvapi-[A-Za-z0-9_-]{50,}", &["nvapi-"])),
@@ -97,7 +103,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("wandb", r"\bwandb_v[0-9]_[A-Za-z0-9_-]{30,}", &["wandb_v"])),
     family(("wandb", r"wandb(?:\.login\(|[ _-]?login)[^\n\\]{0,24}?(?P<secret>[0-9a-f]{40})", &["wandb"])),
     family(("pinecone", r"\bpcsk_[A-Za-z0-9_]{40,}", &["pcsk_"])),
-    checked(("voyage", r"\bpa-[A-Za-z0-9_-]{43}\b", &["pa-"]), is_random),
+    alone(("voyage", r"\bpa-[A-Za-z0-9_-]{43}\b", &["pa-"])),
     family(("jina", r"\bjina_[A-Za-z0-9_-]{50,}", &["jina_"])),
     family(("tavily", r"\btvly-[A-Za-z0-9-]{20,}", &["tvly-"])),
     family(("firecrawl", r"\bfc-[0-9a-f]{32}\b", &["fc-"])),
@@ -112,7 +118,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("buildkite", r"\bbk[a-z]{2}_[A-Za-z0-9]{36,}", &["bkua_", "bkct_", "bkaj_", "bkat_"])),
     family(("circleci", r"\bCCI(?:PAT|PRJ)_[A-Za-z0-9]{8,}_[0-9a-f]{40}", &["CCIPAT_", "CCIPRJ_"])),
     family(("clojars", r"\bCLOJARS_[0-9a-zA-Z]{60}", &["CLOJARS_"])),
-    checked(("crates-io", r"\bcio[A-Za-z0-9]{32}\b", &["cio"]), is_random),
+    alone(("crates-io", r"\bcio[A-Za-z0-9]{32}\b", &["cio"])),
     family(("docker", r"\bdckr_[a-z]{3}_[A-Za-z0-9_-]{20,}", &["dckr_"])),
     family(("doppler", r"\bdp\.(?:ct|pt|st|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}", &["dp."])),
     family(("gitea-runner", r"\bgitea_[0-9a-f]{40}", &["gitea_"])),
@@ -145,14 +151,14 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("databricks", r"\bdapi[0-9a-f]{32}(?:-[0-9])?\b", &["dapi"])),
     family(("dynatrace", r"\bdt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}", &["dt0"])),
     family(("grafana", r"\bglsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}", &["glsa_"])),
-    family(("grafana", r"\b(?:glc_[A-Za-z0-9+/_-]{32,}|eyJrIjoi[A-Za-z0-9+/_-]{40,})={0,3}", &["glc_", "eyJrIjoi"])),
+    family(("grafana", r"\b(?:glc_<b64>{32,}|eyJrIjoi<b64>{40,})={0,3}", &["glc_", "eyJrIjoi"])),
     family(("honeycomb", r"\bhc[a-z]{3}_[A-Za-z0-9]{50,}", &["hcaik_", "hcbik_", "hcxik_"])),
     family(("launchdarkly", r"\b(?:api|sdk|mob|rel)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", &["api-", "sdk-", "mob-", "rel-"])),
     behind(36, ("maxmind", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", &["_mmk"])),
     family(("mongodb-atlas", r"\bmdb_sa_sk_[A-Za-z0-9_-]{30,}", &["mdb_sa_sk_"])),
     family(("new-relic", r"\bNR(?:AK|II|RA|JS|AA|SP)-[A-Za-z0-9_-]{19,}", &["NRAK-", "NRII-", "NRRA-", "NRJS-", "NRAA-", "NRSP-"])),
     behind(36, ("new-relic", r"[A-Za-z0-9]{36}NRAL", &["NRAL"])),
-    checked(("pagerduty", r"\bu\+[A-Za-z0-9_+-]{18}", &["u+"]), is_random),
+    alone(("pagerduty", r"\bu\+[A-Za-z0-9_+-]{18}", &["u+"])),
     family(("posthog", r"\bph[xc]_[A-Za-z0-9]{40,}", &["phx_", "phc_"])),
     behind(10, ("rapidapi", r"[0-9a-f]{10}msh[0-9a-f]{15}p1[0-9a-f]{6}jsn[0-9a-f]{12}", &["msh"])),
     family(("sentry", r"\b(?:sntry[su]_[A-Za-z0-9+/=_-]{50,})", &["sntrys_", "sntryu_"])),
@@ -164,8 +170,8 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("apify", r"\bapify_api_[A-Za-z0-9]{30,}", &["apify_api_"])),
     family(("cal-com", r"\bcal_(?:live_)?[0-9a-f]{32}\b", &["cal_"])),
     family(("clickup", r"\bpk_[0-9]{7,9}_[A-Z0-9]{32}", &["pk_"])),
-    family(("discord", r"\b[A-Za-z0-9][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}", &[])),
-    family(("discord-webhook", r"/api(?:/v[0-9]+)?/webhooks/[0-9]{15,21}/(?P<secret>[A-Za-z0-9_-]{50,})", &["/api/webhooks/", "/api/v"])),
+    alone(("discord", r"\b[A-Za-z0-9][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}", &[])),
+    family(("discord-webhook", r"webhooks<slash>[0-9]{15,21}<slash>(?P<secret>[A-Za-z0-9_-]{50,})", &["webhooks/", "webhooks%", "webhooks\\"])),
     family(("dropbox", r"\bsl\.(?:u\.)?[A-Za-z0-9_-]{100,}", &["sl."])),
     family(("figma", r"\bfig[duo]_[A-Za-z0-9_-]{36,}", &["figd_", "figu_", "figo_"])),
     family(("frame-io", r"\bfio-u-[A-Za-z0-9_=-]{60,64}", &["fio-u-"])),
@@ -174,7 +180,7 @@ pub(super) const FAMILIES: &[Family] = &[
     behind(32, ("mailchimp", r"[0-9a-f]{32}-us[0-9]{1,2}", &["-us1", "-us2", "-us3", "-us4", "-us5", "-us6", "-us7", "-us8", "-us9"])),
     family(("mailgun", r"\b(?:pub)?key-[0-9a-f]{32}\b", &["key-", "pubkey-"])),
     family(("mailgun", r"\b[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}\b", &[])),
-    checked(("mandrill", r"\bmd-[A-Za-z0-9_-]{22}\b", &["md-"]), is_random),
+    alone(("mandrill", r"\bmd-[A-Za-z0-9_-]{22}\b", &["md-"])),
     family(("mapbox", r"\b[spt]k\.[A-Za-z0-9_-]{50,}\.[A-Za-z0-9_-]{20,}", &["sk.", "pk.", "tk."])),
     family(("notion", r"\b(?:ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43})\b", &["ntn_", "secret_"])),
     family(("okta", r"\bSSWS(?:<ws>)+(?P<secret>[A-Za-z0-9_-]{30,})", &["SSWS"])),
@@ -186,15 +192,16 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("sendinblue", r"\bx(?:keysib|smtpsib)-[0-9a-f]{64}-[A-Za-z0-9]{16}", &["xkeysib-", "xsmtpsib-"])),
     family(("shopify", r"\bshp(?:at|ca|pa|ss|tka|ua|rt)_[0-9a-fA-F]{30,}", &["shpat_", "shpca_", "shppa_", "shpss_", "shptka_", "shpua_", "shprt_"])),
     family(("slack", r"\b(?:xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{100,}|xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{20,})", &["xox", "xapp-"])),
-    family(("slack-webhook", r"hooks\.slack\.com(?:\\*/|%2[Ff])(?:services|workflows|triggers)(?:\\*/|%2[Ff])(?:[A-Za-z0-9_-]|\\*/|%2[Ff]){20,}", &["hooks.slack.com"])),
-    family(("teams-webhook", r"webhook\.office\.com/webhookb2/(?P<secret>[A-Za-z0-9@-]{60,}/IncomingWebhook/[0-9a-f]{32}/[A-Za-z0-9-]{20,})", &["webhook.office.com/"])),
+    behind(8, ("slack-webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}", &["hooks.slack.com"])),
+    family(("slack-webhook", r"hooks\.slack\.com<slash>(?:services|workflows|triggers)<slash>(?:[A-Za-z0-9_-]|<slash>){20,}", &["hooks.slack.com"])),
+    family(("teams-webhook", r"webhook\.office\.com<slash>webhookb2<slash>(?P<secret>(?:[A-Za-z0-9@-]|%40){60,}<slash>IncomingWebhook<slash>[0-9a-f]{32}<slash>[A-Za-z0-9-]{20,})", &["webhook.office.com"])),
     behind(10, ("telegram", r"[0-9]{10}(?::|%3[Aa])A[A-Za-z0-9_-]{34}", &[":A", "%3AA", "%3aA"])),
     behind(9, ("telegram", r"[0-9]{9}(?::|%3[Aa])A[A-Za-z0-9_-]{34}", &[":A", "%3AA", "%3aA"])),
     behind(8, ("telegram", r"[0-9]{8}(?::|%3[Aa])A[A-Za-z0-9_-]{34}", &[":A", "%3AA", "%3aA"])),
     family(("trello", r"\bATTA[0-9a-zA-Z]{64,}", &["ATTA"])),
     family(("twilio", r"\b(?:SK|AC)[0-9a-f]{32}\b", &["SK", "AC"])),
     family(("typeform", r"\btfp_[A-Za-z0-9_.=-]{40,}", &["tfp_"])),
-    family(("zapier-webhook", r"hooks\.zapier\.com/hooks/catch/(?P<secret>[0-9]+/[A-Za-z0-9]{5,})", &["hooks.zapier.com/"])),
+    family(("zapier-webhook", r"hooks\.zapier\.com<slash>hooks<slash>catch<slash>(?P<secret>[0-9]+<slash>[A-Za-z0-9]{5,})", &["hooks.zapier.com"])),
     // Money
     family(("duffel", r"\bduffel_(?:test|live)_[A-Za-z0-9_=-]{40,}", &["duffel_"])),
     family(("easypost", r"\bEZ[AT]K[A-Za-z0-9]{54}", &["EZAK", "EZTK"])),
@@ -205,14 +212,14 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("settlemint", r"\bsm_[aps]at_[A-Za-z0-9]{16}", &["sm_aat_", "sm_pat_", "sm_sat_"])),
     family(("shippo", r"\bshippo_(?:live|test)_[0-9a-fA-F]{40}", &["shippo_"])),
     family(("square", r"\bsq0(?:atp|csp)-[A-Za-z0-9_-]{22,}", &["sq0atp-", "sq0csp-"])),
-    checked(("square", r"\bEAAA[A-Za-z0-9_-]{56,62}\b", &["EAAA"]), is_random),
+    alone(("square", r"\bEAAA[A-Za-z0-9_-]{56,62}\b", &["EAAA"])),
     family(("stripe", r"\b[srp]k_(?:live|test|prod)_[A-Za-z0-9]{16,}", &["sk_live_", "rk_live_", "pk_live_", "sk_test_", "rk_test_", "pk_test_", "sk_prod_", "rk_prod_", "pk_prod_"])),
     family(("stripe", r"\bwhsec_[A-Za-z0-9+/_-]{24,}={0,2}", &["whsec_"])),
     // People and keys
     family(("1password", r"\bops_eyJ[A-Za-z0-9+/_-]{50,}={0,3}", &["ops_eyJ"])),
     family(("1password", r"\bA3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}", &["A3-"])),
     family(("age", r"\bAGE-SECRET-KEY-1[0-9A-Z]{58}", &["AGE-SECRET-KEY-1"])),
-    checked(("facebook", r"\bEAA[A-Za-z0-9]{90,}", &["EAA"]), is_random),
+    alone(("facebook", r"\bEAA[A-Za-z0-9]{90,}", &["EAA"])),
     family(("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{16,}", &["eyJ"])),
     family(("private-key", r"LS0tLS1CRUdJTiB(?:QUklWQ|SU0EgUFJJ|FQyBQUkl|PUEVOU1NIIFBS|EU0EgUFJJ|FTkNSWVBURUQg|QR1AgUFJJ)[A-Za-z0-9+/]{40,}={0,2}", &["LS0tLS1CRUdJTiB"])),
     // Commands and headers
@@ -221,5 +228,5 @@ pub(super) const FAMILIES: &[Family] = &[
     checked(("command-password", r#"[ '"](?:-u|--user)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user"]), is_password),
     checked(("command-password", r#"mysql(?:dump|admin)?\s[^\n|;\\]{0,120}?-p(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), is_password),
     checked(("command-password", r#"(?:sshpass|docker login|podman login|redis-cli)\s[^\n|;\\]{0,120}?-[pa][ =]?['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["sshpass", "docker login", "podman login", "redis-cli"]), is_password),
-    checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |_| true),
+    checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
 ];

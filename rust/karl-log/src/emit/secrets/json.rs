@@ -73,6 +73,9 @@ fn named_by<'a>(text: &str, literal: &Literal<'a>, key: &Literal<'a>, label: &Li
 
 /// The secrets of one string.
 fn of(literal: &Literal<'_>, name: &str, depth: usize) -> Vec<Secret> {
+    if literal.raw.len() < 5 {
+        return Vec::new();
+    }
     let plain = decode(literal.raw);
     let mut found = secrets(&plain, depth + 1);
     if !plain.contains(MARK) && plain.len() <= 8192 && !plain.contains([' ', '\n']) {

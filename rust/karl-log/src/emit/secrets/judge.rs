@@ -9,23 +9,10 @@ const PLACEHOLDERS: [&str; 23] = [
 ];
 
 /// Passwords that stand for a password, perhaps with a number behind.
-const STAND_INS: [&str; 16] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "passw0rd",
-    "p@ssw0rd",
-    "pw",
-    "secret",
-    "token",
-    "test",
-    "testing",
-    "user",
-    "admin",
-    "foo",
-    "foobar",
-    "value",
+#[rustfmt::skip]
+const STAND_INS: [&str; 20] = [
+    "password", "passwd", "passphrase", "pass", "passw0rd", "p@ssw0rd", "pw", "secret", "token", "test", "testing",
+    "user", "admin", "foo", "foobar", "value", "mypassword", "mypass", "userpass", "secretpassword",
 ];
 
 /// Whether a text stands where a secret will.
@@ -77,6 +64,8 @@ struct Mix {
     turns: usize,
     /// A small letter before a capital or behind one.
     cases: usize,
+    /// A capital behind a capital.
+    capitals: usize,
 }
 
 impl Mix {
@@ -96,6 +85,7 @@ impl Mix {
             if a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric() {
                 mix.turns += usize::from(a.is_ascii_digit() != b.is_ascii_digit());
                 let letters = a.is_ascii_alphabetic() && b.is_ascii_alphabetic();
+                mix.capitals += usize::from(a.is_ascii_uppercase() && b.is_ascii_uppercase());
                 mix.cases += usize::from(letters && a.is_ascii_uppercase() != b.is_ascii_uppercase());
             }
         }
@@ -111,10 +101,13 @@ impl Mix {
 pub(super) fn is_random(text: &str) -> bool {
     let mix = Mix::of(text);
     let enough = (text.len() / 7).max(3);
-    // Of 20 random letters and digits 1 in 10,000 has no digit next to a letter; of names nearly all have none.
     let mixed = mix.turns >= 2 && mix.turns + mix.cases >= enough;
-    let jagged = mix.cases * 3 >= text.len() && mix.turns >= 1;
-    text.len() >= 10 && !is_dull(text) && mix.letters() > 0 && mix.digits > 0 && (mixed || jagged)
+    text.len() >= 10 && !is_dull(text) && mix.letters() > 0 && (mixed || is_jagged(text, &mix))
+}
+
+/// Whether capitals stand in a text as in no name: often, and side by side.
+fn is_jagged(text: &str, mix: &Mix) -> bool {
+    mix.cases * 3 >= text.len() && (mix.turns >= 1 || text.len() >= 12 && mix.capitals >= 3)
 }
 
 /// Whether a text may be the value of a key or token: long, random, and no path, address or code.
@@ -139,7 +132,7 @@ fn is_mixed(part: &str) -> bool {
 pub(super) fn is_password(text: &str) -> bool {
     let mix = Mix::of(text);
     let plain = mix.marks == 0 && (mix.digits == 0 || mix.letters() == 0);
-    let jagged = mix.cases * 3 >= text.len() && text.len() >= 10;
+    let jagged = is_jagged(text, &mix) && mix.capitals >= 2 && text.len() >= 10;
     (6..=256).contains(&text.len())
         && (!plain || jagged)
         && mix.letters() + mix.digits >= 3

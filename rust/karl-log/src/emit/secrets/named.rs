@@ -1,7 +1,7 @@
 //! Secrets by the name of what they are assigned to: `DB_PASSWORD=...`, `"apiKey": "..."`, `--token ...`.
 
 use super::judge::{is_basic, is_key, is_password};
-use super::search::Secret;
+use super::search::{NAMES, Secret};
 
 /// The rank of what has no form of its own.
 pub(super) const RANK: usize = 1000;
@@ -9,29 +9,44 @@ pub(super) const RANK: usize = 1000;
 /// How long a name is, at most, before and behind the word in it.
 const LONGEST: usize = 64;
 
+/// How long a value is, at most.
+const LONGEST_VALUE: usize = 4096;
+
 /// Ends of names of passwords, without their dashes, in small letters.
 const PASSWORDS: [&str; 8] =
     ["password", "passwd", "passphrase", "passcode", "pwd", "requirepass", "masterauth", "userpass"];
 
-/// Ends of names of keys and tokens, likewise.
+/// Ends of names of keys, likewise.
 #[rustfmt::skip]
-const KEYS: [&str; 58] = [
-    "secret", "token", "secretkey", "secretid", "apikey", "accesskey", "privatekey", "privatekeyid", "authkey",
-    "accountkey", "sharedkey", "signingkey", "encryptionkey", "masterkey", "storagekey", "servicekey", "licensekey",
-    "ingestkey", "writekey", "readkey", "adminkey", "appkey", "applicationkey", "subscriptionkey", "integrationkey",
-    "deploykey", "serverkey", "clientkeydata", "clientkey", "sessionkey", "consumerkey", "restkey", "functionskey",
-    "hmackey", "jwtkey", "rolekey", "webhookkey", "primarykey2", "credential", "credentials", "authorization",
-    "openaikey", "anthropickey", "mistralkey", "coherekey", "deepgramkey", "elevenlabskey", "geminikey", "azurekey",
-    "awskey", "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
-    "wandbkey",
+const KEYS: [&str; 48] = [
+    "secretkey", "apikey", "accesskey", "privatekey", "authkey", "accountkey", "sharedkey", "signingkey",
+    "encryptionkey", "masterkey", "storagekey", "servicekey", "licensekey", "ingestkey", "writekey", "readkey",
+    "adminkey", "appkey", "applicationkey", "subscriptionkey", "integrationkey", "deploykey", "serverkey", "clientkey",
+    "sessionkey", "consumerkey", "restkey", "functionskey", "hmackey", "jwtkey", "rolekey", "webhookkey", "openaikey",
+    "anthropickey", "mistralkey", "coherekey", "deepgramkey", "elevenlabskey", "geminikey", "azurekey", "awskey",
+    "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
+];
+
+/// Ends of names of tokens and the like, likewise.
+const TOKENS: [&str; 9] = [
+    "secret",
+    "token",
+    "secretid",
+    "privatekeyid",
+    "clientkeydata",
+    "credential",
+    "credentials",
+    "authorization",
+    "accesskeysecret",
 ];
 
 /// Parts of names of what is no secret, likewise.
 #[rustfmt::skip]
-const HARMLESS: [&str; 20] = [
+const HARMLESS: [&str; 23] = [
     "public", "pagetoken", "nexttoken", "synctoken", "continuationtoken", "cancellationtoken", "csrf", "idempotency",
     "eostoken", "bostoken", "padtoken", "unktoken", "masktoken", "septoken", "clstoken", "cachekey", "pubkey",
     "tokenizer", "imagetoken", "clienttoken",
+    "changetoken", "requesttoken", "purchasetoken",
 ];
 
 /// Words behind a name that say where or how its value is kept.
@@ -45,6 +60,17 @@ enum Kind {
     Key,
     Aws,
     Basic,
+}
+
+/// Whether a name holds a word that the name of a secret holds.
+fn has_word(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let word = |at: usize| {
+        NAMES.iter().any(|word| {
+            bytes[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+        })
+    };
+    (3..=LONGEST).contains(&bytes.len()) && (0..bytes.len() - 2).any(word)
 }
 
 /// What a name asks of its value; `None` where it is no name of a secret.
@@ -62,18 +88,16 @@ fn kind(name: &str) -> Option<Kind> {
         }
     }
     let ends = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
-    if HARMLESS.iter().any(|part| plain.contains(part)) {
-        None
-    } else if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) {
-        Some(Kind::Aws)
-    } else if ends(&PASSWORDS) || is_pass(name) {
-        Some(Kind::Password)
-    } else if plain == "auth" || name.ends_with("_auth") {
-        Some(Kind::Basic)
-    } else {
-        let upper = name.ends_with("_KEY") && !name.bytes().any(|byte| byte.is_ascii_lowercase());
-        (ends(&KEYS) || upper).then_some(Kind::Key)
-    }
+    let is_key = || if plain.ends_with("key") { ends(&KEYS) } else { ends(&TOKENS) };
+    let upper = || name.ends_with("_KEY") && !name.bytes().any(|byte| byte.is_ascii_lowercase());
+    let kind = match () {
+        () if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) => Kind::Aws,
+        () if ends(&PASSWORDS) || is_pass(name) => Kind::Password,
+        () if plain == "auth" || name.ends_with("_auth") => Kind::Basic,
+        () if is_key() || upper() => Kind::Key,
+        () => return None,
+    };
+    (!HARMLESS.iter().any(|part| plain.contains(part))).then_some(kind)
 }
 
 /// Whether a name ends in the word `pass`.
@@ -92,7 +116,7 @@ fn is_pass(name: &str) -> bool {
 
 /// The family of a value under its name, if it looks like a secret.
 pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
-    let kind = kind(name)?;
+    let kind = if has_word(name) { kind(name)? } else { return None };
     let value = value.trim_end_matches(['.', '!']);
     match kind {
         Kind::Aws if is_aws(value) => Some("aws-secret-key"),
@@ -129,10 +153,19 @@ pub(super) fn assigned(text: &str, from: usize, to: usize) -> (usize, Option<Sec
         - bytes[..from].iter().rev().take(LONGEST).take_while(|byte| part(byte) || **byte == b'.').count();
     let end = to + bytes[to..].iter().take(LONGEST).take_while(part).count();
     let name = &text[begin..end];
-    if kind(name).is_none() {
+    // Most words that stand here are those of sentences and code.
+    let follows = bytes.get(end).is_some_and(|byte| b"\"'`\\=:(,>%]?& \t\n\x1b".contains(byte));
+    // `Pass::run`, `arn:aws:...:secret:name`.
+    let path =
+        bytes[end..].starts_with(b"::") || bytes[end..].starts_with(b":") && bytes[..begin].ends_with(b":");
+    if !follows || path || kind(name).is_none() {
         return (end, None);
     }
-    (end, Cursor { text, at: end }.value(name))
+    let secret = Cursor { text, at: end }.value(name);
+    // Names inside of a long value are none, and looking at each would take a time that grows with its square.
+    let inside = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\"'`\\<>,;&|()".contains(byte);
+    let run = bytes[end..].iter().take(LONGEST_VALUE).take_while(inside).count();
+    (if run > 256 { end + run } else { end }, secret)
 }
 
 /// Reads what stands between a name and its value, in any encoding.
@@ -159,10 +192,17 @@ impl<'a> Cursor<'a> {
         self.skip_any(&["]", ")", "?"]);
         let spaces = self.space();
         let sign = self.sign(quoted, spaces)?;
+        // `pass` alone is a verb, too.
+        let verb = name.rsplit('.').next().is_some_and(|word| word.eq_ignore_ascii_case("pass"));
+        if verb && !matches!(sign, "=" | ":" | "=>" | "%3D" | "%3A") {
+            return None;
+        }
         self.space();
         let opening = self.quote().map_or(Opening::Bare, Opening::Quote);
         match opening {
-            Opening::Quote(quote) => self.inside(name, quote),
+            Opening::Quote(quote) => self
+                .inside(name, quote)
+                .filter(|secret| sign != " " || self.is_sure(name, &self.text[secret.from..secret.to])),
             Opening::Bare if quoted || sign == "(" || sign == "," => self.typed(name),
             Opening::Bare => self.bare(name, sign).or_else(|| self.typed(name)),
         }
@@ -192,7 +232,7 @@ impl<'a> Cursor<'a> {
                 || (!environment && b",;|)}]".contains(&byte))
                 || byte == b'&'
         };
-        let mut length = self.rest().bytes().take(8192).take_while(|&byte| !ends(byte)).count();
+        let mut length = self.rest().bytes().take(LONGEST_VALUE).take_while(|&byte| !ends(byte)).count();
         let escapes = ["%26", "%20", "%0A", "%0a", "%0D", "%22", "%27", "%7D", "%2C", "%5C"];
         let encoded = sign
             .starts_with('%')
@@ -200,15 +240,20 @@ impl<'a> Cursor<'a> {
         length = encoded.flatten().unwrap_or(length);
         let value = self.rest()[..length].trim_end_matches([',', ';', '.', ':']);
         let family = family(name, value)?;
-        let sure = environment
-            || sign != " "
-            || is_key(value)
-            || name.starts_with('-')
-            || is_set(self.text, self.at, name);
+        let sure = environment || sign != " " || self.is_sure(name, value);
+        // `PASS: TestOfIt` is what runs of tests say, and `key: Type = 3` declares.
+        let told = sign == ":" && matches!(name, "pass" | "Pass" | "PASS");
+        let declared = self.rest()[length..].trim_start_matches(' ').starts_with('=');
         let strong = |value: &str| value.len() >= 10 && is_key(value) || is_passworded(value);
         let code =
             !environment && !name.starts_with('-') && value.contains(['(', '[', '{']) && !strong(value);
-        (sure && !code).then(|| Secret::new(self.at, self.at + value.len(), family, RANK))
+        (sure && !code && !told && !declared)
+            .then(|| Secret::new(self.at, self.at + value.len(), family, RANK))
+    }
+
+    /// Whether a value that follows a name without a sign is assigned to it.
+    fn is_sure(&self, name: &str, value: &str) -> bool {
+        is_key(value) || name.starts_with('-') || is_set(self.text, self.at, name)
     }
 
     /// The value behind the type of a variable: `password: str = "..."`, `const apiKey string = "..."`.

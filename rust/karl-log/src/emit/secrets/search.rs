@@ -39,7 +39,7 @@ enum Sign {
 }
 
 /// Words of which each name of a secret holds one.
-const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
+pub(super) const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
 
 /// How far a pattern looks. What matches to the end of it goes on to the end of the word.
 const REACH: usize = 2048;
@@ -83,8 +83,10 @@ impl Signs {
 
 /// The secrets of a text that is not looked into as JSON, in order and apart.
 pub(super) fn search(text: &str) -> Vec<Secret> {
-    let (mut found, mut done) = (Vec::new(), Done::new());
+    let mut found = Vec::new();
+    let mut done = None;
     for hit in SIGNS.search.find_overlapping_iter(Input::new(text)) {
+        let done = done.get_or_insert_with(Done::new);
         let (from, to) = (hit.start(), hit.end());
         match SIGNS.means[hit.pattern().as_usize()] {
             Sign::Family(at) => found.extend(done.family(text, at, from)),
@@ -97,7 +99,11 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
         let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
-    found.retain(|secret| !text[secret.from..secret.to].contains(MARK));
+    if !found.is_empty() {
+        let end = |at: usize| text[at..].find(']').map_or(text.len(), |end| at + end);
+        let marks: Vec<_> = text.match_indices(MARK).map(|(at, _)| (at, end(at))).collect();
+        found.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
+    }
     merged(found)
 }
 
@@ -147,6 +153,9 @@ fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
     let secret = hit.name("secret").unwrap_or_else(|| hit.get_match());
     let end = if from + secret.end() == to { word_end(text, to) } else { from + secret.end() };
     let secret = Secret::new(from + secret.start(), end, family.name, at);
+    if family.alone && !is_alone(text.as_bytes(), secret.from, secret.to) {
+        return None;
+    }
     let body = &text[secret.from..secret.to];
     (!is_dull(body) && (family.check)(body)).then_some(secret)
 }
@@ -162,9 +171,21 @@ fn whole(family: &Family) -> String {
     let body = begin
         .replace("<eq>", r"(?:\s?=\s?|%(?:25)*3[Dd]|\\+u003[dD])")
         .replace("<b64>", r"(?:[A-Za-z0-9+/_-]|%(?:25)*2[BbFf]|\\+/|\\+u002[bBfF])")
+        .replace("<slash>", r"(?:\\*/|%(?:25)*2[Ff]|\\+u002[fF])")
         .replace("<ws>", r"(?:[ \t+]|%20)")
         .replace(r"\b", r"(?-u:\b)");
     format!(r"\A(?:{body})")
+}
+
+/// Whether a part of a text does not stand inside base64.
+fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
+    let base64 = |at: Option<usize>| {
+        at.and_then(|at| bytes.get(at))
+            .is_some_and(|&byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+    };
+    let mark = |at: Option<usize>| at.is_some_and(|at| b"+/".contains(&bytes[at]));
+    let inside = mark(from.checked_sub(1)) && base64(from.checked_sub(2));
+    !inside && !base64(Some(to))
 }
 
 /// Where the word ends that goes on at a place.

@@ -24,7 +24,7 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let at = at_sign(rest, ats)?;
     let user = &rest[..at];
     let Some((colon, width)) = first(user, colons) else { return token(user, from) };
-    if user[..colon].contains(['/', '?', '#', '%']) && !encoded {
+    if user[..colon].contains(['/', '?', '#', '%', '[', ']']) && !encoded {
         return None;
     }
     let (name, password) = (&user[..colon], &user[colon + width..]);
