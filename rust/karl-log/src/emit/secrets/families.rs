@@ -228,5 +228,6 @@ pub(super) const FAMILIES: &[Family] = &[
     checked(("command-password", r#"[ '"](?:-u|--user)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user"]), is_password),
     checked(("command-password", r#"mysql(?:dump|admin)?\s[^\n|;\\]{0,120}?-p(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), is_password),
     checked(("command-password", r#"(?:sshpass|docker login|podman login|redis-cli)\s[^\n|;\\]{0,120}?-[pa][ =]?['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["sshpass", "docker login", "podman login", "redis-cli"]), is_password),
+    checked(("command-password", r"(?:IDENTIFIED|identified) (?:BY|by) '(?P<secret>[^'\x22\\\s]{6,128})", &["IDENTIFIED", "identified"]), is_password),
     checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
 ];

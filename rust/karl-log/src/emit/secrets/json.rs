@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::named::{self, RANK};
-use super::search::{MARK, Secret, merged, search};
+use super::named;
+use super::search::{MARK, RANK, Secret, merged, search};
 use crate::trusted;
 
 /// How many JSON texts are looked into one inside another.
@@ -37,13 +37,13 @@ fn inside(text: &str, depth: usize) -> Vec<Secret> {
         let is_key = text[at..].trim_start().starts_with(':');
         let mut found = of(&literal, if is_key { "" } else { named_by(text, &literal, &key, &label) }, depth);
         if is_key {
-            found.iter_mut().for_each(|secret| secret.key = masked + 1);
+            for secret in &mut found {
+                secret.key = masked + 1;
+            }
             masked += found.len();
             key = literal;
-        } else {
-            if matches!(key.raw, "name" | "Name" | "key" | "Key") {
-                label = literal;
-            }
+        } else if matches!(key.raw, "name" | "Name" | "key" | "Key") {
+            label = literal;
         }
         all.append(&mut found);
     }

@@ -44,7 +44,9 @@ pub(super) fn is_dull(text: &str) -> bool {
     let bytes = text.as_bytes();
     let body = &bytes[bytes.len().saturating_sub(16)..];
     let mut kinds = [false; 256];
-    body.iter().for_each(|&byte| kinds[byte as usize] = true);
+    for &byte in body {
+        kinds[byte as usize] = true;
+    }
     let runs = |byte: &u8| {
         let run = [*byte; 8];
         memchr::memmem::find(bytes, &run).is_some()
@@ -113,11 +115,12 @@ fn is_jagged(text: &str, mix: &Mix) -> bool {
 /// Whether a text may be the value of a key or token: long, random, and no path, address or code.
 pub(super) fn is_key(text: &str) -> bool {
     let bare = text.trim_end_matches('=');
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+/_-.~:%=!@#$^&*".contains(&byte);
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"+/_-.~:%=!@#$^&*()".contains(&byte);
     (16..=8192).contains(&text.len())
         && text.bytes().all(fits)
         && !is_placeholder(text)
         && !is_path(text)
+        && !(text.ends_with(')') && is_call(text))
         && bare.split(['_', '-', '.', '/', ':']).any(|part| part.len() >= 6 && is_mixed(part))
         && is_random(bare)
 }
@@ -150,9 +153,6 @@ fn is_path(text: &str) -> bool {
 
 /// Whether a text is an expression or a name of a program rather than a value.
 fn is_code(text: &str, mix: &Mix) -> bool {
-    let call = text.find('(').is_some_and(|at| {
-        text[..at].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte))
-    });
     // `user_password2`, `db.pass1`, `sha256-hash`: words, each with a number behind it or none.
     let word = |part: &str| {
         let letters = part.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -161,7 +161,13 @@ fn is_code(text: &str, mix: &Mix) -> bool {
     let words = text.split(['_', '-', '.', '/', ':']);
     let named = mix.marks == 0 && words.clone().count() > 1 && words.clone().all(word);
     let symbols = mix.letters() > 0 && mix.digits == 0 && mix.upper * mix.lower == 0 && mix.marks < 2;
-    call || named || symbols || text.contains("::") || text.contains("=>") || text.contains("->")
+    is_call(text) || named || symbols || text.contains("::") || text.contains("=>") || text.contains("->")
+}
+
+/// Whether a text begins with the call of a function.
+fn is_call(text: &str) -> bool {
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
+    text.find('(').is_some_and(|at| text[..at].bytes().all(name))
 }
 
 /// Whether the value of a header `Bearer` is a token.

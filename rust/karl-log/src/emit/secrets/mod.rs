@@ -8,6 +8,7 @@
 //! It knows the forms that common services give their keys, and names of what holds one; it is no substitute for a
 //! scanner. A text that is JSON stays JSON with all of its other bytes, however deep the secret lies in it.
 
+mod assigned;
 mod families;
 mod json;
 mod judge;

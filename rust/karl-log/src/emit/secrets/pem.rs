@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::search::Secret;
+use super::search::{Secret, floor};
 
 /// What a key begins with, as encodings spell it.
 pub(super) const SIGNS: [&str; 3] = ["-----BEGIN ", "-----BEGIN+", "-----BEGIN%20"];
@@ -63,7 +63,7 @@ fn parts(runs: &[(usize, usize)], found: &mut Vec<Secret>) {
 
 /// As much of a text as a mark takes.
 fn window(text: &str, from: usize) -> &str {
-    &text[from..text.floor_char_boundary((from + 120).min(text.len()))]
+    &text[from..floor(text, (from + 120).min(text.len()))]
 }
 
 /// What stands behind the first mark.
@@ -187,6 +187,6 @@ fn header(text: &str) -> Option<usize> {
         ["Proc-Type:", "DEK-Info:", "Version:", "Comment:", "Hash:", "Charset:", "MessageID:"];
     NAMES.iter().find(|name| text.starts_with(**name))?;
     let ends = |letter: char| letter == '\n' || letter == '\r' || letter == '\\' || letter == '"';
-    let near = &text[..text.floor_char_boundary(256.min(text.len()))];
+    let near = &text[..floor(text, 256.min(text.len()))];
     near.find(ends)
 }

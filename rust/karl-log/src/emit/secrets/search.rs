@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::families::{FAMILIES, Family};
 use super::judge::is_dull;
-use super::{named, pem, shapes, url};
+use super::{assigned, pem, shapes, url};
 
 /// A part of a text that is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub(super) const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "a
 
 /// How far a pattern looks. What matches to the end of it goes on to the end of the word.
 const REACH: usize = 2048;
+
+/// The rank of what has no form of its own.
+pub(super) const RANK: usize = 1000;
 
 /// What a replaced secret begins with.
 pub(super) const MARK: &str = "[REDACTED:";
@@ -130,7 +133,7 @@ impl Done {
         if from < self.name {
             return None;
         }
-        let (end, secret) = named::assigned(text, from, to);
+        let (end, secret) = assigned::secret(text, from, to);
         self.name = end;
         secret
     }
@@ -148,7 +151,7 @@ fn matched(text: &str, at: usize, from: usize) -> Option<Secret> {
     if family.pattern.starts_with(r"\b") && !starts(text.as_bytes(), from) || !text.is_char_boundary(from) {
         return None;
     }
-    let to = text.floor_char_boundary((from + REACH).min(text.len()));
+    let to = floor(text, (from + REACH).min(text.len()));
     let hit = pattern(at).captures(&text[from..to])?;
     let secret = hit.name("secret").unwrap_or_else(|| hit.get_match());
     let end = if from + secret.end() == to { word_end(text, to) } else { from + secret.end() };
@@ -188,6 +191,11 @@ fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
     !inside && !base64(Some(to))
 }
 
+/// The last place in a text, up to `at`, where a character begins or the text ends.
+pub(super) fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
 /// Where the word ends that goes on at a place.
 fn word_end(text: &str, from: usize) -> usize {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+/=".contains(byte);
@@ -201,7 +209,6 @@ pub(super) fn starts(bytes: &[u8], at: usize) -> bool {
     let hex = |by: usize| back(by).is_some_and(|byte| byte.is_ascii_hexdigit());
     match back(1) {
         None => true,
-        Some(b'+' | b'/') => true,
         Some(byte) if !byte.is_ascii_alphanumeric() => true,
         Some(byte) => {
             (back(2) == Some(b'\\') && b"abefnrtv0".contains(&byte))

@@ -1,8 +1,7 @@
 //! Passwords and tokens in the addresses of services: `scheme://user:password@host`.
 
 use super::judge::{is_key, is_placeholder};
-use super::named::RANK;
-use super::search::Secret;
+use super::search::{RANK, Secret, floor};
 
 /// What stands between the scheme and the rest, as encodings spell it.
 pub(super) const SIGNS: [&str; 7] =
@@ -20,7 +19,7 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let (colons, ats): (&[&str], &[&str]) =
         if encoded { (&["%3A", "%3a", ":"], &["%40", "@"]) } else { (&[":"], &["@", "%40"]) };
     let end = from + text[from..].bytes().take(LONGEST).take_while(|&byte| !ends(byte)).count();
-    let rest = &text[from..text.floor_char_boundary(end)];
+    let rest = &text[from..floor(text, end)];
     let at = at_sign(rest, ats)?;
     let user = &rest[..at];
     let Some((colon, width)) = first(user, colons) else { return token(user, from) };
@@ -47,7 +46,8 @@ fn is_one(name: &str, password: &str) -> bool {
     let is_port = port > 0 && (port == password.len() || b"/?#".contains(&password.as_bytes()[port]));
     let same = !name.is_empty() && password.eq_ignore_ascii_case(name);
     let holds = is_placeholder(password) || ["%20", "%22", "%0A"].iter().any(|end| password.contains(end));
-    password.len() >= 6 && !(is_port && !name.is_empty()) && !same && !holds && !password.contains("://")
+    let is_other = is_port && !name.is_empty() || same || holds || password.contains("://");
+    password.len() >= 6 && !is_other
 }
 
 /// The `@` in front of the host: the last, unless a host stands before it.
