@@ -120,7 +120,7 @@ pub(super) fn is_key(text: &str) -> bool {
         && text.bytes().all(fits)
         && !is_placeholder(text)
         && !is_path(text)
-        && !(text.ends_with(')') && is_call(text))
+        && !is_call(text)
         && bare.split(['_', '-', '.', '/', ':']).any(|part| part.len() >= 6 && is_mixed(part))
         && is_random(bare)
 }
