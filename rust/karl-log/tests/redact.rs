@@ -336,6 +336,16 @@ fn passwords_in_addresses_are_found() {
 }
 
 #[test]
+fn what_stands_for_a_password_in_an_address_stays() {
+    for value in
+        ["<password>", "${TOKEN}", "$TOKEN", "changeme", "********", "{{ secrets.TOKEN }}", "password123"]
+    {
+        let record = json!({"text": format!("postgres://user:{value}@host/x")});
+        assert_eq!(logs::first(&raw(&record)), record.to_string(), "{value}");
+    }
+}
+
+#[test]
 fn what_stands_for_a_secret_stays() {
     for value in [
         "<YOUR_API_KEY>",
@@ -363,8 +373,6 @@ fn what_stands_for_a_secret_stays() {
             format!("export DB_PASSWORD={value}"),
             format!("--token {value} go"),
             format!("token: {value}"),
-            format!("postgres://user:{}@host/x", value.replace(['(', ')', '"'], ""))
-                .replace("getpass.getpass", "pass"),
         ] {
             let record = json!({"text": text});
             assert_eq!(logs::first(&raw(&record)), record.to_string(), "{text}");
