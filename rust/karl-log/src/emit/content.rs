@@ -1,10 +1,10 @@
 //! Hashes of what a record teaches, and of the prompt that it answers.
 
 use karl_core::rng::id128;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::example::{Example, example};
-use super::redact::{Found, redact};
+use super::secrets::cleaned;
 use crate::format::Fields;
 use crate::trusted;
 
@@ -34,11 +34,9 @@ pub(super) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     if asked.iter().all(|message| message["role"] == "system") {
         return hash(example);
     }
-    let mut asked = Map::from_iter([("prompt".to_owned(), Value::Array(asked))]);
-    if !allow_secrets {
-        redact(&mut asked, &mut Found::new());
-    }
-    written(|out| sorted(&asked["prompt"], out))
+    let asked = Value::Array(asked);
+    let asked = if allow_secrets { asked } else { cleaned(asked) };
+    written(|out| sorted(&asked, out))
 }
 
 fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {

@@ -21,6 +21,7 @@ mod url;
 use std::collections::BTreeMap;
 
 use search::Secret;
+use serde_json::Value;
 
 /// How many secrets of each family were found.
 pub type Found = BTreeMap<&'static str, u64>;
@@ -48,6 +49,12 @@ pub fn redact(text: &str, found: &mut Found) -> Option<String> {
 #[must_use]
 pub fn redacted(text: &str) -> String {
     redact(text, &mut Found::new()).unwrap_or_else(|| text.to_owned())
+}
+
+/// A value without the secrets in its strings, as a row that holds it is written.
+pub(crate) fn cleaned(value: Value) -> Value {
+    let clean = redact(&value.to_string(), &mut Found::new());
+    clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
 
 /// Counts the secrets that stand in a text.
