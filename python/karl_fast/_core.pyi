@@ -156,6 +156,7 @@ class BadRow(TypedDict):
     reason: str
     line: int
     offset: int
+    key: str | None
 
 @type_check_only
 class BesideFacts(TypedDict):

@@ -7,6 +7,7 @@ one, derive it here and raise it from Python, or import it in ``rust/karl-py/src
 
 from __future__ import annotations
 
+import shlex
 from errno import EDQUOT, ENOSPC
 
 FULL = (ENOSPC, EDQUOT)
@@ -118,6 +119,27 @@ class EncodingError(LogError):
 
     def __reduce__(self) -> tuple[type[EncodingError], tuple[str, str]]:
         return type(self), (str(self), self.encoding)
+
+
+class ByNameError(LogError):
+    """An object whose values are records, each under its name; the hint is the command that makes lines of them."""
+
+    def __init__(self, message: str, path: str = "", holder: str = ".") -> None:
+        super().__init__(message)
+        entries = "to_entries" if holder == "." else f"{holder} | to_entries"
+        program = f"{entries}[] | {{id: .key}} + .value"
+        unpacked = next((f"{tool} -dc" for end, tool in UNPACKERS.items() if path.endswith(end)), None)
+        text = f"{unpacked} {shlex.quote(path)} | " if unpacked else ""
+        named = "" if unpacked or path == "-" else f" {shlex.quote(path)}"
+        self.hint = f"{text}jq -c {shlex.quote(program)}{named} > records.jsonl"
+        self.arguments = (message, path, holder)
+
+    def __reduce__(self) -> tuple[type[ByNameError], tuple[str, str, str]]:
+        return type(self), self.arguments
+
+
+UNPACKERS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+"""What unpacks files whose names end so."""
 
 
 class LogChangedError(LogError):

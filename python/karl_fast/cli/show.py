@@ -259,7 +259,8 @@ def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
 def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
     places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
     for path, bad in places:
-        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {_words(bad['reason'])}"
+        key = f" {clean(bad['key'])}" if bad["key"] else ""
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {_words(bad['reason'])}{key}"
 
 
 def _words(name: str) -> str:

@@ -136,6 +136,7 @@ def refuse_bad_rows(core: _core.Log) -> None:
             bad = next((bad for bad in file["bad_rows"] if bad["reason"] in damage), None)
             place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
             reason = (bad["reason"] if bad else damage[0]).replace("_", " ")
+            reason += f" {bad['key']}" if bad and bad["key"] else ""
             raise BadRowError(f"{file['path']}{place}: the row is no sound record: {reason}")
 
 

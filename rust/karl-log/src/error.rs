@@ -43,6 +43,13 @@ pub enum Error {
         /// The keys of the object.
         keys: Vec<String>,
     },
+    /// The input is one JSON object whose values are the records, each under its name.
+    ByName {
+        /// The file.
+        path: PathBuf,
+        /// The object, as a path of jq.
+        holder: String,
+    },
     /// A file that was to be converted, and is what a conversion writes.
     Converted {
         /// The file.
@@ -124,6 +131,15 @@ impl Error {
 pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
+/// What is told of an object whose values are records.
+pub(crate) fn by_name(holder: &str) -> String {
+    let under = holder.strip_prefix(".[").and_then(|key| key.strip_suffix(']'));
+    let place = under.map_or_else(String::new, |key| format!(" under {key}"));
+    format!(
+        "it is one JSON object that holds records by name{place}, wanted one record a line or an array of them"
+    )
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -134,6 +150,7 @@ impl fmt::Display for Error {
                 write!(f, "{}: {problem}", path.display())
             }
             Self::Document { path, .. } => write!(f, "{}: {DOCUMENT}", path.display()),
+            Self::ByName { path, holder } => write!(f, "{}: {}", path.display(), by_name(holder)),
             Self::Unread { path, why } => write!(f, "{}: {why}", path.display()),
             Self::Converted { path } => write!(f, "{} holds trajectories already", path.display()),
             Self::Field { path, problem } => write!(f, "field path {path:?}: {problem}"),

@@ -207,8 +207,9 @@ impl Account {
             *self.bad.entry(reason).or_default() += count;
         }
         let room = PLACES_KEPT - self.places.len();
-        self.places
-            .extend(tally.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..*bad }));
+        self.places.extend(
+            tally.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..bad.clone() }),
+        );
         self.blank += tally.blank;
         self.welded += tally.welded;
         self.duplicate_keys += tally.duplicate_keys;

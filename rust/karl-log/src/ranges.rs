@@ -2,7 +2,7 @@
 
 use crate::read::Fail;
 use crate::source::{Codec, Source, Stream, Watched};
-use crate::split::Lines;
+use crate::split::{Lines, Mixed, Pieces};
 use crate::watch::Watch;
 
 /// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
@@ -14,12 +14,14 @@ pub(crate) struct Task {
     pub(crate) input: usize,
     start: u64,
     end: u64,
+    /// Whether the file has others.
+    is_range: bool,
 }
 
 impl Task {
     /// All of a file.
     pub(crate) fn whole(input: usize) -> Self {
-        Self { input, start: 0, end: u64::MAX }
+        Self { input, start: 0, end: u64::MAX, is_range: false }
     }
 }
 
@@ -31,7 +33,10 @@ pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<Task> {
         return vec![Task::whole(input)];
     }
     let count = size.div_ceil(length);
-    let range = |at: u64| Task { input, start: at * length, end: size.min((at + 1).saturating_mul(length)) };
+    let range = |at: u64| {
+        let end = size.min((at + 1).saturating_mul(length));
+        Task { input, start: at * length, end, is_range: count > 1 }
+    };
     (0..count).map(range).collect()
 }
 
@@ -41,12 +46,12 @@ pub(crate) fn lines<'w>(
     task: Task,
     limit: usize,
     watch: &'w Watch,
-) -> Result<Lines<Stream<'w>>, Fail> {
+) -> Result<Pieces<Stream<'w>>, Fail> {
     if task.start == 0 {
         let reader = source.reader(watch).map_err(Fail::Other)?;
         let mut lines = Lines::new(reader, 0, task.end, limit);
         lines.skip_mark().map_err(Fail::Read)?;
-        return Ok(lines);
+        return Ok(Pieces::Lines(Mixed::new(lines, task.is_range)));
     }
     // One byte back: a line that begins exactly at the cut is this range's.
     let start = task.start - 1;
@@ -54,5 +59,5 @@ pub(crate) fn lines<'w>(
     let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(Fail::Read)?;
-    Ok(lines)
+    Ok(Pieces::Lines(Mixed::new(lines, task.is_range)))
 }

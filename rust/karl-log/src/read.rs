@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use crate::error::{DOCUMENT, Error, Result};
+use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::layout::{Input, Layout, Wishes, probe, records};
 use crate::log::Log;
 use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::rows::{Read, Rows, Sink, Vocabulary, columns};
 use crate::scan::{self, Scanner};
 use crate::source::{Codec, Source, Stream, is_damage};
-use crate::split::Pieces;
+use crate::split::{Next, Pieces, Texts};
 use crate::tally::{Reason, Tally};
 use crate::watch::Watch;
 
@@ -55,6 +55,7 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
         match probed {
             Err(Error::Layout { path, problem }) if optional => skipped.push((path, problem)),
             Err(Error::Unread { path, why }) if optional => refused.push((path, why.to_string())),
+            Err(Error::ByName { path, holder }) if optional => refused.push((path, by_name(&holder))),
             Err(Error::Document { path, .. }) if optional => skipped.push((path, DOCUMENT.to_owned())),
             probed => inputs.push(probed?),
         }
@@ -65,12 +66,16 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     if inputs.iter().all(|input| input.source.codec == Codec::Plain) {
         watch.expect(inputs.iter().map(|input| input.source.size).sum());
     }
-    let tasks: Vec<Task> =
-        inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
     let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
-    let vocabulary = Vocabulary::new();
-    let rows = || Rows::new(components, &vocabulary);
-    let (rows, tallies) = run(&inputs, &tasks, settings, rows, watch)?;
+    let (rows, vocabulary, tasks, tallies) = loop {
+        let tasks: Vec<Task> =
+            inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
+        let vocabulary = Vocabulary::new();
+        let (rows, tallies) = run(&inputs, &tasks, settings, || Rows::new(components, &vocabulary), watch)?;
+        if !read_again(&mut inputs, tasks.iter().zip(&tallies), watch) {
+            break (rows, vocabulary, tasks, tallies);
+        }
+    };
     let tallies = tasks.iter().map(|task| task.input).zip(tallies);
     let columns = columns(rows, vocabulary, components, settings.threads);
     let mut log = Log::new(inputs, tallies, columns, settings.scan.compare)?;
@@ -78,9 +83,30 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     Ok(log)
 }
 
-/// A file of lines in ranges; every other is one.
+/// A file of lines in ranges; every other is one, and so is one with a record over lines of several ranges.
 pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
-    if input.layout == Layout::Lines { ranges(at, &input.source, range) } else { vec![Task::whole(at)] }
+    if input.layout == Layout::Lines && !input.in_one {
+        ranges(at, &input.source, range)
+    } else {
+        vec![Task::whole(at)]
+    }
+}
+
+/// Whether some files have to be read again, each in one: nobody knows where a range begins inside of a record.
+pub(crate) fn read_again<'a>(
+    inputs: &mut [Input],
+    done: impl Iterator<Item = (&'a Task, &'a Tally)>,
+    watch: &Watch,
+) -> bool {
+    let mut again = false;
+    for (task, _) in done.filter(|(_, tally)| tally.beyond) {
+        inputs[task.input].in_one = true;
+        again = true;
+    }
+    if again {
+        watch.expect(2 * watch.expected());
+    }
+    again
 }
 
 /// The rows that each thread has read, and what was found beside them in each task.
@@ -136,9 +162,15 @@ pub(crate) fn scan_all(
     watch: &Watch,
 ) -> std::result::Result<(), Fail> {
     let mut clock = Clock { watch, bytes: 0 };
-    while let Some(texts) = pieces.next().map_err(Fail::Read)? {
-        scanner.texts(&texts, rows, tally);
-        clock.tick(texts.len())?;
+    while let Some(Next { texts, passed }) = pieces.next().map_err(Fail::Read)? {
+        if matches!(texts, Texts::Beyond) {
+            return Err(Fail::Beyond);
+        }
+        tally.lines += passed;
+        let length = texts.len();
+        let open = scanner.texts(&texts, rows, tally);
+        pieces.open(open);
+        clock.tick(length)?;
     }
     watch.advance(clock.bytes).map_err(Fail::Other)
 }
@@ -158,6 +190,10 @@ pub(crate) fn end(
         }
         Err(Fail::Read(error)) => Err(Error::io("read", Path::new(name), error)),
         Err(Fail::Other(error)) => Err(error),
+        Err(Fail::Beyond) => {
+            tally.beyond = true;
+            Ok(())
+        }
         Ok(()) => Ok(()),
     }
 }
@@ -183,6 +219,19 @@ impl Clock<'_> {
 pub(crate) enum Fail {
     Read(io::Error),
     Other(Error),
+    /// A record, or an array of them, goes on over several lines of a range.
+    Beyond,
+}
+
+impl Fail {
+    /// What it is of a file that is read in one.
+    pub(crate) fn of(self, source: &Source) -> Error {
+        match self {
+            Self::Read(error) => source.failed("read", error),
+            Self::Other(error) => error,
+            Self::Beyond => source.failed("read", io::Error::other("a record goes on beyond its range")),
+        }
+    }
 }
 
 /// The texts of a task.
@@ -193,7 +242,7 @@ pub(crate) fn pieces<'w>(
     watch: &'w Watch,
 ) -> std::result::Result<Pieces<Stream<'w>>, Fail> {
     if input.layout == Layout::Lines {
-        return lines(&input.source, task, limit, watch).map(Pieces::Lines);
+        return lines(&input.source, task, limit, watch);
     }
     let stream = input.source.stream(watch).map_err(Fail::Read)?;
     records(stream, &input.layout, limit).map_err(Fail::Read)

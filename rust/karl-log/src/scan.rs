@@ -8,13 +8,15 @@ use std::ops::Range;
 use karl_core::rng::id128;
 use memchr::memchr;
 
+use crate::doubled::doubled;
 use crate::emit::content::learned;
-use crate::field::{Fault, Path, Scan, Wanted, skip_space};
+use crate::field::{Fault, Path, Scan, Wanted};
 use crate::format::{Field, Fields};
 use crate::parts::{BETWEEN, part};
+use crate::records::{Text, each_record};
 use crate::rows::{Row, Sink, Spot};
 use crate::seat::{Found, Seat, holds};
-use crate::split::{Piece, Texts, Whole, without_return};
+use crate::split::{Texts, Whole, begins_array, without_return};
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::value::{Name, Reward, reward};
@@ -82,58 +84,42 @@ impl Scanner {
         }
     }
 
-    /// Takes what comes next of a file.
-    pub(crate) fn texts(&mut self, texts: &Texts<'_>, rows: &mut impl Sink, tally: &mut Tally) {
+    /// Takes what comes next of a file. A place in it where a line has to be [opened](crate::split::Mixed::open): what
+    /// begins there is an array, or does not end on its line.
+    pub(crate) fn texts(
+        &mut self,
+        texts: &Texts<'_>,
+        rows: &mut impl Sink,
+        tally: &mut Tally,
+    ) -> Option<u64> {
         match texts {
-            Texts::One(piece) => self.piece(piece, rows, tally),
             Texts::Lines(lines) => self.lines(lines, rows, tally),
+            one => self.text(one.one(tally)?, rows, tally),
         }
     }
 
-    fn lines(&mut self, lines: &Whole<'_>, rows: &mut impl Sink, tally: &mut Tally) {
+    fn lines(&mut self, lines: &Whole<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
         let Whole { offset, text, limit } = *lines;
         let mut at = 0;
         while let Some(length) = memchr(b'\n', &text[at..]) {
             let (offset, line) = (offset + at as u64, &text[at..at + length]);
-            if length > limit {
-                self.piece(&Piece::TooLong { offset }, rows, tally);
+            tally.lines += 1;
+            // An array may be longer than a line.
+            if length > limit && !begins_array(line) {
+                tally.bad(offset, Reason::TooLong);
             } else {
-                tally.lines += 1;
-                self.text(offset, without_return(line), true, rows, tally);
+                let text = Text { offset, bytes: without_return(line), ended: true, is_line: true };
+                if let Some(open) = self.text(text, rows, tally) {
+                    return Some(open);
+                }
             }
             at += length + 1;
         }
+        None
     }
 
-    /// Takes one piece of a file: a record, several that were welded together, or none.
-    fn piece(&mut self, piece: &Piece<'_>, rows: &mut impl Sink, tally: &mut Tally) {
-        tally.lines += 1;
-        match *piece {
-            Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),
-            Piece::Cut { offset } => tally.bad(offset, Reason::Torn),
-            Piece::Text { offset, bytes, ended } => self.text(offset, bytes, ended, rows, tally),
-        }
-    }
-
-    fn text(&mut self, offset: u64, bytes: &[u8], ended: bool, rows: &mut impl Sink, tally: &mut Tally) {
-        let mut at = skip_space(bytes, 0);
-        if at == bytes.len() {
-            tally.blank += 1;
-            return;
-        }
-        let mut records = 0;
-        while at < bytes.len() {
-            let place = offset + at as u64;
-            match self.record(&bytes[at..], place, rows, tally) {
-                Ok(end) => at = skip_space(bytes, at + end),
-                Err(fault) => {
-                    tally.bad(place, reason(fault, ended));
-                    break;
-                }
-            }
-            records += 1;
-        }
-        tally.welded += u64::from(records > 1);
+    fn text(&mut self, text: Text<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
+        each_record(text, tally, |bytes, offset, tally| self.record(bytes, offset, rows, tally))
     }
 
     /// Takes the record at the start of `bytes`; its length.
@@ -147,31 +133,26 @@ impl Scanner {
         let scanned = self.scan.object(bytes, &mut self.values)?;
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
-        match self.row(record, offset, scanned.duplicate, rows) {
+        match self.row(record, offset, rows) {
             Ok(Noted { named, domain_lost }) => {
                 tally.rows += 1;
                 tally.without_id += u64::from(!named);
                 tally.unusable_domains += u64::from(domain_lost);
                 tally.reached = offset + scanned.end as u64;
             }
+            Err(Reason::DuplicateKey) => tally.bad_key(offset, doubled(record)),
             Err(reason) => tally.bad(offset, reason),
         }
         Ok(scanned.end)
     }
 
     /// Adds a row.
-    fn row(
-        &mut self,
-        record: &[u8],
-        offset: u64,
-        duplicate: bool,
-        rows: &mut impl Sink,
-    ) -> Result<Noted, Reason> {
+    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl Sink) -> Result<Noted, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
             trusted::check(record).map_err(|_| Reason::Malformed)?;
-            if duplicate {
+            if doubled(record).is_some() {
                 return Err(Reason::DuplicateKey);
             }
         }
@@ -231,15 +212,6 @@ impl Scanner {
 /// The half of a digest that is kept: enough to order records of one id, and to see that one has changed.
 pub(crate) fn upper(digest: u128) -> u64 {
     u64::try_from(digest >> 64).unwrap_or(u64::MAX)
-}
-
-/// Why a text that the scan stopped at is no record.
-pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
-    match fault {
-        Fault::NotAnObject => Reason::NotAnObject,
-        Fault::Truncated if !ended => Reason::Torn,
-        Fault::Truncated | Fault::Malformed(_) => Reason::Malformed,
-    }
 }
 
 /// The names of the seats, joined as [`parts`](crate::parts) are; none where there is no seat, or one of them is empty.

@@ -56,7 +56,7 @@ impl Reason {
 }
 
 /// A row that is no record, and its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
     /// Why.
     pub reason: Reason,
@@ -64,6 +64,8 @@ pub struct Bad {
     pub line: u64,
     /// Its first byte, counted in the unpacked file.
     pub offset: u64,
+    /// The path of the key that stands twice, where that is the reason.
+    pub key: Option<String>,
 }
 
 /// What was found in a file, or in a range of it, beside its rows.
@@ -81,16 +83,27 @@ pub(crate) struct Tally {
     pub(crate) duplicate_keys: u64,
     pub(crate) without_id: u64,
     pub(crate) unusable_domains: u64,
+    /// Whether reading stopped at a record that goes on beyond its line, which a range cannot tell the end of.
+    pub(crate) beyond: bool,
     /// How far the last row comes, or where the last that is none begins.
     pub(crate) reached: u64,
 }
 
 impl Tally {
     pub(crate) fn bad(&mut self, offset: u64, reason: Reason) {
+        self.count(offset, reason, None);
+    }
+
+    /// Counts a record in which a key stands twice.
+    pub(crate) fn bad_key(&mut self, offset: u64, key: Option<String>) {
+        self.count(offset, Reason::DuplicateKey, key);
+    }
+
+    fn count(&mut self, offset: u64, reason: Reason, key: Option<String>) {
         *self.bad.entry(reason).or_default() += 1;
         self.reached = self.reached.max(offset);
         if self.places.len() < PLACES_KEPT {
-            self.places.push(Bad { reason, line: self.lines, offset });
+            self.places.push(Bad { reason, line: self.lines, offset, key });
         }
     }
 }

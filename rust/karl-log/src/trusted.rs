@@ -185,7 +185,7 @@ fn reserved(record: &[u8]) -> bool {
 }
 
 /// The same text with Python's words for numbers that are not finite, outside strings, written as null.
-fn standard(record: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
     while let Some(&byte) = record.get(at) {

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 import_exception!(karl_fast.errors, AlreadyConvertedError);
 import_exception!(karl_fast.errors, ArgumentError);
 import_exception!(karl_fast.errors, BadRewardError);
+import_exception!(karl_fast.errors, ByNameError);
 import_exception!(karl_fast.errors, DTypeError);
 import_exception!(karl_fast.errors, EncodingError);
 import_exception!(karl_fast.errors, FileError);
@@ -35,6 +36,7 @@ pub(crate) fn to_python(error: Error) -> PyErr {
         }
         Error::Converted { .. } => AlreadyConvertedError::new_err(message),
         Error::Document { path, keys } => document(&path, &keys, message),
+        Error::ByName { path, holder } => ByNameError::new_err((message, path.display().to_string(), holder)),
         Error::Layout { .. } => LogError::new_err(message),
         Error::Reward { .. } => BadRewardError::new_err(message),
         Error::Unread { why: Unread::Packed(packer), .. } => PackedError::new_err((message, packer)),

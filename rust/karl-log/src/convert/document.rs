@@ -20,10 +20,10 @@ use super::values::text as text_of;
 use super::verdicts::Verdicts;
 use super::{Settings, atif, swe_agent};
 use crate::error::Result;
+use crate::layout::{Layout, records};
 use crate::log::Account;
 use crate::parallel::map;
 use crate::source::Source;
-use crate::split::Lines;
 use crate::tally::{Reason, Tally};
 use crate::trusted;
 use crate::watch::Watch;
@@ -188,19 +188,16 @@ fn lines(
     mut take: impl FnMut(&[u8], Option<&[u8]>, u64),
 ) -> Result<()> {
     let io = |error| source.failed("read", error);
-    let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
-    lines.skip_mark().map_err(io)?;
+    let stream = source.undamaged(watch).map_err(io)?;
+    let pieces = records(stream, &Layout::Lines, limit).map_err(io)?;
     let mut keys = Keys::new(&["type", "payload.type"]);
-    while let Some(piece) = lines.next().map_err(io)? {
-        let read = each(&piece, tally, |bytes, offset| {
-            let ([kind, inner], end) = keys.first(bytes)?;
-            let [kind, inner] = [kind, inner].map(|raw| raw.map_or(&b""[..], inside));
-            take(kind, Rollout::reads(kind, inner).then_some(&bytes[..end]), offset);
-            Ok(end)
-        });
-        advance(read)?;
-    }
-    advance(0)
+    let read = each(pieces, tally, advance, |bytes, offset| {
+        let ([kind, inner], end) = keys.first(bytes)?;
+        let [kind, inner] = [kind, inner].map(|raw| raw.map_or(&b""[..], inside));
+        take(kind, Rollout::reads(kind, inner).then_some(&bytes[..end]), offset);
+        Ok(end)
+    });
+    read.map_err(|fail| fail.of(source))
 }
 
 /// All of a document.

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::report::Made;
+use crate::doubled::doubled;
 use crate::field::{skip_space, skip_value};
 use crate::trusted;
 
@@ -72,9 +73,13 @@ pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
     trusted::check(&mended).is_ok().then_some(Cow::Owned(mended))
 }
 
-/// As [`sound`]; what had to be mended is noted.
+/// A whole record as [`sound`] gives it. It is noted where it had to be mended, and where a key stands in it twice: the last
+/// counts.
 pub(super) fn mended<'r>(raw: &'r [u8], made: &mut Made) -> Option<Cow<'r, [u8]>> {
     let sound = sound(raw);
+    if sound.as_deref().and_then(doubled).is_some() {
+        made.note("duplicate_keys");
+    }
     if matches!(sound, Some(Cow::Owned(_))) {
         made.note("mended");
     }

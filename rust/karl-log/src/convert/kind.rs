@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::field::{Fault, Wanted, scan};
 use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
 use crate::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
@@ -165,6 +165,9 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
     let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
     let input = match probe(source.clone(), &wishes, watch) {
         Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Told::Nothing),
+        Err(Error::ByName { holder, .. }) if source.optional => {
+            return Ok(Told::Refused(error::by_name(&holder).into()));
+        }
         input => input?,
     };
     let has = |wanted: &str| input.keys.iter().any(|key| key == wanted);

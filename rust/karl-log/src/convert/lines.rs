@@ -2,43 +2,40 @@
 
 use std::ops::Range;
 
-use crate::field::{Fault, Path, Scan, Wanted, skip_space};
-use crate::scan::reason;
-use crate::split::Piece;
-use crate::tally::{Reason, Tally};
+use crate::field::{Fault, Path, Scan, Wanted};
+use crate::read::Fail;
+use crate::records::each_record;
+use crate::source::Stream;
+use crate::split::{Next, Pieces, Texts};
+use crate::tally::Tally;
 
-/// Hands over each record of a line, several where they were welded together, with its place; `take` says where it ends.
-/// How many bytes the line has.
+/// Hands over each record of a stream with its place; `take` says where it ends.
+///
+/// # Errors
+/// The reader's, and those of `advance`, which counts bytes.
 pub(super) fn each(
-    piece: &Piece<'_>,
+    mut pieces: Pieces<Stream<'_>>,
     tally: &mut Tally,
+    advance: impl Fn(u64) -> crate::error::Result<()>,
     mut take: impl FnMut(&[u8], u64) -> Result<usize, Fault>,
-) -> u64 {
-    tally.lines += 1;
-    let (offset, bytes, ended) = match *piece {
-        Piece::TooLong { offset } | Piece::Cut { offset } => {
-            tally.bad(offset, Reason::TooLong);
-            return 0;
+) -> Result<(), Fail> {
+    while let Some(Next { texts, passed }) = pieces.next_alone().map_err(Fail::Read)? {
+        if matches!(texts, Texts::Beyond) {
+            return Err(Fail::Beyond);
         }
-        Piece::Text { offset, bytes, ended } => (offset, bytes, ended),
-    };
-    let mut at = skip_space(bytes, 0);
-    tally.blank += u64::from(at == bytes.len());
-    let mut found = 0;
-    while at < bytes.len() {
-        let place = offset + at as u64;
-        match take(&bytes[at..], place) {
-            Ok(end) => at = skip_space(bytes, at + end),
-            Err(fault) => {
-                tally.bad(place, reason(fault, ended));
-                break;
-            }
-        }
-        tally.rows += 1;
-        found += 1;
+        tally.lines += passed;
+        let length = texts.len() as u64;
+        let open = texts.one(tally).and_then(|text| {
+            each_record(text, tally, |bytes, offset, tally| {
+                let end = take(bytes, offset)?;
+                tally.rows += 1;
+                Ok(end)
+            })
+        });
+        pieces.open(open);
+        advance(length).map_err(Fail::Other)?;
     }
-    tally.welded += u64::from(found > 1);
-    bytes.len() as u64 + 1
+    advance(0).map_err(Fail::Other)
 }
 
 /// The values of some keys as they stand in the text.

@@ -93,15 +93,20 @@ pub fn convert(sources: Vec<Source>, target: &Target, settings: &Settings, watch
     let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
     report.bytes = sorted.sources().map(|source| source.size).sum();
     let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
-    let rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
+    let mut rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
     let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
-    let output = Output::create(target)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
-    let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
-        at if at < first => transcripts.make(at, watch),
-        at if at < second => documents.make(at - first, settings, watch),
-        at => rollouts.make(at - second, settings, watch),
-    })?;
+    let (output, made) = loop {
+        let output = Output::create(target)?;
+        let made = run(second + rollouts.len(), settings.threads, &output, |at| match at {
+            at if at < first => transcripts.make(at, watch),
+            at if at < second => documents.make(at - first, settings, watch),
+            at => rollouts.make(at - second, settings, watch),
+        })?;
+        if !rollouts.again(&made, watch) {
+            break (output, made);
+        }
+    };
     opened.iter().try_for_each(|(source, ends)| source.unchanged(ends))?;
     report.made.add(made);
     rollouts.account(&mut report.made);

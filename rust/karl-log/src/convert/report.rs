@@ -84,7 +84,7 @@ impl Report {
 
     /// Which file it is that gave nothing to write, and why: with the first damage, if there is any.
     pub(super) fn nothing(&self, target: &Path) -> (PathBuf, String) {
-        let bad = self.damage().map(|(path, Bad { reason, line, offset })| {
+        let bad = self.damage().map(|(path, Bad { reason, line, offset, .. })| {
             (path, format!("; line {line}, byte {offset}: {}", reason.name().replace('_', " ")))
         });
         let mistyped = || {

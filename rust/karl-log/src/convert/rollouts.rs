@@ -22,7 +22,7 @@ use crate::layout::{Input, Wishes, probe};
 use crate::log::Account;
 use crate::parts::joined;
 use crate::ranges::{RANGE, Task};
-use crate::read::{end, pieces, scan_all, tasks_of};
+use crate::read::{end, pieces, read_again, scan_all, tasks_of};
 use crate::rows::{Row, Sink};
 use crate::scan::{self, Scanner};
 use crate::source::Source;
@@ -55,8 +55,17 @@ impl Rollouts {
             probe(source, &wishes, watch)
         };
         let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
-        let tasks = inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect();
-        Ok(Self { inputs, tasks })
+        Ok(Self { tasks: tasks(&inputs), inputs })
+    }
+
+    /// Whether some files have to be converted again, each in one: what was made is not all.
+    pub(super) fn again(&mut self, made: &Made, watch: &Watch) -> bool {
+        let done = made.tallies.iter().map(|(unit, tally)| (&self.tasks[*unit], tally));
+        let again = read_again(&mut self.inputs, done, watch);
+        if again {
+            self.tasks = tasks(&self.inputs);
+        }
+        again
     }
 
     /// How many units of work there are.
@@ -96,6 +105,10 @@ impl Rollouts {
             (input.source.name.clone().into(), Kind::Rollouts(input.format).name(), account)
         }));
     }
+}
+
+fn tasks(inputs: &[Input]) -> Vec<Task> {
+    inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect()
 }
 
 /// What takes the records of a unit.

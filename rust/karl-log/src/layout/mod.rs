@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use sidecar::Beside;
 pub(crate) use telling::keys_of;
-use telling::{element_keys, line_keys};
+use telling::{by_name, value_keys};
 use walk::{Walk, enter, member, pass, walk};
 
 use crate::error::{Error, Result};
 use crate::format::{Fields, Format, Overrides, by_keys};
 use crate::source::{Source, Stream};
-use crate::split::{Elements, Extent, Lines, Pieces, Until, Window};
+use crate::split::{Elements, Extent, Lines, Mixed, Pieces, Until, Window, holds_records};
 use crate::watch::Watch;
 
 /// How a file holds its records.
@@ -53,6 +53,8 @@ pub struct Input {
     pub layout: Layout,
     /// Which tool wrote it.
     pub format: &'static Format,
+    /// Whether it is read in one piece: a record in it goes on over several lines.
+    pub in_one: bool,
     /// Where its records keep things.
     pub fields: Fields,
     /// What its format needed from a file beside it.
@@ -76,7 +78,8 @@ pub struct Wishes {
 ///
 /// # Errors
 /// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
-/// [`Error::Layout`] if it holds several arrays that could, [`Error::Unread`] if nothing here reads it.
+/// [`Error::Layout`] if it holds several arrays that could, [`Error::ByName`] if its records are the values of an object,
+/// [`Error::Unread`] if nothing here reads it.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     source.readable(watch)?;
     let (layout, keys) = look(&source, wishes, watch)?;
@@ -85,7 +88,7 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     let beside = needed.map(|sidecar| Beside::look(&source, sidecar));
     let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
     let fields = Fields::new(format, &wishes.overrides, number)?;
-    Ok(Input { source, layout, format, fields, beside, keys })
+    Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
 }
 
 fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
@@ -93,12 +96,11 @@ fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<
     let mut window = Window::new(source.undamaged(watch).map_err(|error| source.failed("open", error))?, 0);
     window.skip_mark().map_err(io)?;
     match window.peek().map_err(io)? {
-        Some(b'[') => {
-            window.consume(1);
-            Ok((Layout::Array, element_keys(&mut window, wishes.max_line_bytes).map_err(io)?))
+        Some(b'[') if holds_records(&mut window, wishes.max_line_bytes).map_err(io)? => {
+            Ok((Layout::Array, value_keys(source, wishes.max_line_bytes, watch)?))
         }
         Some(b'{') => object(source, window, wishes, watch),
-        _ => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
+        _ => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
     }
 }
 
@@ -119,12 +121,18 @@ fn object(
     let record =
         |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides, None).map(|fields| fields.fit(keys));
     if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
-        return Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
+        return Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
+    }
+    if !record(keys.as_deref().unwrap_or_default())? {
+        let fits = |keys: &[String]| record(keys).unwrap_or(false);
+        if let Some(holder) = by_name(text, &fits) {
+            return Err(Error::ByName { path: PathBuf::from(&source.name), holder });
+        }
     }
     window.consume(length);
     match (window.peek().map_err(io)?, one_line) {
         (None, one_line) => document(source, wishes, watch, one_line),
-        (Some(_), true) => Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?)),
+        (Some(_), true) => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
         (Some(_), false) => Ok((Layout::Values, keys.unwrap_or_default())),
     }
 }
@@ -138,7 +146,7 @@ fn document(
     one_line: bool,
 ) -> Result<(Layout, Vec<String>)> {
     let walked = walk(source, wishes.max_line_bytes, watch).map_err(|error| source.failed("read", error))?;
-    let lines = || Ok((Layout::Lines, line_keys(source, wishes.max_line_bytes, watch)?));
+    let lines = || Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
     let Some(Walk { members, whole }) = walked else { return lines() };
     let fits =
         |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
@@ -177,17 +185,17 @@ pub(crate) fn records<'w>(
     layout: &Layout,
     limit: usize,
 ) -> io::Result<Pieces<Stream<'w>>> {
-    let until = match layout {
+    let (until, open) = match layout {
         Layout::Lines => {
             let mut lines = Lines::new(stream, 0, u64::MAX, limit);
             lines.skip_mark()?;
-            return Ok(Pieces::Lines(lines));
+            return Ok(Pieces::Lines(Mixed::new(lines, false)));
         }
-        Layout::Array => Until::BracketThenStream,
-        Layout::Member(_) => Until::Bracket,
-        Layout::Values => Until::Stream,
+        Layout::Array => (Until::Stream, 1),
+        Layout::Member(_) => (Until::Bracket, 1),
+        Layout::Values => (Until::Stream, 0),
     };
-    Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until)))
+    Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until, open)))
 }
 
 /// A window that stands before the first record of a document.

@@ -3,11 +3,13 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
+use serde_json::Value;
+
 use crate::error::Result;
-use crate::field::{Path, Scan, Wanted, scan, skip_space};
+use crate::field::{Path, Scan, Wanted, scan, skip_space, skip_string, skip_value, unescape};
 use crate::format::{FORMATS, claimed_by};
 use crate::source::Source;
-use crate::split::{Extent, Lines, Piece, Window};
+use crate::split::{Elements, Extent, Piece, Until, Window};
 use crate::trusted;
 use crate::watch::Watch;
 
@@ -34,20 +36,57 @@ pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io:
     Ok(telling.keys)
 }
 
-/// The keys of the telling one of the first lines.
-pub(super) fn line_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
+/// The keys of the telling one of the first values of a file, whatever arrays and lines they stand in.
+pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
     let io = |error| source.failed("read", error);
-    let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
-    lines.skip_mark().map_err(io)?;
+    let window = Window::new(source.undamaged(watch).map_err(io)?, 0);
+    let mut values = Elements::new(window, limit, Until::Stream, 0);
     let mut telling = Telling::new();
     for _ in 0..RECORDS_PROBED {
-        match lines.next().map_err(io)? {
+        match values.next().map_err(io)? {
             None => break,
-            Some(Piece::Text { bytes, .. }) if telling.look(&bytes[skip_space(bytes, 0)..]) => break,
+            Some(Piece::Text { bytes, .. }) if telling.look(bytes) => break,
             Some(_) => {}
         }
     }
     Ok(telling.keys)
+}
+
+/// Where an object holds records by name, as the path of jq: in itself, or under one of its keys. One value alone may be
+/// anything; of several, each has to be an object that fits.
+pub(super) fn by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<String> {
+    if holds_by_name(object, fits) {
+        return Some(".".to_owned());
+    }
+    members(object)
+        .find(|(_, value)| holds_by_name(value, fits))
+        .map(|(key, _)| format!(".[{}]", Value::from(key)))
+}
+
+fn holds_by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> bool {
+    let mut count = 0;
+    for (_, value) in members(object).take(RECORDS_PROBED) {
+        if value.first() != Some(&b'{') || !keys_of(value).is_some_and(|keys| fits(&keys)) {
+            return false;
+        }
+        count += 1;
+    }
+    count > 1
+}
+
+/// The members of an object, as far as it is sound.
+fn members(object: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
+    let mut at = if object.first() == Some(&b'{') { 1 } else { object.len() };
+    std::iter::from_fn(move || {
+        let start = skip_space(object, at);
+        let start = skip_space(object, start + usize::from(object.get(start) == Some(&b',')));
+        let end = skip_string(object, start).ok().filter(|_| object.get(start) == Some(&b'"'))?;
+        let key = unescape(&object[start..end])?.into_owned();
+        let colon = skip_space(object, end);
+        let from = skip_space(object, colon + usize::from(object.get(colon) == Some(&b':')));
+        at = skip_value(object, from).ok()?;
+        Some((key, &object[from..at]))
+    })
 }
 
 /// The record by which a file's format is told.

@@ -23,7 +23,7 @@ enum Next {
 
 /// Where in a text its reader is. Every step is none where the text is no JSON, or may be none.
 #[derive(Debug, Default)]
-pub(super) struct Grammar {
+pub(crate) struct Grammar {
     next: Next,
     /// One bit an open container, the innermost the lowest: 1 for an object.
     objects: u128,
@@ -32,13 +32,18 @@ pub(super) struct Grammar {
 
 impl Grammar {
     /// Whether one value was read, and all of it.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.depth == 0 && self.next == Next::End
+    }
+
+    /// How many containers are open.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// A value, or a key, which is not to begin as those do that `serde_json` reserves.
     #[inline(always)]
-    pub(super) fn string(&mut self, first: u8) -> Option<()> {
+    pub(crate) fn string(&mut self, first: u8) -> Option<()> {
         if !matches!(self.next, Next::Key | Next::FirstKey) {
             return self.value();
         }
@@ -48,14 +53,14 @@ impl Grammar {
 
     /// A value that is no container.
     #[inline(always)]
-    pub(super) fn value(&mut self) -> Option<()> {
+    pub(crate) fn value(&mut self) -> Option<()> {
         let wanted = matches!(self.next, Next::Value | Next::FirstValue);
         self.next = Next::End;
         wanted.then_some(())
     }
 
     #[inline(always)]
-    pub(super) fn open(&mut self, object: bool) -> Option<()> {
+    pub(crate) fn open(&mut self, object: bool) -> Option<()> {
         self.value()?;
         self.next = if object { Next::FirstKey } else { Next::FirstValue };
         self.objects = self.objects << 1 | u128::from(object);
@@ -64,7 +69,7 @@ impl Grammar {
     }
 
     #[inline(always)]
-    pub(super) fn close(&mut self, object: bool) -> Option<()> {
+    pub(crate) fn close(&mut self, object: bool) -> Option<()> {
         let empty = if object { Next::FirstKey } else { Next::FirstValue };
         let may =
             self.depth > 0 && self.in_object() == object && (self.next == Next::End || self.next == empty);
@@ -75,14 +80,14 @@ impl Grammar {
     }
 
     #[inline(always)]
-    pub(super) fn comma(&mut self) -> Option<()> {
+    pub(crate) fn comma(&mut self) -> Option<()> {
         let may = self.depth > 0 && self.next == Next::End;
         self.next = if self.in_object() { Next::Key } else { Next::Value };
         may.then_some(())
     }
 
     #[inline(always)]
-    pub(super) fn colon(&mut self) -> Option<()> {
+    pub(crate) fn colon(&mut self) -> Option<()> {
         let may = self.next == Next::Colon;
         self.next = Next::Value;
         may.then_some(())

@@ -8,7 +8,7 @@
 mod grammar;
 mod scalar;
 
-use self::grammar::Grammar;
+pub(crate) use self::grammar::Grammar;
 use self::scalar::{is_scalar, unit};
 use crate::field::lanes::{self, BLOCK, Block, Lanes, Work};
 use crate::field::strings::{Marks, Strings, padded};

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use memchr::{memchr, memrchr};
 
+use super::window::MARK;
 use super::{Extent, Piece, Whole, Window};
 
 /// Where lines are taken together, how many bytes of them: between two such, somebody may want to stop.
@@ -12,9 +13,9 @@ const AT_ONCE: usize = 1 << 18;
 /// The lines of a stream, blank ones included.
 #[derive(Debug)]
 pub struct Lines<R> {
-    window: Window<R>,
+    pub(super) window: Window<R>,
     until: u64,
-    limit: usize,
+    pub(super) limit: usize,
 }
 
 impl<R: Read> Lines<R> {
@@ -48,6 +49,14 @@ impl<R: Read> Lines<R> {
     /// The reader's.
     pub fn skip_mark(&mut self) -> io::Result<()> {
         self.window.skip_mark()
+    }
+
+    /// Whether the next line begins with a bracket.
+    pub(super) fn begins_array(&mut self) -> io::Result<bool> {
+        if self.window.offset() >= self.until || (self.window.bytes().is_empty() && !self.window.fill()?) {
+            return Ok(false);
+        }
+        Ok(begins_array(self.window.bytes()))
     }
 
     /// How many bytes the lines have that the window holds whole, with their ends; none where the next one's end is not
@@ -119,6 +128,12 @@ impl<R: Read> Lines<R> {
             }
         }
     }
+}
+
+/// Whether a line begins with a bracket.
+pub(crate) fn begins_array(line: &[u8]) -> bool {
+    let line = line.strip_prefix(MARK).unwrap_or(line);
+    line.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'[')
 }
 
 /// A line without the carriage return that some systems end it with.

@@ -1,44 +1,80 @@
-//! Cuts a stream into the texts of its records: [`Lines`], or the [`Elements`] of an array.
+//! Cuts a stream into the texts of its records: [`Lines`], or the [`Elements`] of an array, or both [`Mixed`].
 //!
 //! Both look at the stream through one window, which keeps what is not yet consumed in one piece and holds no more
 //! than the longest record.
 
 mod elements;
+mod follow;
 mod lines;
+mod mixed;
+mod values;
 mod window;
 
 use std::io::{self, Read};
 
 pub use elements::Elements;
-pub(crate) use elements::Until;
+pub(crate) use follow::holds_records;
 pub use lines::Lines;
-pub(crate) use lines::without_return;
-pub(crate) use window::{Extent, Window};
+pub(crate) use lines::{begins_array, without_return};
+pub(crate) use mixed::Mixed;
+pub(crate) use values::Until;
+pub(crate) use window::{Extent, MARK, Window};
+
+use crate::records::Text;
+use crate::tally::Tally;
 
 /// The texts of a stream, however it holds them.
 pub(crate) enum Pieces<R> {
-    Lines(Lines<R>),
+    Lines(Mixed<R>),
     Elements(Elements<R>),
 }
 
 impl<R: Read> Pieces<R> {
     /// The next text, or several where they are at hand: most lines are.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Texts<'_>>> {
-        let piece = match self {
-            Self::Elements(elements) => elements.next(),
-            Self::Lines(lines) => match lines.whole() {
-                Some(length) => return Ok(Some(Texts::Lines(lines.take(length)))),
-                None => lines.next(),
-            },
-        };
-        piece.map(|piece| piece.map(Texts::One))
+    pub(crate) fn next(&mut self) -> io::Result<Option<Next<'_>>> {
+        self.read(true)
+    }
+
+    /// The next text alone.
+    pub(crate) fn next_alone(&mut self) -> io::Result<Option<Next<'_>>> {
+        self.read(false)
+    }
+
+    fn read(&mut self, together: bool) -> io::Result<Option<Next<'_>>> {
+        match self {
+            Self::Lines(lines) => lines.next(together),
+            Self::Elements(elements) => {
+                let piece = elements.next()?;
+                Ok(piece.map(|piece| Next { texts: Texts::Element(piece), passed: 0 }))
+            }
+        }
+    }
+
+    /// Reads on value by value at a place in the text that was handed over last, where there is one.
+    pub(crate) fn open(&mut self, offset: Option<u64>) {
+        if let (Self::Lines(lines), Some(offset)) = (self, offset) {
+            lines.open(offset);
+        }
     }
 }
 
-/// What comes next of a stream.
+/// What comes next of a stream, and how many lines were passed before it since the last.
+pub(crate) struct Next<'a> {
+    pub(crate) texts: Texts<'a>,
+    pub(crate) passed: u64,
+}
+
+/// Texts of a stream.
 pub(crate) enum Texts<'a> {
+    /// A line.
     One(Piece<'a>),
+    /// An element of a file that has no lines.
+    Element(Piece<'a>),
+    /// A value of a line that was [opened](Mixed::open).
+    Value(Piece<'a>),
     Lines(Whole<'a>),
+    /// A record, or an array of them, goes on over several lines of a range: the file has to be read in one.
+    Beyond,
 }
 
 /// Lines whose ends were seen.
@@ -51,12 +87,27 @@ pub(crate) struct Whole<'a> {
     pub(crate) limit: usize,
 }
 
-impl Texts<'_> {
+impl<'a> Texts<'a> {
+    /// The one text that they are, counted; what stands in the place of one is counted too.
+    pub(crate) fn one(&self, tally: &mut Tally) -> Option<Text<'a>> {
+        match self {
+            Self::One(piece) | Self::Element(piece) => {
+                tally.lines += 1;
+                Text::of(piece, matches!(self, Self::One(_)), tally)
+            }
+            Self::Value(piece) => Text::of(piece, false, tally),
+            Self::Lines(_) | Self::Beyond => None,
+        }
+    }
+
     /// How many bytes they take of the stream, with one after each text.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::One(Piece::Text { bytes, .. }) => bytes.len() + 1,
-            Self::One(_) => 1,
+            Self::One(piece) | Self::Element(piece) | Self::Value(piece) => match piece {
+                Piece::Text { bytes, .. } => bytes.len() + 1,
+                _ => 1,
+            },
+            Self::Beyond => 0,
             Self::Lines(lines) => lines.text.len(),
         }
     }

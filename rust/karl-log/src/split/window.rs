@@ -2,12 +2,15 @@
 
 use std::io::{self, Read};
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2, memchr3};
 
 use crate::field::skip_space;
 
 /// How much is read at a time: it stays in the nearer caches until it has been looked at.
 const BLOCK: usize = 1 << 16;
+
+/// The UTF-8 byte order mark.
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A stream seen through a buffer that keeps what is not yet consumed in one piece.
 #[derive(Debug)]
@@ -77,14 +80,37 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Passes over the UTF-8 byte order mark at the start of a file.
+    /// Passes over the byte order mark at the start of a file.
     pub(crate) fn skip_mark(&mut self) -> io::Result<()> {
-        const MARK: &[u8] = b"\xef\xbb\xbf";
-        while self.bytes().len() < MARK.len() && self.fill()? {}
-        if self.bytes().starts_with(MARK) {
+        if self.starts_with_mark()? {
             self.consume(MARK.len());
         }
         Ok(())
+    }
+
+    pub(super) fn starts_with_mark(&mut self) -> io::Result<bool> {
+        while self.bytes().len() < MARK.len() && MARK.starts_with(self.bytes()) && self.fill()? {}
+        Ok(self.bytes().starts_with(MARK))
+    }
+
+    /// Goes back to bytes that were consumed since the last [`fill`](Self::fill).
+    pub(super) fn back_to(&mut self, offset: u64) {
+        self.start =
+            usize::try_from(offset.saturating_sub(self.base)).map_or(self.end, |at| at.min(self.end));
+    }
+
+    /// Passes over the rest of a line that is longer than the window, but not over its end.
+    pub(super) fn pass_line(&mut self) -> io::Result<()> {
+        loop {
+            if let Some(found) = memchr(b'\n', self.bytes()) {
+                self.consume(found);
+                return Ok(());
+            }
+            self.clear();
+            if !self.fill()? {
+                return Ok(());
+            }
+        }
     }
 
     /// Consumes `consumed` bytes, and gives the first `length` of them.
@@ -113,7 +139,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    fn pass(&mut self, skipper: &mut Skipper) -> io::Result<Extent> {
+    pub(super) fn pass(&mut self, skipper: &mut Skipper) -> io::Result<Extent> {
         loop {
             self.clear();
             if !self.fill()? {
@@ -144,27 +170,49 @@ pub(crate) enum Extent {
 
 /// Follows the structure of one value across blocks.
 #[derive(Default)]
-struct Skipper {
+pub(super) struct Skipper {
     depth: usize,
     in_string: bool,
     escaped: bool,
     scalar: bool,
+    pub(super) line: LineEnd,
+}
+
+/// What the end of a line is in a value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// White space, or a byte of a string.
+    #[default]
+    Inside,
+    /// The place to stop at.
+    Stops,
+    /// The place where it stopped.
+    Stopped,
 }
 
 impl Skipper {
+    /// One that stops at the end of the line.
+    pub(super) fn of_line() -> Self {
+        Self { line: LineEnd::Stops, ..Self::default() }
+    }
+
     /// The position after the value's end, if these bytes hold it.
-    fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
             if self.in_string {
                 at = self.string(bytes, at);
-                if !self.in_string && self.depth == 0 {
+                if self.line == LineEnd::Stopped || (!self.in_string && self.depth == 0) {
                     return Some(at);
                 }
                 continue;
             }
             match bytes[at] {
                 b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r' if self.scalar => return Some(at),
+                b'\n' if self.line == LineEnd::Stops => {
+                    self.line = LineEnd::Stopped;
+                    return Some(at);
+                }
                 b'"' => self.in_string = true,
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => self.depth = self.depth.saturating_sub(1),
@@ -183,11 +231,18 @@ impl Skipper {
         if std::mem::take(&mut self.escaped) {
             at += 1;
         }
-        while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        while let Some(found) = bytes.get(at..).and_then(|rest| self.telling(rest)) {
             at += found + 1;
-            if bytes[at - 1] == b'"' {
-                self.in_string = false;
-                return at;
+            match bytes[at - 1] {
+                b'"' => {
+                    self.in_string = false;
+                    return at;
+                }
+                b'\n' => {
+                    self.line = LineEnd::Stopped;
+                    return at - 1;
+                }
+                _ => {}
             }
             self.escaped = at == bytes.len();
             at += 1;
@@ -195,7 +250,16 @@ impl Skipper {
         bytes.len()
     }
 
-    fn ends_with_stream(&self) -> bool {
+    /// The first byte inside of a string that says something of its end.
+    fn telling(&self, bytes: &[u8]) -> Option<usize> {
+        if self.line == LineEnd::Stops {
+            memchr3(b'"', b'\\', b'\n', bytes)
+        } else {
+            memchr2(b'"', b'\\', bytes)
+        }
+    }
+
+    pub(super) fn ends_with_stream(&self) -> bool {
         self.scalar && self.depth == 0 && !self.in_string
     }
 }

@@ -109,11 +109,13 @@ pub(crate) struct BadRow {
     reason: &'static str,
     line: u64,
     offset: u64,
+    key: Option<String>,
 }
 
 impl BadRow {
     pub(crate) fn new(bad: &Bad) -> Self {
-        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset }
+        let key = bad.key.as_deref().map(redacted);
+        Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset, key }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The first pass: a row for each line of every transcript, by all threads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::{Found, Kind, Reader, Row, hash};
 use crate::convert::Settings;
@@ -14,7 +14,6 @@ use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::read::Fail;
 use crate::rows::Spot;
 use crate::source::Source;
-use crate::split::Piece;
 use crate::tally::Tally;
 use crate::watch::Watch;
 
@@ -39,12 +38,19 @@ pub(super) fn index(
     watch: &Watch,
 ) -> Result<Vec<Row>> {
     let (threads, limit) = (settings.threads, settings.max_line_bytes);
+    let read = |task: Task| Part::read(&sources[task.input], task, limit, watch);
     let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
-    let parts = map(tasks, threads, |task: Task| Part::read(&sources[task.input], task, limit, watch));
+    let mut parts = map(tasks, threads, read).into_iter().collect::<Result<Vec<_>>>()?;
+    let beyond: BTreeSet<usize> =
+        parts.iter().filter(|part| part.tally.beyond).map(|part| part.input).collect();
+    parts.retain(|part| !beyond.contains(&part.input));
+    for part in map(beyond.into_iter().map(Task::whole).collect(), threads, read) {
+        parts.push(part?);
+    }
+    parts.sort_by_key(|part| part.input);
     let mut rows = Vec::new();
     let mut lines = vec![0; sources.len()];
     for part in parts {
-        let part = part?;
         let Part { input, tally, .. } = &part;
         accounts[*input].add(tally, lines[*input]);
         lines[*input] += tally.lines;
@@ -66,31 +72,29 @@ impl Part {
             loose: 0,
             tally: Tally::default(),
         };
-        let failed = |fail| match fail {
-            Fail::Read(error) => source.failed("read", error),
-            Fail::Other(error) => error,
-        };
         let mut reader = Reader::new();
         // A line that names no session is of its file's.
         let session = hash(source.name.as_bytes());
-        let mut lines = lines(source, task, limit, watch).map_err(failed)?;
-        while let Some(piece) = lines.next().map_err(|error| failed(Fail::Read(error)))? {
-            watch.advance(part.piece(&piece, &mut reader, session))?;
-        }
-        watch.advance(0)?;
-        Ok(part)
-    }
-
-    fn piece(&mut self, piece: &Piece<'_>, reader: &mut Reader, session: u64) -> u64 {
-        let mut tally = std::mem::take(&mut self.tally);
-        let length = each(piece, &mut tally, |bytes, offset| {
-            let spot = Spot::new(self.input, offset).ok_or(Fault::Malformed(0))?;
-            let line = reader.read(bytes, spot, session)?;
-            self.add(&line);
-            Ok(line.end)
+        let mut tally = Tally::default();
+        let read = lines(source, task, limit, watch).and_then(|pieces| {
+            each(
+                pieces,
+                &mut tally,
+                |bytes| watch.advance(bytes),
+                |bytes, offset| {
+                    let spot = Spot::new(task.input, offset).ok_or(Fault::Malformed(0))?;
+                    let line = reader.read(bytes, spot, session)?;
+                    part.add(&line);
+                    Ok(line.end)
+                },
+            )
         });
-        self.tally = tally;
-        length
+        part.tally = tally;
+        match read {
+            Err(Fail::Beyond) => part.tally.beyond = true,
+            read => read.map_err(|fail| fail.of(source))?,
+        }
+        Ok(part)
     }
 
     fn add(&mut self, found: &Found<'_>) {

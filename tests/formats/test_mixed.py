@@ -1,0 +1,169 @@
+"""Files in which records stand in lines, in arrays and over many lines: the same rows come out of each form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.run import karl
+from tests.rows import files, manifest, record, records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARK = "\ufeff"
+
+
+def parts(rows: list[dict[str, Any]], seed: int, *, compact: bool = False) -> str:
+    """The rows in a mixture of forms; in `compact` ones each record has the bytes of its line."""
+    draw, left, text = random.Random(seed), list(rows), ""
+    while left:
+        count = draw.randrange(1, 90)
+        some, left = left[:count], left[count:]
+        lines = [json.dumps(row) for row in some]
+        forms = [
+            "\n".join(lines),
+            json.dumps(some),
+            json.dumps(some, indent=2),
+            "".join(f"[{line}]" for line in lines),
+            "\n".join(json.dumps(row, indent=1) for row in some),
+            "[\r\n" + ",\r\n".join(lines) + "\r\n]",
+            ",\n".join(lines),
+        ]
+        forms = [form for form in forms if "{\n" not in form] if compact else forms
+        text += draw.choice(["", MARK]) + draw.choice(forms) + draw.choice(["\n", "\r\n", "\n\n", "\n  \n", " "])
+    return text
+
+
+def naive(text: str) -> list[dict[str, Any]]:
+    """Every object of a text in which arrays, commas, marks and space stand around them."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(text):
+        if text[at] == "{":
+            row, at = decoder.raw_decode(text, at)
+            found.append(row)
+        else:
+            assert text[at] in f"[], \r\n{MARK}", text[at]
+            at += 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mixture_gives_the_rows_that_lines_of_its_records_give(seed: int, tmp_path: Path) -> None:
+    text = parts(records(1000), seed)
+    (tmp_path / "mixed.jsonl").write_text(text, newline="")
+    (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in naive(text)))
+    subprocess.run(["zstd", "-q", tmp_path / "mixed.jsonl"], check=True)
+    options = ["-k", 200, "--seed", 3, "--as", "chat"]
+    wanted = karl("sample", "lines.jsonl", *options, "-o", "wanted", folder=tmp_path)
+    assert wanted.returncode == 0, wanted.stderr
+    for number, (log, threads) in enumerate(
+        [("mixed.jsonl", 1), ("mixed.jsonl", 4), ("mixed.jsonl.gz", 2), ("mixed.jsonl.zst", 1), ("-", 2)]
+    ):
+        out = tmp_path / f"out{number}"
+        done = karl("sample", log, *options, "--threads", threads, "-o", out, folder=tmp_path, input=text)
+        assert done.returncode == 0, done.stderr
+        counts = manifest(out)["accounting"]
+        assert (counts["rows_read"], counts["dropped"]) == (1000, {})
+        assert {json.dumps(sorted(row)) for row in rows_of(out)} == {
+            json.dumps(sorted(row)) for row in rows_of(tmp_path / "wanted")
+        }
+
+
+def rows_of(folder: Path) -> list[list[str]]:
+    return [path.read_text().splitlines() for path in sorted(folder.glob("*.jsonl"))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mixture_is_streamed_and_converted_as_lines_are(seed: int, tmp_path: Path) -> None:
+    text = parts(records(400), seed, compact=True)
+    (tmp_path / "mixed.jsonl").write_text(text, newline="")
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in naive(text)))
+    stream = ["--sampler", "weighted-reservoir", "--inverse-temperature", 1, "-k", 50]
+    for name, log in (("a", text), ("b", (tmp_path / "lines.jsonl").read_text())):
+        assert karl("sample", "-", *stream, "-o", name, folder=tmp_path, input=log).returncode == 0
+    assert files(tmp_path / "a").keys() == files(tmp_path / "b").keys()
+    assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
+    for threads in (1, 3):
+        for name in ("mixed", "lines"):
+            done = karl("convert", f"{name}.jsonl", "-o", "out.jsonl", "--force", "--threads", threads, folder=tmp_path)
+            assert done.returncode == 0, done.stderr
+            (tmp_path / "out.jsonl").rename(tmp_path / name)
+        mixed = (tmp_path / "mixed").read_text().replace("mixed.jsonl", "lines.jsonl")
+        assert mixed.count("\n") == 400
+        assert mixed == (tmp_path / "lines").read_text()
+
+
+def test_lines_of_a_transcript_may_stand_in_arrays_and_behind_marks(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(
+            {
+                "type": kind,
+                "sessionId": "s",
+                "uuid": f"u{n}",
+                "parentUuid": f"u{n - 1}" if n else None,
+                "message": {"role": kind, "content": f"text {n}"},
+            }
+        )
+        for n, kind in enumerate(["user", "assistant"] * 3)
+    ]
+    (tmp_path / "plain.jsonl").write_text("\n".join(lines))
+    forms = [
+        f"{lines[0]}\n{MARK}" + f"\n{MARK}".join(lines[1:]),
+        f"{lines[0]}\n[{','.join(lines[1:4])}]\n[\n{lines[4]},\n{lines[5]}\n]",
+        f"{lines[0]}\n" + "\n".join(json.dumps(json.loads(line), indent=2) for line in lines[1:]),
+    ]
+    karl("convert", "plain.jsonl", "-o", "wanted", folder=tmp_path)
+    for form in forms:
+        (tmp_path / "plain.jsonl").write_text(form)
+        done = karl("convert", "plain.jsonl", "-o", "out", "--force", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert (
+            json.loads((tmp_path / "out").read_text())["messages"]
+            == (json.loads((tmp_path / "wanted").read_text())["messages"])
+        )
+
+
+def test_a_key_that_stands_twice_is_found_anywhere_in_a_record(tmp_path: Path) -> None:
+    row = json.dumps(record(1))
+    for damaged, key in [
+        (row[:-1] + ', "messages": []}', "messages"),
+        (row.replace('"role": "assistant"', '"role": "user", "role": "assistant"'), "messages[1].role"),
+        (row[:-1] + ', "extra": {"a": [{"b": 1, "b": 1}]}}', "extra.a[0].b"),
+    ]:
+        (tmp_path / "log.jsonl").write_text(json.dumps(record(0)) + "\n" + damaged + "\n")
+        strict = karl("sample", "log.jsonl", "-k", 1, "-o", "out", "--strict", folder=tmp_path)
+        assert (strict.returncode, strict.stdout) == (3, "")
+        assert f"log.jsonl, line 2, byte 145: the row is no sound record: duplicate key {key}\n" in strict.stderr
+        done = karl("convert", "log.jsonl", "-o", "c.jsonl", "--force", "--json", folder=tmp_path)
+        assert json.loads(done.stdout)["notes"]["duplicate_keys"] == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "indent", "holder"),
+    [
+        ({f"task-{n}": record(n) for n in range(3)}, None, ""),
+        ({f"task-{n}": record(n) for n in range(3)}, 2, ""),
+        ({"meta": {"a": 1}, "results": {f"task-{n}": record(n) for n in range(3)}}, None, ' under "results"'),
+        ({"version": 1, 'a b"': {f"task-{n}": {"reward": n} for n in range(3)}}, 2, ' under "a b\\""'),
+    ],
+)
+def test_records_by_name_are_refused_with_a_command_that_makes_lines_of_them(
+    document: dict[str, Any], indent: int | None, holder: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(document, indent=indent))
+    for command in (["inspect"], ["sample", "-k", 1, "-o", "out"], ["convert", "-o", "out"]):
+        refused = karl(command[0], "log.json", *command[1:], folder=tmp_path)
+        assert refused.returncode == 1
+        assert f"it is one JSON object that holds records by name{holder}, wanted" in refused.stderr
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "log.json").rename(tmp_path / "folder" / "log.json")
+    (tmp_path / "folder" / "other.jsonl").write_text(json.dumps(record(7)) + "\n")
+    passed = json.loads(karl("inspect", "folder", "--json", folder=tmp_path).stdout)["run"]
+    assert "by name" in str(passed)
