@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
+from typing import Any, ClassVar, Literal, NotRequired, TypedDict, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,7 @@ class BadRow(TypedDict):
     reason: str
     line: int
     offset: int
-    key: str | None
+    key: NotRequired[str]
 
 @type_check_only
 class BesideFacts(TypedDict):

@@ -29,6 +29,12 @@ class Signal(TypedDict):
     weight: NotRequired[float]
 
 
+class Stored(str):
+    """The name of a function that a manifest stores: it is run only where somebody names it again."""
+
+    __slots__ = ()
+
+
 def refuse_empty(wanted: str = "a path", **values: object) -> None:
     """Refuse an empty text: as a path it would be the folder where one is.
 

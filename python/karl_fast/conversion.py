@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from karl_fast.choices import Rate
+    from karl_fast.log.inputs import Found
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def convert(
                 threads=limits.threads,
                 progress=progress,
             )
-    return _account(facts, found.passed)
+    return _account(facts, found)
 
 
 @contextlib.contextmanager
@@ -178,10 +179,11 @@ def _advised(out: str | Path, format: str | None) -> Iterator[None]:
         raise
 
 
-def _account(facts: Any, passed: list[str]) -> Conversion:
+def _account(facts: Any, found: Found) -> Conversion:
     """The account of a conversion that passed over some files for their names."""
     values = dict(facts)
-    for path in passed:
+    values["skipped"] = [*values["skipped"], *found.skipped]
+    for path in found.passed:
         kind = "skipped" if path.endswith(PARQUET) else "refused"
         values[kind] = [*values[kind], (path, why_passed(path))]
     return Conversion(**(values | {name: dict(values[name]) for name in COUNTS}))

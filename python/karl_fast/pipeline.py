@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
-from karl_fast.export.origin import inputs, run
+from karl_fast.export.origin import hints, inputs, run
 from karl_fast.export.place import data_set
 from karl_fast.export.write import check_any, plan, write
 from karl_fast.log import Log, read
@@ -124,7 +124,7 @@ def _made(
     check_any(draft, log)
     manifest = of_draft(log, selection, draft, wanted) | {"inputs": files}
     seconds = round(time.perf_counter() - start, 3)
-    return draft, manifest | {"run": run(log, seconds, draft.failed_rows)}
+    return draft, manifest | {"run": run(log, seconds, draft.failed_rows) | hints(log, manifest)}
 
 
 def inspect(
@@ -144,7 +144,8 @@ def inspect(
     settings = _settings(logs, settings, choices)
     with _opened(logs, settings, progress, fingerprint=True) as log:
         selection = select(log)
-        report = of_selection(log, selection) | {"inputs": inputs(log), "run": run(log)}
+        report = of_selection(log, selection) | {"inputs": inputs(log)}
+        report["run"] = run(log) | hints(log, report)
         report["record_bytes"] = quartet(log.core.lengths())
         report["group_rows"] = quartet(log.core.group_sizes())
         report["duplicate_trajectories"] = log.core.duplicates()[1]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.errors import UsageError
 from karl_fast.log.inputs import why_no_groups
-from karl_fast.log.keys import first, held, lacking, likeliest
+from karl_fast.log.keys import first, fitting, held, lacking, likeliest, records
 from karl_fast.settings import Settings
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
 def _no_partition(log: Log, field: str) -> UsageError:
     keys = first(log.inputs)
     error = UsageError(f"partition_by is {field}, but no record has that field{held(keys)}", "partition_by")
-    if key := likeliest("partition", keys, field):
-        error.hint = f"did you mean --partition-by {key}?"
+    if key := likeliest("partition", fitting(records(log), "partition"), field):
+        error.hint = f"did you mean --partition-by {shlex.quote(key)}?"
     return error
 
 

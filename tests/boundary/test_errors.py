@@ -34,6 +34,7 @@ STANDARD = {
     "AlreadyConvertedError": ValueError,
     "BadRewardError": ValueError,
     "BadRowError": ValueError,
+    "ByNameError": ValueError,
     "RewardError": ValueError,
     "NothingToSampleError": ValueError,
     "OutputExistsError": FileExistsError,

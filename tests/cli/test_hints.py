@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast.export.flaws import MESSAGE, SPEAKERS
+from karl_fast.export.flaws import MESSAGE
 from karl_fast.log import keys
+from karl_fast.log.messages import SPEAKERS
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_cautions import said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -140,14 +141,38 @@ def test_the_manifest_names_the_function_and_makes_the_data_again(there: Path) -
     digest = hashlib.sha256((there / "conf" / "my.py").read_bytes()).hexdigest()
     assert manifest["reward_functions"] == {"style": {"fn": "conf/my.py:style", "sha256": digest}}
     assert manifest["settings"]["reward"] == {"reward": 0.75, "style": {"fn": "conf/my.py:style", "weight": 0.25}}
-    drawn(there, "again", config="data/manifest.json")
+    drawn(there, "again", *named_again(there), config="data/manifest.json")
     assert data(there, "again") == data(there, "data")
+
+
+def named_again(folder: Path) -> list[str]:
+    """What the hint says of a manifest whose function nobody named in the run."""
+    done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=folder)
+    assert (done.returncode, (folder / "again").exists()) == (2, False)
+    return shlex.split(done.stderr.splitlines()[1].removeprefix("hint: ").removesuffix(" names it"))
+
+
+def test_a_manifest_brings_no_code(there: Path) -> None:
+    drawn(there, "data")
+    (there / "conf" / "my.py").write_text("open('ran', 'w')\n" + FUNCTIONS)
+    for command in (["inspect"], ["sample", "-o", "again"]):
+        done = karl(command[0], "--config", "data/manifest.json", *command[1:], folder=there)
+        assert done.returncode == 2
+        said = "error: reward.style is conf/my.py:style in the manifest, and a manifest brings no code: name it again"
+        assert done.stderr.splitlines()[0] == said
+        assert done.stderr.splitlines()[1] == "hint: --reward reward=0.75,style=0.25:conf/my.py:style names it"
+    settings = karl_fast.Settings.load(there / "data" / "manifest.json")
+    with pytest.raises(UsageError, match="a manifest brings no code"):
+        karl_fast.read(there / "log.jsonl", settings)
+    assert not (there / "ran").exists()
+    assert karl("inspect", "--config", "data/manifest.json", *named_again(there), folder=there).returncode == 0
+    assert (there / "ran").exists()
 
 
 def test_a_function_that_changed_since_is_told(there: Path) -> None:
     drawn(there, "data")
     (there / "conf" / "my.py").write_text(FUNCTIONS.replace("/ 10", "/ 5"))
-    done = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=there)
+    done = karl("sample", "--config", "data/manifest.json", *named_again(there), "-o", "again", folder=there)
     assert "warning: conf/my.py:style is not what it was when data/manifest.json was written" in done.stderr
 
 
@@ -230,7 +255,7 @@ def test_what_is_no_reward_is_missing_and_named_with_its_row(there: Path, functi
     manifest = json.loads((there / "data" / "manifest.json").read_text("utf-8"))
     assert manifest["reward_functions"]["style"]["missing"] == {kind: 1}
     assert manifest["accounting"]["dropped"] == {"missing_reward": 1}
-    again = karl("sample", "--config", "data/manifest.json", "-o", "again", folder=there)
+    again = karl("sample", "--config", "data/manifest.json", *named_again(there), "-o", "again", folder=there)
     assert "is not what it was" not in again.stderr
     assert data(there, "again") == data(there, "data")
 

@@ -91,3 +91,33 @@ def test_the_records_before_the_tear_in_an_object_that_holds_an_array_are_kept(t
         log.write_text(text[:-30])
         account = karl_fast.inspect(log).report["accounting"]
         assert (account["rows_kept"], account["dropped"]) == (49, {"torn": 1})
+
+
+def test_hidden_files_and_links_to_nothing_are_passed_over_in_a_folder_and_told(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    log = rows.write(rows_folder(folder) / "log.jsonl", rows.records(20))
+    hidden = {".x.jsonl", "._log.jsonl", ".cache/y.jsonl", "sub/.z.jsonl"}
+    for name in hidden:
+        rows.write(rows_folder((folder / name).parent) / Path(name).name, rows.records(5))
+    (folder / ".#log.jsonl").symlink_to("me@host.123:456")
+    (folder / "gone.jsonl").symlink_to("nowhere.jsonl")
+    (folder / "log.jsonl~").write_text("backup")
+    run = karl_fast.inspect(folder).report
+    assert run["accounting"]["rows_read"] == 20
+    told = {str(Path(one["path"]).relative_to(folder)): one["reason"] for one in run["run"]["skipped"]}
+    assert told.keys() == {*hidden, ".#log.jsonl", "gone.jsonl"}
+    assert told["gone.jsonl"] == "it is a link to what is not there"
+    account = karl_fast.convert(folder, tmp_path / "out.jsonl")
+    assert {str(Path(path).relative_to(folder)) for path, _ in account.skipped} == told.keys()
+    assert karl_fast.inspect([folder, folder / ".x.jsonl"]).report["accounting"]["rows_read"] == 25
+    with pytest.raises(errors.FileError, match=r"cannot open .*gone.jsonl: it is a link to what is not there"):
+        karl_fast.inspect(folder / "gone.jsonl")
+    log.unlink()
+    with pytest.raises(errors.UsageError, match="holds no file that ends in") as refused:
+        karl_fast.inspect(folder)
+    assert "begins with a dot" in str(refused.value.hint)
+
+
+def rows_folder(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True, parents=True)
+    return folder

@@ -117,7 +117,7 @@ def _missing(report: Manifest) -> Iterator[str]:
     elif told := unrated(files, "reward", None):
         yield clean(f"{told if nowhere else rows}: {RATE}")
     elif nowhere:
-        yield clean(_nowhere(files))
+        yield clean(_nowhere(report))
     else:
         formats = ", ".join(sorted({clean(file["format"]) for file in files}))
         yield (
@@ -136,20 +136,26 @@ def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | No
     return told and f"{told}: {REDRAW}"
 
 
-def _nowhere(files: list[dict[str, Any]]) -> str:
+def _nowhere(report: Manifest) -> str:
     """That no record has a reward, and which field may be one; or that all have null or NaN for it."""
+    files = report["inputs"]
     keys = list(dict.fromkeys(key for file in files for key in file["keys"]))
     paths = {str(dict(file["fields"]).get("reward", "")) for file in files}
     if paths & {*keys}:
         meant = "name another with --reward, or the format with --format"
         return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
-    return f"no record has a reward{held(keys)}: {named('reward', keys)}, or name the format with --format"
+    return f"no record has a reward{held(keys)}: {_hint('reward', report)}, or name the format with --format"
 
 
 def _meant(field: str, report: Manifest) -> str:
     """`; the records hold id, task: did you mean --group task?`."""
     keys = first(report["inputs"])
-    return clean(f"{held(keys)}: {named(field, keys, report['settings'][field])}") if keys else ""
+    return clean(f"{held(keys)}: {_hint(field, report)}") if keys else ""
+
+
+def _hint(field: str, report: Manifest) -> str:
+    """The hint to name a field, as it was made while the records were there."""
+    return str(report["run"].get("hints", {}).get(field) or named(field, ()))
 
 
 def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:

@@ -85,7 +85,7 @@ OPTIONS = {
     ),
     "reward": _option(
         dict | None,
-        "Path of the reward, or components with weights: outcome=0.5,cost=-0.1.",
+        "Path of the reward, or components with weights: outcome=0.5,cost=-0.1,style=0.3:my.py:score.",
         parser=_parser(weights),
         metavar="PATH[=WEIGHT],...",
     ),

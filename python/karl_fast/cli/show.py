@@ -259,7 +259,7 @@ def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
 def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
     places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
     for path, bad in places:
-        key = f" {clean(bad['key'])}" if bad["key"] else ""
+        key = f" {clean(bad['key'])}" if "key" in bad else ""
         yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {_words(bad['reason'])}{key}"
 
 

@@ -25,7 +25,8 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     epochs = 3
 
 Paths in it are relative to the folder of the file. Those in a manifest are as they were typed when it was written:
-relative to the working directory.
+relative to the working directory. A manifest brings no code: where functions of files made components of the reward,
+the run has to name them again (``--reward style=0.3:my.py:score``).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from karl_fast.choices import Signal
+from karl_fast.choices import Signal, Stored
 from karl_fast.config.text import dumps
 from karl_fast.config.values import checked, deal, kinds, named, scale, shares, shown, weights
 from karl_fast.errors import FileError, UsageError
@@ -138,7 +139,16 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
     if given:
         raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
     known = {name: value for name, value in checked(settings).items() if name in names}
+    if known.get("reward"):
+        known["reward"] = {name: _stored(component) for name, component in known["reward"].items()}
     return Config(str(file), known, logs=logs, inputs=inputs, functions=functions)
+
+
+def _stored(component: float | Signal) -> float | Signal:
+    """A component of the reward as a manifest has it: a function of a file is not run before it is named again."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=Stored(component["fn"]))
 
 
 def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Config:

@@ -152,15 +152,15 @@ def deal(text: str) -> dict[str, str]:
     return {field: how}
 
 
-def weights(text: str) -> dict[str, float]:
-    """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1.
+def weights(text: str) -> dict[str, float | Signal]:
+    """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1, `style=0.3:my.py:score` a function.
 
     Raises:
         ValueError: it is something else; the message says what was wanted.
     """
     parts = [part.strip().partition("=") for part in text.split(",")]
     try:
-        found = {path: float(weight) if equals else 1.0 for path, equals, weight in parts}
+        found = {path: _weighed(weight) if equals else 1.0 for path, equals, weight in parts}
     except ValueError as error:
         raise ValueError("a path, or a list of path=weight") from error
     if not all(found):
@@ -168,6 +168,12 @@ def weights(text: str) -> dict[str, float]:
     if len(found) < len(parts):
         raise ValueError("each component once, like outcome=0.5,cost=-0.1")
     return found
+
+
+def _weighed(text: str) -> float | Signal:
+    """`0.3`, or `0.3:my.py:score`."""
+    weight, colon, fn = text.partition(":")
+    return Signal(fn=fn, weight=float(weight)) if colon else float(weight)
 
 
 def scale(text: str) -> AsymmetricScale:

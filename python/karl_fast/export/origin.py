@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.log.inputs import PARQUET, why_passed
+from karl_fast.log.keys import fitting, named, records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from karl_fast import _core
     from karl_fast.log import Log
@@ -43,7 +44,7 @@ def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{os.uname().sysname}-{os.uname().machine}",
         "streamed": log.core.streamed is not None,
-        "skipped": [{"path": path, "reason": reason} for path, reason in log.core.skipped()],
+        "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
         "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
         "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
         "columns_left_out": _left_out(log),
@@ -57,6 +58,24 @@ def _left_out(log: Log) -> list[dict[str, Any]]:
     for path, column in log.left_out:
         found.setdefault(column, []).append(path)
     return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
+
+
+def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """What may be meant, by each field that records were asked for and none has; nothing where there is none."""
+    found = {field: fitting(records(log), field) for field in _lacking(log, report)}
+    meant = {field: named(field, paths, getattr(log.settings, field)) for field, paths in found.items()}
+    return {"hints": meant} if meant else {}
+
+
+def _lacking(log: Log, report: dict[str, Any]) -> Iterator[str]:
+    settings, account = log.settings, report["accounting"]
+    if settings.group is not None and report["groups"]["count"] == 0:
+        yield "group"
+    if settings.domain is not None and not report["domains"]:
+        yield "domain"
+    damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
+    if settings.reward is None and 0 < account["dropped"].get("missing_reward", 0) == account["rows_read"] - damaged:
+        yield "reward"
 
 
 def _refused(log: Log) -> list[tuple[str, str]]:

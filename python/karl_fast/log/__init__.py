@@ -80,7 +80,7 @@ def read(
             core, unrewarded = _score(core, settings, scorers)
         undo.pop_all()
     facts = scorers.facts if scorers else None
-    return Log(core, settings, spool, (), facts, found.passed, unrewarded, found.left_out)
+    return Log(core, settings, spool, (), facts, found.passed, unrewarded, found.left_out, found.skipped)
 
 
 def _needed(settings: Settings) -> Needed | None:
@@ -136,7 +136,7 @@ def refuse_bad_rows(core: _core.Log) -> None:
             bad = next((bad for bad in file["bad_rows"] if bad["reason"] in damage), None)
             place = f", line {bad['line']}, byte {bad['offset']}" if bad else ""
             reason = (bad["reason"] if bad else damage[0]).replace("_", " ")
-            reason += f" {bad['key']}" if bad and bad["key"] else ""
+            reason += f" {bad['key']}" if bad and "key" in bad else ""
             raise BadRowError(f"{file['path']}{place}: the row is no sound record: {reason}")
 
 

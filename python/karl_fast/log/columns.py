@@ -46,6 +46,7 @@ class Log:
         passed: Sequence[str] = (),
         unrewarded: Sequence[str] = (),
         left_out: Sequence[tuple[str, LeftOut]] = (),
+        skipped: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.core = core
         self.settings = settings
@@ -55,6 +56,8 @@ class Log:
         self.functions = functions
         # Files of folders that were passed over for their names.
         self.passed = passed
+        # Hidden files of folders and links that lead nowhere, each with the reason.
+        self.skipped = skipped
         # Which rewards functions left missing, and why, in sentences.
         self.unrewarded = unrewarded
         # Columns of Parquet files that are in no record.
@@ -151,7 +154,8 @@ class Log:
         settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
         functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
         given = (*self.given, record)
-        return Log(core, settings, self._spool, given, functions, self.passed, unrewarded, self.left_out)
+        more = (self.passed, unrewarded, self.left_out, self.skipped)
+        return Log(core, settings, self._spool, given, functions, *more)
 
     def under(self, settings: Settings) -> Log:
         """The same columns under other settings.
@@ -174,7 +178,7 @@ class Log:
         if settings.shape == "raw" and self.left_out:
             path, (column, _) = self.left_out[0]
             raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
-        facts = (self.functions, self.passed, self.unrewarded, self.left_out)
+        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped)
         return Log(self.core, settings, self._spool, self.given, *facts)
 
     @property

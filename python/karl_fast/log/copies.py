@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from karl_fast.log.rows import LeftOut, Needed
 
+NOWHERE = "it is a link to what is not there"
+"""Why a link that leads nowhere is not read."""
+
 
 def kept(path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None) -> tuple[str, list[LeftOut]]:
     """Return a file that can be read twice, line by line, and the columns of a table that are not in it.
@@ -35,4 +38,5 @@ def _is_stream(name: str) -> bool:
     try:
         return name == "-" or not stat.S_ISREG(Path(name).stat().st_mode)
     except OSError as error:
-        raise FileError(f"cannot open {name}: {error.strerror}", error.errno, name) from error
+        why = NOWHERE if Path(name).is_symlink() and not Path(name).exists() else error.strerror
+        raise FileError(f"cannot open {name}: {why}", error.errno, name) from error

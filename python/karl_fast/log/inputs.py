@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from karl_fast.errors import FileError, UsageError
-from karl_fast.log.copies import kept
+from karl_fast.log.copies import NOWHERE, kept
 from karl_fast.near import beside
 from karl_fast.words import counted
 
@@ -53,11 +53,35 @@ class Found(NamedTuple):
         files: each path, what to call it, and whether it may hold no records.
         passed: what to call each file of a folder that was passed over for its name, unless it was given by name too.
         left_out: the columns of Parquet files that are not in their records, and what to call each file.
+        skipped: the same for hidden files and links that lead nowhere, each with the reason.
     """
 
     files: list[tuple[str, str, bool]]
     passed: list[str]
     left_out: list[tuple[str, LeftOut]]
+    skipped: list[tuple[str, str]]
+
+
+class Candidate(NamedTuple):
+    """A file that a name leads to.
+
+    Attributes:
+        path: where it is.
+        inside: whether it was found in a folder, so that nobody asked for it alone.
+        why: why such a file is passed over, where its end does not tell.
+    """
+
+    path: str
+    inside: bool
+    why: str | None = None
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether it is passed over."""
+        return self.inside and (self.why is not None or self.path.endswith(PASSED))
+
+
+HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it is read where it is named"
 
 
 @contextlib.contextmanager
@@ -67,10 +91,10 @@ def files(
     """What files, folders, globs and ``-`` lead to.
 
     A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
-    ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, and a data
-    set that karl-fast wrote there. Standard input and pipes are spooled to a temporary file, because a log is read
-    twice, and so are the rows of Parquet files; it is gone afterwards. ``needed`` gives those columns of a Parquet file
-    that have to be kept; all unless given.
+    ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, hidden
+    ones, links that lead nowhere, and a data set that karl-fast wrote there. Standard input and pipes are spooled to a
+    temporary file, because a log is read twice, and so are the rows of Parquet files; it is gone afterwards. ``needed``
+    gives those columns of a Parquet file that have to be kept; all unless given.
 
     Raises:
         FileError: for a path that leads nowhere, and a damaged Parquet file.
@@ -85,15 +109,16 @@ def files(
         found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
-        others = [path for path, inside in found if inside and path.endswith(PASSED)]
-        taken = _once((path, inside) for path, inside in found if not (inside and path.endswith(PASSED)))
-        passed = dict.fromkeys(shown(path) for path in others if _identity(path) not in taken)
+        taken = _once((one.path, one.inside) for one in found if not one.is_passed)
+        others = {shown(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
+        passed = [path for path, why in others.items() if why is None]
+        skipped = [(path, why) for path, why in others.items() if why is not None]
         copies = [
             (kept(path, stack, table=path.endswith(PARQUET), needed=needed), shown(path), inside)
             for path, inside in taken.values()
         ]
         left_out = [(name, column) for (_, columns), name, _ in copies for column in columns]
-        yield Found([(copy, name, inside) for (copy, _), name, inside in copies], [*passed], left_out)
+        yield Found([(copy, name, inside) for (copy, _), name, inside in copies], passed, left_out, skipped)
 
 
 def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
@@ -147,9 +172,9 @@ def path_of(log: object) -> str:
     return name
 
 
-def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
+def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
     if log == "-" or _exists(Path(log)):
-        return _inside(log, suffixes) if Path(log).is_dir() else [(log, False)]
+        return _inside(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
     matches = sorted(glob.glob(log, recursive=True))
     if matches:
         return _matched(matches, suffixes)
@@ -160,13 +185,13 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
     raise error
 
 
-def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
+def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
     """What the matches of a glob lead to; nobody asked for a folder among them that holds no log."""
-    found: list[tuple[str, bool]] = []
+    found: list[Candidate] = []
     for match in matches:
         folder = Path(match).is_dir()
-        found += [(path, True) for path in _walked(match, suffixes)[0]] if folder else [(match, False)]
-    if all(inside and path.endswith(PASSED) for path, inside in found):
+        found += _walked(match, suffixes)[0] if folder else [Candidate(match, inside=False)]
+    if all(one.is_passed for one in found):
         return [file for match in matches for file in _expand(match, suffixes)]  # which says why of the first
     return found
 
@@ -179,15 +204,15 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _inside(folder: str, suffixes: tuple[str, ...]) -> list[tuple[str, bool]]:
+def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
     """The logs of a folder, and what is passed over for its name."""
     found, passed = _walked(folder, suffixes)
-    if all(path.endswith(PASSED) for path in found):
+    if all(one.is_passed for one in found):
         raise _no_log(folder, suffixes, found, passed)
-    return [(path, True) for path in found]
+    return found
 
 
-def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
+def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], int]:
     """The logs of a folder, what is passed over for its name, and how many data sets were passed over."""
     found, passed = [], 0
     ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
@@ -197,11 +222,18 @@ def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[str], int]:
             passed += 1
         else:
             paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
-            found += [str(path) for path in paths if not _is_special(path)]
+            found += [Candidate(str(path), True, _why(path, folder)) for path in paths if not _is_special(path)]
     return found, passed
 
 
-def _no_log(folder: str, suffixes: tuple[str, ...], others: list[str], passed: int) -> UsageError:
+def _why(path: Path, folder: str) -> str | None:
+    """Why a file of a folder is passed over that has the name of a log: editors and systems keep such beside logs."""
+    if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        return HIDDEN
+    return None if path.exists() else NOWHERE
+
+
+def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
     """That a folder holds no log, but these other files, and so many data sets."""
     if is_output(folder):
         error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
@@ -209,11 +241,11 @@ def _no_log(folder: str, suffixes: tuple[str, ...], others: list[str], passed: i
         return error
     but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
     error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
-    parquet = [path for path in others if path.endswith(PARQUET)]
+    parquet = [one.path for one in others if one.path.endswith(PARQUET)]
     if parquet:
         error.hint = f"Parquet files are taken by name or glob: {around(parquet[0])}"
     elif others:
-        error.hint = f"{others[0]}: {why_passed(others[0])}"
+        error.hint = f"{others[0].path}: {others[0].why or why_passed(others[0].path)}"
     return error
 
 

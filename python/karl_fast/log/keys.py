@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import KarlError, TranscriptError
+from karl_fast.log.messages import is_conversation
 from karl_fast.near import MOST, nearest
 from karl_fast.words import counted
 
@@ -47,9 +49,8 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     one = record(log)
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
-    fits = FITS.get(field, _is_anything)
     others = {*(log.settings.paths or ())} if field == "reward" else set()
-    return told, named(field, (key for key in (paths(one, fits) if one else keys) if key not in others), asked)
+    return told, named(field, (path for path in fitting(records(log), field) if path not in others), asked)
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -70,42 +71,65 @@ def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> 
     return f"; {what} {verb} {', '.join([*keys[:SHOWN], *more])}" if keys else ""
 
 
-def record(log: Log) -> dict[str, Any]:
-    """The record of a log whose id is the least; nothing where it is damaged, or has gone by."""
+LOOKED = 64 << 10
+"""How many bytes of records are looked at for what they hold."""
+
+
+def records(log: Log, size: int = LOOKED) -> list[dict[str, Any]]:
+    """The records of a log with the least ids; none that is damaged, or of a stream that has gone by."""
     if log.core.streamed is not None:
-        return {}
+        return []
     try:
-        answer = next(iter(_core.answered(log.core, 0, 1, log.settings.threads)), None)
+        answers = _core.answered(log.core, 0, size, log.settings.threads)
     except KarlError:  # the file has changed: of that another error speaks
-        return {}
-    return json.loads(answer, parse_int=float)[2] if answer else {}  # an int of Python has an end
+        return []
+    # An int of Python has an end.
+    return [json.loads(answer, parse_int=float)[2] for answer in answers if answer]
+
+
+def record(log: Log) -> dict[str, Any]:
+    """The first of them; nothing where there is none."""
+    return next(iter(records(log, 1)), {})
+
+
+def _is_reward(value: object) -> bool:
+    """Whether a value counts as a reward."""
+    return isinstance(value, bool | int | float) and abs(value) <= LARGEST
+
+
+LARGEST = 1e100
+"""The largest reward, in size, that counts."""
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+FITS = {"reward": _is_reward, "messages": is_conversation}
+"""What a field has to hold; a name in others."""
+
+
+def fitting(found: Sequence[Mapping[str, Any]], field: str) -> Iterator[str]:
+    """The paths at which one record or another holds what a field has to, objects in objects too."""
+    fits = FITS.get(field, _is_name)
+    return (path for path in dict.fromkeys(path for one in found for path in paths(one, fits)) if not ODD & {*path})
+
+
+ODD = {*",=()|"}
+"""What has a meaning of its own in an option that takes a path."""
 
 
 def _is_anything(_: object) -> bool:
     return True
 
 
-def _may_be_a_reward(value: object) -> bool:
-    """Whether a value is a number, true or false, or null, which others may have a number for."""
-    return value is None or isinstance(value, bool | int | float)
-
-
-def _may_be_a_name(value: object) -> bool:
-    """Whether a value is a text, a number, true or false, or null, which others may have a text for."""
-    return not isinstance(value, dict | list)
-
-
-FITS = {"reward": _may_be_a_reward, "group": _may_be_a_name, "domain": _may_be_a_name}
-"""What may stand in a field; anything in others."""
-
-
 def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anything, above: str = "") -> Iterator[str]:
     """The path of everything in a record that fits, objects in objects too."""
     for key, inside in value.items():
         path = above + key.replace(".", r"\.")
-        if fits(inside):
+        if key and fits(inside):
             yield path
-        if isinstance(inside, dict):
+        if key and isinstance(inside, dict):
             yield from paths(inside, fits, f"{path}.")
 
 
@@ -151,7 +175,7 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
 def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
     """The hint to name a field."""
     key = likeliest(field, keys, asked)
-    return f"did you mean --{field} {key}?" if key else f"name its path with --{field}"
+    return f"did you mean --{field} {shlex.quote(key)}?" if key else f"name its path with --{field}"
 
 
 def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:

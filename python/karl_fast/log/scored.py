@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast import _core
+from karl_fast.choices import Stored
 from karl_fast.errors import RewardError, UsageError
 from karl_fast.functions import here, within
 from karl_fast.reward.composite import Part, weighed
@@ -55,6 +57,7 @@ def loaded(settings: Settings) -> Scorers:
         RewardError: there is no such function, or its file cannot be run.
     """
     by_name, wants, facts, began = {}, {}, {}, here()
+    _refuse_stored(settings)
     for name, fn in settings.functions.items():
         try:
             with within(began):
@@ -66,6 +69,23 @@ def loaded(settings: Settings) -> Scorers:
             raise wrong from error
         facts[name] = {"fn": fn, "sha256": _digest(fn, began)}
     return Scorers(by_name, wants, facts)
+
+
+def _refuse_stored(settings: Settings) -> None:
+    """Raise where a manifest names a function, and nobody else does: a manifest brings no code."""
+    stored = [name for name, fn in settings.functions.items() if isinstance(fn, Stored)]
+    if stored:
+        name, fn = stored[0], settings.functions[stored[0]]
+        error = UsageError(f"reward.{name} is {fn} in the manifest, and a manifest brings no code: name it again")
+        parts = zip(settings.reward or {}, settings.weights, strict=True)
+        again = ",".join(f"{name}={weight!r}{_after(settings, name)}" for name, weight in parts)
+        error.hint = f"--reward {shlex.quote(again)} names it"
+        raise error
+
+
+def _after(settings: Settings, name: str) -> str:
+    """What stands after the weight of a component in `--reward`."""
+    return f":{settings.functions[name]}" if name in settings.functions else ""
 
 
 def _digest(fn: str, folder: Path) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import NothingToTrainError, TemplateError
-from karl_fast.log.keys import held, likeliest
+from karl_fast.log.keys import fitting, held, likeliest
 from karl_fast.train.lengths import fitted
 from karl_fast.train.rows import STAMP, number_of
 from karl_fast.train.template import has_text
@@ -130,7 +130,7 @@ def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTr
     if has_text(row):
         return NothingToTrainError(sentence)
     error = NothingToTrainError(sentence + held(list(row), "the rows"))
-    key = likeliest("messages", list(row)) or "PATH"
+    key = likeliest("messages", fitting([row], "messages")) or "PATH"
     error.hint = f"karl-fast sample --messages {key} makes rows of a log: messages, prompt and completion, or text"
     return error
 

@@ -25,15 +25,16 @@ impl<R: Read> Mixed<R> {
 
     /// The next texts: one, or all lines that are at hand where `together`.
     pub(super) fn next(&mut self, together: bool) -> io::Result<Option<Next<'_>>> {
-        if self.opened.is_none()
-            && !(together && self.lines.whole().is_some())
-            && self.lines.begins_array()?
-        {
+        let opened = loop {
+            let opened = self.next_opened()?;
+            let ready = opened.is_some() || (together && self.lines.whole().is_some());
+            if ready || !self.lines.begins_array()? {
+                break opened;
+            }
             // An array is no line that can be too long.
             self.opened = Some(Values::of_line(self.lines.window.offset()));
             self.passed += 1;
-        }
-        let opened = self.next_opened()?;
+        };
         let passed = std::mem::take(&mut self.passed);
         let texts = match opened {
             Some(Found::End) => Some(Texts::Beyond),

@@ -11,6 +11,7 @@ use karl_log::log::Account;
 use karl_log::pipe::Origin;
 use karl_log::tally::Bad;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Files, each with what is said of it.
 pub(crate) fn shown(files: &[(PathBuf, String)]) -> Vec<(String, String)> {
@@ -104,7 +105,6 @@ impl DomainFacts {
 }
 
 /// The place of a row that is no record.
-#[derive(IntoPyObject)]
 pub(crate) struct BadRow {
     reason: &'static str,
     line: u64,
@@ -116,6 +116,23 @@ impl BadRow {
     pub(crate) fn new(bad: &Bad) -> Self {
         let key = bad.key.as_deref().map(redacted);
         Self { reason: bad.reason.name(), line: bad.line, offset: bad.offset, key }
+    }
+}
+
+impl<'py> IntoPyObject<'py> for BadRow {
+    type Target = PyDict;
+    type Output = Bound<'py, PyDict>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let facts = PyDict::new(py);
+        facts.set_item("reason", self.reason)?;
+        facts.set_item("line", self.line)?;
+        facts.set_item("offset", self.offset)?;
+        if let Some(key) = self.key {
+            facts.set_item("key", key)?;
+        }
+        Ok(facts)
     }
 }
 
