@@ -7,7 +7,6 @@ one, derive it here and raise it from Python, or import it in ``rust/karl-py/src
 
 from __future__ import annotations
 
-import shlex
 from errno import EDQUOT, ENOSPC
 
 FULL = (ENOSPC, EDQUOT)
@@ -125,6 +124,8 @@ class ByNameError(LogError):
     """An object whose values are records, each under its name; the hint is the command that makes lines of them."""
 
     def __init__(self, message: str, path: str = "", holder: str = ".") -> None:
+        import shlex  # which loads `re`, and most runs need neither
+
         super().__init__(message)
         entries = "to_entries" if holder == "." else f"{holder} | to_entries"
         program = f"{entries}[] | {{id: .key}} + .value"
