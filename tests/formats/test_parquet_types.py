@@ -191,7 +191,14 @@ def test_a_column_that_nothing_asks_for_is_left_out_and_named(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "choices",
-    [{"shape": "raw"}, {"group": "image"}, {"domain": "image"}, {"reward": {"image": 1.0}}, {"id": "nowhere"}],
+    [
+        {"shape": "raw"},
+        {"dedup": True},
+        {"group": "image"},
+        {"domain": "image"},
+        {"reward": {"image": 1.0}},
+        {"id": "nowhere"},
+    ],
 )
 def test_a_column_that_is_asked_for_is_refused_by_name(choices: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(errors.ColumnError, match=r"a\.parquet: the column image of row 0 holds binary that is not"):

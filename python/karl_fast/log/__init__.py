@@ -84,8 +84,8 @@ def read(
 
 
 def _needed(settings: Settings) -> Needed | None:
-    """Return which columns of Parquet have to be kept: all where whole records are written or scored."""
-    if settings.shape == "raw" or settings.functions:
+    """Return which columns of Parquet have to be kept: all where whole records are written, scored or compared."""
+    if settings.shape == "raw" or settings.functions or settings.dedup:
         return None
     return partial(
         _core.columns_needed,

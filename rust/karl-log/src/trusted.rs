@@ -3,7 +3,7 @@
 //! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
 //! scan of [`crate::field`] against it. Two things differ from plain `serde_json`, both because logs are written by
 //! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
-//! number keeps its text ([`crate::spelling`]), so that nothing is rounded on the way through.
+//! number keeps its text (`crate::spelling`), so that nothing is rounded on the way through.
 
 use std::borrow::Cow;
 use std::fmt;

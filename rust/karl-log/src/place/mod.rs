@@ -190,10 +190,10 @@ impl Target {
         self.put(&Hidden { print, path: directory.keep() })
     }
 
-    /// Puts a whole file in this place, as [`Target::put_directory`].
+    /// Puts a whole file in this place, as a directory is put.
     ///
     /// # Errors
-    /// As [`Target::put_directory`].
+    /// [`Error::Taken`] where something else is there by now; [`Error::Io`].
     pub fn put_file(&self, path: PathBuf) -> Result<()> {
         let print = Print::of(&path).map_err(|error| self.not_renamed(error))?;
         self.put(&Hidden { path, print })

@@ -1,4 +1,4 @@
-//! Cuts a stream into the texts of its records: [`Lines`], or the [`Elements`] of an array, or both [`Mixed`].
+//! Cuts a stream into the texts of its records: [`Lines`], or the [`Elements`] of an array, or a mixture of both.
 //!
 //! Both look at the stream through one window, which keeps what is not yet consumed in one piece and holds no more
 //! than the longest record.

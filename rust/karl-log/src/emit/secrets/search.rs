@@ -246,3 +246,18 @@ pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests link a `regex` with all tables, a wheel one without: there a pattern that asks for one fails to compile.
+    #[test]
+    fn every_pattern_compiles_and_asks_for_no_unicode_table_that_a_wheel_lacks() {
+        for (at, family) in FAMILIES.iter().enumerate() {
+            assert!(pattern(at).as_str().starts_with(r"\A"), "{}", family.name);
+            let tables = ["(?i)", "(?i:", r"\p", r"\P", r"\w", r"\W", r"\d", r"\D"];
+            assert!(!tables.iter().any(|table| family.pattern.contains(table)), "{}", family.name);
+        }
+    }
+}
