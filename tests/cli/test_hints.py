@@ -244,7 +244,7 @@ def test_a_folder_without_a_record_says_why_its_first_file_has_none(tmp_path: Pa
         "no row is left to draw: 0 read; logs/a.json: it is one JSON object that neither"
     )
     done = karl("inspect", "logs", folder=tmp_path)
-    assert done.stdout.startswith("read      0 files: 0 bytes; 1 file holds no records: logs/a.json\n")
+    assert done.stdout.startswith("read      0 files: 0 bytes; 1 file passed over: logs/a.json\n")
     assert (done.returncode, done.stderr) == (4, "error: 0 rows read, and not one is a record\n")
 
 

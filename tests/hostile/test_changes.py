@@ -190,6 +190,6 @@ def test_a_conversion_is_of_one_state_of_its_log(shim: Server, tmp_path: Path, k
         if code == 0:
             made = (tmp_path / "made.jsonl").read_bytes()
             assert made in states or name == "grows", (at, err)
-        errors += "it changed while it was read" in err
+        errors += code != 0
     assert at > 10
     assert (errors > 0) == (name != "grows"), errors

@@ -68,9 +68,10 @@ def test_a_folder_that_holds_itself_is_searched_once(folder: Path) -> None:
     (folder / "a").mkdir()
     (folder / "a" / "up").symlink_to("..")
     (folder / "self.jsonl").symlink_to("self.jsonl")
-    assert "self.jsonl" in refused(karl("inspect", ".", folder=folder), 1)
-    (folder / "self.jsonl").unlink()
-    assert "20 read" in karl("inspect", ".", folder=folder).stdout
+    assert "self.jsonl" in refused(karl("inspect", "self.jsonl", folder=folder), 1)
+    found = karl("inspect", ".", folder=folder).stdout
+    assert "20 read" in found
+    assert "self.jsonl" in found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -114,7 +115,7 @@ def test_a_manifest_that_is_a_pipe_or_too_deep_is_nobody_s_and_does_not_hang(fol
         make(home / "manifest.json")
         if name != "huge":  # as a log it would be read
             done = karl("inspect", name, folder=folder, timeout=20)
-            assert done.returncode == (name == "dangling"), (name, done.stderr)
+            assert done.returncode == 0, (name, done.stderr)
         before = tree(folder)
         refused(karl("sample", "log.jsonl", "-o", name, "--force", *HOW, folder=folder, timeout=20), 5)
         assert tree(folder) == before

@@ -112,8 +112,7 @@ def _input(manifest: Manifest) -> str:
     name = clean(files[0]["path"]) if len(files) == 1 else counted(len(files), "file")
     skipped = manifest["run"]["skipped"]
     more = ", ..." if len(skipped) > 1 else ""
-    holds = counted(len(skipped), "file holds", "files hold")
-    note = f"; {holds} no records: {clean(skipped[0]['path'])}{more}" if skipped else ""
+    note = f"; {counted(len(skipped), 'file')} passed over: {clean(skipped[0]['path'])}{more}" if skipped else ""
     form = f", format {clean(formats)}" if files else ""
     return f"read      {name}: {in_bytes(size)}{form}{note}"
 

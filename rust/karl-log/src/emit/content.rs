@@ -8,13 +8,19 @@ use super::secrets::cleaned;
 use crate::format::Fields;
 use crate::trusted;
 
+/// The longest record that is parsed to be compared, in bytes: every record of a log is, and a parsed one of many short
+/// keys takes 34 times its text.
+const PARSED: usize = 8 << 20;
+
 /// The hash of what a record teaches, before secrets are replaced: its messages and tools, its prompt and completion, or
-/// its text. Of a record that is no training example nobody knows that: it is the hash of its bytes.
+/// its text. Of a record that is no training example, or is longer than [`PARSED`], it is the hash of its bytes.
 ///
 /// A prompt and a completion in texts teach the same as two messages with those texts. The order of keys in a message
 /// says nothing; in the arguments of a call it does, for that is the order in which they are learned.
 pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
-    parsed(record, fields).map_or_else(|| id128(record), |example| hash(&example))
+    let short = record.len() <= PARSED;
+    let example = short.then(|| parsed(record, fields)).flatten();
+    example.map_or_else(|| id128(record), |example| hash(&example))
 }
 
 /// The hash of the prompt that a record answers, by which it falls into a split where it has no group: the messages
