@@ -41,7 +41,7 @@ def calls(message: dict[str, Any]) -> list[tuple[str, str, Any]]:
 def answers(found: dict[str, Any]) -> list[tuple[str, str, str, bool | None]]:
     """Each result of a tool: call, name, content, success."""
     keys = ("tool_call_id", "name", "content", "success")
-    return [tuple(message[key] for key in keys) for message in found["messages"] if message["role"] == "tool"]  # type: ignore[misc]
+    return [tuple(message.get(key) for key in keys) for message in found["messages"] if message["role"] == "tool"]  # type: ignore[misc]
 
 
 def test_claude_code_keeps_moments_models_tokens_and_success(shared_data: Path, tmp_path: Path) -> None:
@@ -202,7 +202,8 @@ def test_calls_without_an_id_are_answered_in_their_order(convert: Convert, tmp_p
         {"role": "tool", "content": "nobody asked"},
     ]
     account, [found] = convert(MADE["generic"].write(tmp_path / "a.jsonl", [{"messages": talk, "reward": 1.0}]))
-    assert answers(found) == [("call_1", "look", "0", None), ("call_2", "look", "shut", None)]
+    named = [("call_1", "look", "0", None), ("call_2", "look", "shut", None)]
+    assert answers(found) == [*named, (None, None, "nobody asked", None)]
     assert account.notes == {"orphan_result": 1}
     assert account.tool_calls == {"unknown": 2}
 
@@ -243,7 +244,7 @@ def test_a_result_does_not_go_to_a_call_of_an_earlier_turn(convert: Convert, tmp
     user, tool = {"role": "user", "content": "wait"}, {"role": "tool", "content": "0"}
     path = MADE["generic"].write(tmp_path / "a.jsonl", nameless(calling(None), user, calling(None), tool, tool))
     account, [found] = convert(path)
-    assert answers(found) == [("call_2", "tool0", "0", None)]
+    assert answers(found) == [("call_2", "tool0", "0", None), (None, None, "0", None)]
     assert account.notes == {"orphan_result": 1}
     assert account.tool_calls == {"unanswered": 1, "unknown": 1}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import karl_fast
+from karl_fast import _core
 from tests import rows
 from tests.cli.run import karl
 
@@ -85,3 +86,22 @@ def test_a_secret_in_a_path_reaches_no_message_and_no_manifest(tmp_path: Path, n
         karl_fast.read(folder / "nowhere.jsonl")
     assert secret not in str(caught.value)
     assert secret in str(caught.value.filename)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "forward_pass: 12.35s backward_pass: 30.10s first_pass: 100.00%",
+        "def sign(private_key: Ed25519PrivateKey, token: OAuth2AccessToken) -> bytes:",
+        "ENV GPG_KEY=A035C8C19219BA821ECEA86B64E628F8D684696D",
+        "docker-pullable://nginx:1.25.3@sha256:" + "9f86d081884c7d65" * 4,
+        '{"password": "Contraseña", "resetPassword": "Réinitialiser"}',
+    ],
+)
+def test_ordinary_text_is_not_a_secret(text: str) -> None:
+    assert _core.redacted(text) == text
+
+
+def test_the_beginning_of_a_mark_hides_no_secret_behind_it() -> None:
+    secret = "AKIA" + "Z7QPLM3NRT5WX2YB"
+    assert secret not in _core.redacted(f"{secret} and [REDACTED:\n next {secret} and `[REDACTED:` {secret} done[0]")

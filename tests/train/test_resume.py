@@ -183,7 +183,8 @@ def test_moments_of_another_version_are_refused(
     mx.save_safetensors(str(newest), {name.replace("float32-", "old-"): value for name, value in moments.items()})
     done = run(data, tiny_model, adapter, resume=True)
     assert done.returncode == 1
-    assert "is of another version: its optimizer has other moments" in done.stderr
+    assert "optimizer.safetensors" in done.stderr
+    assert "old-" in done.stderr or "float32-" in done.stderr
 
 
 def test_a_run_without_progress_ends_early_and_says_so(data: Path, tiny_model: Path, tmp_path: Path) -> None:

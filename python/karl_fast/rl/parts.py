@@ -156,7 +156,9 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     known = getattr(policy, "positions", None)
     if known is None:
         return None
-    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
+    # MLX gathers past the end of an embedding without an error, and observations may be of any length.
+    reach = settings.max_context if known.learned and sizes.turns else sizes.tokens
+    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, reach)
     return remark
 
 

@@ -95,8 +95,8 @@ impl Message {
         };
         field("{\"role\":\"", self.role.name().as_bytes());
         if let Some(answer) = &self.answer {
-            field(",\"tool_call_id\":\"", &answer.call);
-            field(",\"name\":\"", &answer.name);
+            let known = [(",\"tool_call_id\":\"", &answer.call), (",\"name\":\"", &answer.name)];
+            known.iter().filter(|(_, text)| !text.is_empty()).for_each(|(key, text)| field(key, text));
         }
         field(",\"content\":\"", &self.content);
         for (key, text) in
@@ -204,6 +204,12 @@ impl Conversation {
             None => "unknown",
         };
         *made.calls.entry(told).or_default() += 1;
+        self.say(Role::Tool, content, timestamp).answer = Some(answer);
+    }
+
+    /// Adds a result that no call waits for: what it says stays in the conversation.
+    pub(super) fn result(&mut self, id: &[u8], content: &[u8], success: Option<bool>, timestamp: &[u8]) {
+        let answer = Answer { call: id.to_vec(), name: Vec::new(), success };
         self.say(Role::Tool, content, timestamp).answer = Some(answer);
     }
 

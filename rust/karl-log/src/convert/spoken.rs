@@ -138,6 +138,7 @@ impl Spoken {
             self.talk.answer(&id, content, success, moment, made);
         } else {
             made.note("orphan_result");
+            self.talk.result(&id, content, success, moment);
         }
     }
 }

@@ -78,7 +78,8 @@ impl Mix {
                 b'a'..=b'z' => mix.lower += 1,
                 b'A'..=b'Z' => mix.upper += 1,
                 b'0'..=b'9' => mix.digits += 1,
-                b'_' | b'-' | b'.' | b'/' => {}
+                // Letters of other scripts are no marks: `Contraseña` is a word.
+                b'_' | b'-' | b'.' | b'/' | 0x80.. => {}
                 _ => mix.marks += 1,
             }
         }
@@ -121,6 +122,7 @@ pub(super) fn is_key(text: &str) -> bool {
         && !is_placeholder(text)
         && !is_path(text)
         && !is_call(text)
+        && !is_type(text)
         && bare.split(['_', '-', '.', '/', ':']).any(|part| part.len() >= 6 && is_mixed(part))
         && is_random(bare)
 }
@@ -168,6 +170,17 @@ fn is_code(text: &str, mix: &Mix) -> bool {
 fn is_call(text: &str) -> bool {
     let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
     text.find('(').is_some_and(|at| text[..at].bytes().all(name))
+}
+
+/// Whether a text is the name of a type: it ends as one, or is mostly words of a capital and three small letters or more.
+fn is_type(text: &str) -> bool {
+    let ends =
+        ["Key", "Token", "Secret", "Password", "Credential", "Credentials", "String", "Type", "Hasher"];
+    let small = |letter: char| letter.is_ascii_lowercase();
+    let words = text.split(|letter| !small(letter)).filter(|word| word.len() >= 3);
+    let covered: usize = words.map(|word| word.len() + 1).sum();
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && (ends.iter().any(|end| text.ends_with(end)) || covered * 3 >= Mix::of(text).letters() * 2)
 }
 
 /// Whether the value of a header `Bearer` is a token.

@@ -36,16 +36,23 @@ const TOKENS: [&str; 9] = [
 
 /// Parts of names of what is no secret, likewise.
 #[rustfmt::skip]
-const HARMLESS: [&str; 23] = [
+const HARMLESS: [&str; 34] = [
     "public", "pagetoken", "nexttoken", "synctoken", "continuationtoken", "cancellationtoken", "csrf", "idempotency",
     "eostoken", "bostoken", "padtoken", "unktoken", "masktoken", "septoken", "clstoken", "cachekey", "pubkey",
     "tokenizer", "imagetoken", "clienttoken",
-    "changetoken", "requesttoken", "purchasetoken",
+    "changetoken", "requesttoken", "purchasetoken", "gpgkey", "hostkey", "partitionkey", "sortkey", "primarykey",
+    "foreignkey", "objectkey", "s3key", "logkey", "commitkey", "routingkey",
 ];
 
 /// Words behind a name that say where or how its value is kept.
 const TAILS: [&str; 12] =
     ["value", "prod", "production", "dev", "staging", "live", "b64", "base64", "plain", "raw", "text", "str"];
+
+/// Whose password a name in small letters that ends in `pass` is: `first_pass` and `forward_pass` are none.
+const OWNERS: [&str; 24] = [
+    "db", "database", "user", "admin", "root", "login", "auth", "basic", "http", "proxy", "smtp", "imap",
+    "mail", "ftp", "ssh", "sudo", "sql", "postgres", "pg", "redis", "mongo", "amqp", "rabbit", "rabbitmq",
+];
 
 /// What a value has to look like to be a secret under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,11 +106,12 @@ fn is_pass(name: &str) -> bool {
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let at = name.len().saturating_sub(4);
     let Some((before, word)) = name.split_at_checked(at) else { return false };
+    let owner = before.trim_end_matches(['_', '-', '.']).to_ascii_lowercase();
+    let owned = owner.is_empty() || OWNERS.iter().any(|known| owner.ends_with(known));
     match word {
-        "pass" | "PASS" => {
-            before.is_empty() || before.ends_with(['_', '-', '.']) || before == "DB" || before == "db"
-        }
-        "Pass" => true,
+        "PASS" => before.is_empty() || before.ends_with('_') || before == "DB",
+        "pass" => owned && (owner.is_empty() || owner.len() < before.len() || owner == "db"),
+        "Pass" => owned,
         _ => false,
     }
 }

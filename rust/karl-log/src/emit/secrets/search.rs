@@ -103,11 +103,21 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
     if !found.is_empty() {
-        let end = |at: usize| text[at..].find(']').map_or(text.len(), |end| at + end);
-        let marks: Vec<_> = text.match_indices(MARK).map(|(at, _)| (at, end(at))).collect();
+        let marks: Vec<_> =
+            text.match_indices(MARK).filter_map(|(at, _)| Some((at, mark_end(text, at)?))).collect();
         found.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
     }
     merged(found)
+}
+
+/// Where the mark of a replaced secret that begins at a place ends: `None` where it is no whole mark.
+fn mark_end(text: &str, from: usize) -> Option<usize> {
+    let family = text[from + MARK.len()..].bytes();
+    let length = family
+        .take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-+".contains(byte))
+        .count();
+    let end = from + MARK.len() + length;
+    (length > 0 && text.as_bytes().get(end) == Some(&b']')).then_some(end)
 }
 
 /// How far each kind of search has come, so that no text is gone over for every sign in it.

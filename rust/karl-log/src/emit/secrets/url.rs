@@ -21,6 +21,10 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let end = from + text[from..].bytes().take(LONGEST).take_while(|&byte| !ends(byte)).count();
     let rest = &text[from..floor(text, end)];
     let at = at_sign(rest, ats)?;
+    // `image:1.25@sha256:9f86...` is pinned, and has no password.
+    if rest[at..].trim_start_matches(['@', '%', '4', '0']).starts_with("sha256:") {
+        return None;
+    }
     let user = &rest[..at];
     let Some((colon, width)) = first(user, colons) else { return token(user, from) };
     if user[..colon].contains(['/', '?', '#', '%', '[', ']']) && !encoded {
