@@ -21,7 +21,7 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The record with a marked text in the place of each number that `serde_json` would write otherwise; none where there is
-/// no such number.
+/// no such number, or where one is a key, so that the parser refuses the record as it is.
 pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
@@ -31,6 +31,9 @@ pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
             b'-' | b'0'..=b'9' => {
                 let token = token(&record[at..]);
                 if is_respelled(token) {
+                    if is_key(&record[at + token.len()..]) {
+                        return None;
+                    }
                     out.extend_from_slice(&record[copied..at]);
                     out.push(b'"');
                     out.extend_from_slice(MARK.as_bytes());
@@ -70,6 +73,11 @@ fn token(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.iter().position(ends).unwrap_or(bytes.len())]
 }
 
+/// Whether what follows a token makes it a key.
+fn is_key(rest: &[u8]) -> bool {
+    rest.trim_ascii_start().first() == Some(&b':')
+}
+
 /// Whether a token is a number whose exponent lacks its sign, or is written with a capital.
 fn is_respelled(token: &[u8]) -> bool {
     let exponent = token.iter().position(|byte| matches!(byte, b'e' | b'E'));
@@ -90,9 +98,13 @@ mod tests {
 
     #[test]
     fn texts_and_what_is_no_number_are_left() {
-        for record in
-            [r#"{"a":"1E5 \" 2E5","1e5":"","b":true,"c":1e+5}"#, r#"{"a":1E}"#, r#"{"a":01e5}"#, "{"]
-        {
+        for record in [
+            r#"{1E5:1}"#,
+            r#"{"a":"1E5 \" 2E5","1e5":"","b":true,"c":1e+5}"#,
+            r#"{"a":1E}"#,
+            r#"{"a":01e5}"#,
+            "{",
+        ] {
             assert_eq!(marked(record.as_bytes()), None, "{record}");
         }
         assert!(parse(br#"{"a":1E5,"b":1E}"#).is_err() && parse(br#"{"a":1E5"#).is_err());
