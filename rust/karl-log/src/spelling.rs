@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn texts_and_what_is_no_number_are_left() {
         for record in [
-            r#"{1E5:1}"#,
+            r"{1E5:1}",
             r#"{"a":"1E5 \" 2E5","1e5":"","b":true,"c":1e+5}"#,
             r#"{"a":1E}"#,
             r#"{"a":01e5}"#,

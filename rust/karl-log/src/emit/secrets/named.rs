@@ -107,11 +107,11 @@ fn is_pass(name: &str) -> bool {
     let at = name.len().saturating_sub(4);
     let Some((before, word)) = name.split_at_checked(at) else { return false };
     let owner = before.trim_end_matches(['_', '-', '.']).to_ascii_lowercase();
-    let owned = owner.is_empty() || OWNERS.iter().any(|known| owner.ends_with(known));
+    let is_known = owner.is_empty() || OWNERS.iter().any(|known| owner.ends_with(known));
     match word {
         "PASS" => before.is_empty() || before.ends_with('_') || before == "DB",
-        "pass" => owned && (owner.is_empty() || owner.len() < before.len() || owner == "db"),
-        "Pass" => owned,
+        "pass" => is_known && (owner.is_empty() || owner.len() < before.len() || owner == "db"),
+        "Pass" => is_known,
         _ => false,
     }
 }
