@@ -11,10 +11,10 @@ use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
 use karl_log::emit::secrets::redacted;
 use karl_log::emit::{Draw, Facts, Prepared, Settings, Shape, draft};
-use karl_log::field::{Path, Scan, Wanted};
-use karl_log::split::Lines;
-use karl_log::trusted;
-use karl_log::value::{Reward, reward};
+use karl_log::framing::Lines;
+use karl_log::json::project::{Path, Scan, Wanted};
+use karl_log::json::reference;
+use karl_log::json::scalar::{Reward, reward};
 
 const KINDS: [Kind; 2] = [Kind::Big, Kind::Small];
 
@@ -48,7 +48,7 @@ fn scan_fields(bencher: Bencher, kind: Kind) {
 #[divan::bench(args = KINDS)]
 fn check(bencher: Bencher, kind: Kind) {
     let lines = lines(kind, records(kind));
-    let whole = |line: &&String| trusted::check(line.as_bytes()).is_ok();
+    let whole = |line: &&String| reference::check(line.as_bytes()).is_ok();
     bencher.counter(bytes(&lines)).bench(|| counted(|| lines.iter().filter(whole).count()));
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use karl_core::Groups;
 use karl_core::rng::{Key, Purpose, uniform};
-use karl_log::layout::Wishes;
+use karl_log::detect::Wishes;
+use karl_log::extract;
+use karl_log::input::source::Source;
 use karl_log::read::{Settings, read};
-use karl_log::scan;
-use karl_log::source::Source;
 use karl_log::{Log, Result, Watch};
 use tempfile::TempDir;
 
@@ -147,7 +147,7 @@ impl Folder {
     pub fn read(&self) -> Result<Log> {
         let settings = Settings {
             wishes: Wishes { max_line_bytes: 1 << 26, ..Wishes::default() },
-            scan: scan::Settings::default(),
+            scan: extract::Settings::default(),
             threads: 1,
         };
         read(vec![Source::open(&self.path(), "log.jsonl")?], &settings, &Watch::new())

@@ -4,13 +4,13 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::codec::Unread;
+use crate::input::codec::Unread;
 
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a log could not be read or a data set not written. One damaged record is never an error: it is a
-/// [`Reason`](crate::tally::Reason), counted.
+/// [`Reason`](crate::rejects::Reason), counted.
 #[derive(Debug)]
 pub enum Error {
     /// The operating system refused.

@@ -6,14 +6,14 @@ use std::os::unix::fs::FileExt;
 
 use karl_core::rng::id128;
 
+use crate::cancel::Watch;
+use crate::columns::Place;
 use crate::error::Result;
+use crate::extract::upper;
+use crate::input::source::{Codec, Source, Stream};
+use crate::json::reference::is_row;
 use crate::log::Log;
 use crate::parallel::map;
-use crate::rows::Place;
-use crate::scan::upper;
-use crate::source::{Codec, Source, Stream};
-use crate::trusted::is_row;
-use crate::watch::Watch;
 
 /// Rows of a plain file that one thread reads at a time.
 const SHARE: usize = 32;

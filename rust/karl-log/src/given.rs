@@ -1,6 +1,6 @@
 //! Columns that a caller made anew, in the place of those that were read.
 
-use crate::category::Category;
+use crate::columns::category::Category;
 use crate::error::Result;
 use crate::log::Log;
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use karl_core::{Key, Keys};
 
-use crate::category::Category;
+use crate::columns::category::Category;
+use crate::columns::{Columns, Laid, Place};
+use crate::detect::Input;
 use crate::error::Result;
+use crate::extract::Compare;
 use crate::format::Fields;
-use crate::layout::Input;
-use crate::rows::{Columns, Laid, Place};
-use crate::scan::Compare;
+use crate::rejects::{Bad, PLACES_KEPT, Reason, Tally};
 use crate::stream::Streamed;
-use crate::tally::{Bad, PLACES_KEPT, Reason, Tally};
 
 /// What was found in one file.
 #[derive(Clone, Debug, Default)]

@@ -11,16 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use crate::cancel::Watch;
+use crate::columns::{Read, Rows, Sink, Vocabulary, columns};
+use crate::detect::{Input, Layout, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
-use crate::layout::{Input, Layout, Wishes, probe, records};
+use crate::extract;
+use crate::extract::Scanner;
+use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
+use crate::framing::{Next, Pieces, Texts};
+use crate::input::source::{Codec, Source, Stream, is_damage};
 use crate::log::Log;
-use crate::ranges::{RANGE, Task, lines, ranges};
-use crate::rows::{Read, Rows, Sink, Vocabulary, columns};
-use crate::scan::{self, Scanner};
-use crate::source::{Codec, Source, Stream, is_damage};
-use crate::split::{Next, Pieces, Texts};
-use crate::tally::{Reason, Tally};
-use crate::watch::Watch;
+use crate::rejects::{Reason, Tally};
 
 /// How to read.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Settings {
     /// What the caller knows of the files.
     pub wishes: Wishes,
     /// How to judge each record.
-    pub scan: scan::Settings,
+    pub scan: extract::Settings,
     /// How many threads to read with; at least one is used.
     pub threads: usize,
 }

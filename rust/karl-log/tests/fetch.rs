@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use karl_log::fetch::fetch;
-use karl_log::manifest::hash;
+use karl_log::input::checksum::hash;
+use karl_log::input::source::Source;
 use karl_log::read::read;
-use karl_log::source::Source;
 use karl_log::{Error, Log, Watch};
 use logs::{files, folder, gzip, open, settings, zstd};
 use tempfile::TempDir;

@@ -6,9 +6,9 @@ mod logs;
 
 use std::ops::Range;
 
-use karl_log::field::{Fault, Path, Scan, Scanned, Wanted, scan};
-use karl_log::trusted::{lookup, parse};
-use karl_log::value::{Reward, reward};
+use karl_log::json::project::{Fault, Path, Scan, Scanned, Wanted, scan};
+use karl_log::json::reference::{lookup, parse};
+use karl_log::json::scalar::{Reward, reward};
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -4,9 +4,9 @@
 
 use std::thread;
 
-use karl_log::field::{Path, Wanted, scan};
-use karl_log::trusted::{lookup, parse};
-use karl_log::value::{Name, Reward, name, reward};
+use karl_log::json::project::{Path, Wanted, scan};
+use karl_log::json::reference::{lookup, parse};
+use karl_log::json::scalar::{Name, Reward, name, reward};
 
 const ACCEPTED: &[&[u8]] = &[
     b"{}",

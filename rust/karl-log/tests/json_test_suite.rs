@@ -12,9 +12,9 @@ mod logs;
 use std::fs;
 use std::path::PathBuf;
 
-use karl_log::field::{Path, Wanted, scan};
-use karl_log::trusted::parse;
-use karl_log::value::{Name, Reward, name, reward};
+use karl_log::json::project::{Path, Wanted, scan};
+use karl_log::json::reference::parse;
+use karl_log::json::scalar::{Name, Reward, name, reward};
 use logs::{bad_count, strictly, try_read};
 
 /// What the suite wants refused and Python's `json` reads; logs are written by Python.

@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::layout::Layout;
+use karl_log::detect::Layout;
 use karl_log::{Error, Log};
 use logs::{bad, balanced, log, settings, try_read};
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ fn what_follows_an_array_is_counted_or_read() {
 #[test]
 fn a_directory_and_a_missing_file_are_errors() {
     let folder = logs::folder();
-    let open = |path: &std::path::Path| karl_log::source::Source::open(path, "x");
+    let open = |path: &std::path::Path| karl_log::input::source::Source::open(path, "x");
     assert!(matches!(open(folder.path()), Err(Error::Layout { .. })));
     assert!(matches!(open(&folder.path().join("none")), Err(Error::Io { doing: "open", .. })));
 }

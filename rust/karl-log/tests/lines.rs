@@ -5,7 +5,7 @@ mod logs;
 
 use std::io::{self, Read};
 
-use karl_log::split::Lines;
+use karl_log::framing::Lines;
 use logs::{bad, balanced, columns, fixed, log, log_with, settings, strictly};
 use proptest::prelude::*;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::stream::Settings as Draw;
+use karl_log::extract;
 use karl_log::format::Overrides;
-use karl_log::pipe::Pipe;
+use karl_log::input::pipe::Pipe;
 use karl_log::read::Settings;
-use karl_log::scan;
 use pyo3::prelude::*;
 
 use crate::enter::enter;
@@ -48,7 +48,7 @@ pub(crate) fn stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
-    let scan = scan::Settings { compare: None, domain_asked, strict };
+    let scan = extract::Settings { compare: None, domain_asked, strict };
     let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;
     let draw = Draw { weights, min_reward, shaping, inverse_temperature, seed, room };

@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use karl_log::field::{Fault, Path, Scan, Scanned, Wanted, scan};
-use karl_log::trusted::{check, lookup, parse};
-use karl_log::value::{Name, Reward, name, reward};
+use karl_log::json::project::{Fault, Path, Scan, Scanned, Wanted, scan};
+use karl_log::json::reference::{check, lookup, parse};
+use karl_log::json::scalar::{Name, Reward, name, reward};
 use serde_json::Value;
 
 /// What every text is scanned for: plain keys, nested ones, one inside another, one with a dot, one beyond ASCII.

@@ -12,9 +12,9 @@ use super::record::{Head, Tokens};
 use super::report::Made;
 use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::values::{arguments, kept, list, quoted, source, text, words};
+use crate::detect::sidecar;
 use crate::emit::example::offered;
-use crate::layout::sidecar;
-use crate::trusted;
+use crate::json::reference;
 
 /// What a document has where.
 const WANTED: [(&str, Wanted); 31] = [
@@ -157,7 +157,7 @@ struct Trial {
 impl Trial {
     fn look(file: &Path) -> Self {
         let beside = file.parent().and_then(Path::parent).map(|trial| trial.join("result.json"));
-        let read = |path| trusted::parse(&sidecar::read(path).ok()?).ok();
+        let read = |path| reference::parse(&sidecar::read(path).ok()?).ok();
         let Some(whole) = beside.as_deref().and_then(read) else { return Self::default() };
         let reward = whole.pointer("/verifier_result/rewards/reward").and_then(Value::as_f64);
         Self {

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::convert::time::milliseconds;
-use crate::layout::sidecar::read;
-use crate::source::Source;
-use crate::trusted;
+use crate::detect::sidecar::read;
+use crate::input::source::Source;
+use crate::json::reference;
 
 /// The name of the file.
 const NAME: &str = "metadata.json";
@@ -31,7 +31,7 @@ impl Beside {
     pub(super) fn look(transcript: &Source) -> Option<Self> {
         let path = Path::new(&*transcript.name);
         let text = read(&Some(path).filter(|path| *path != Path::new("-"))?.with_file_name(NAME)).ok()?;
-        Self::of(&trusted::parse(&text).ok()?)
+        Self::of(&reference::parse(&text).ok()?)
     }
 
     fn of(whole: &Value) -> Option<Self> {

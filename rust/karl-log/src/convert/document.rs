@@ -19,14 +19,14 @@ use super::sort::{OBJECT, damaged};
 use super::values::text as text_of;
 use super::verdicts::Verdicts;
 use super::{Settings, atif, swe_agent};
+use crate::cancel::Watch;
+use crate::detect::{Layout, records};
 use crate::error::Result;
-use crate::layout::{Layout, records};
+use crate::input::source::Source;
+use crate::json::reference;
 use crate::log::Account;
 use crate::parallel::map;
-use crate::source::Source;
-use crate::tally::{Reason, Tally};
-use crate::trusted;
-use crate::watch::Watch;
+use crate::rejects::{Reason, Tally};
 
 /// The type under which a document is counted.
 const DOCUMENT: &str = "document";
@@ -155,7 +155,7 @@ impl<'a> Documents<'a> {
             found
         });
         if found.is_none() {
-            tally.bad(trusted::fault(&text), Reason::Malformed);
+            tally.bad(reference::fault(&text), Reason::Malformed);
         }
         self.account(at, &tally, made);
         Ok(found)
@@ -172,7 +172,7 @@ impl<'a> Documents<'a> {
 type Found = (Head, Conversation);
 
 fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Result<(), &'static str> {
-    match mended(text, made).and_then(|line| trusted::parse(&line).ok()) {
+    match mended(text, made).and_then(|line| reference::parse(&line).ok()) {
         Some(line) => rollout.line(&line, made),
         None => Err(damaged(OBJECT, "the line", made)),
     }
@@ -209,7 +209,7 @@ fn bytes(source: &Source, watch: &Watch) -> Result<Vec<u8>> {
 }
 
 fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
-    mended(text, made).and_then(|text| trusted::parse(&text).ok())
+    mended(text, made).and_then(|text| reference::parse(&text).ok())
 }
 
 /// What a file tells of its session. Of one that is damaged, what is sound.

@@ -8,10 +8,10 @@ use super::Settings;
 use super::kind::{Alone, Kind, Told, tell};
 use super::report::Report;
 use super::unpack::unpacked;
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::source::Source;
-use crate::watch::Watch;
+use crate::input::source::Source;
 
 /// Files by what they hold, each list by name.
 #[derive(Default)]

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use super::report::Made;
-use crate::doubled::doubled;
-use crate::field::{skip_space, skip_value};
-use crate::trusted;
+use crate::json::duplicate_keys::doubled;
+use crate::json::project::{skip_space, skip_value};
+use crate::json::reference;
 
 /// What stands between two texts that are joined.
 const LINE_BREAK: &[u8] = b"\\n";
@@ -66,11 +66,11 @@ pub(super) fn elements(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// A value that the trusted parser takes, with `U+FFFD` for halves of surrogate pairs and for bytes that are no UTF-8: a
 /// tool that cuts its output at a length leaves such. None where it is damaged otherwise.
 pub(super) fn sound(raw: &[u8]) -> Option<Cow<'_, [u8]>> {
-    if trusted::check(raw).is_ok() {
+    if reference::check(raw).is_ok() {
         return Some(Cow::Borrowed(raw));
     }
     let mended = whole_pairs(&String::from_utf8_lossy(raw)).into_bytes();
-    trusted::check(&mended).is_ok().then_some(Cow::Owned(mended))
+    reference::check(&mended).is_ok().then_some(Cow::Owned(mended))
 }
 
 /// A whole record as [`sound`] gives it. It is noted where it had to be mended, and where a key stands in it twice: the last

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::cancel::Watch;
+use crate::detect::{Wishes, keys_of, probe};
 use crate::error::{self, Error, Result};
-use crate::field::{Fault, Wanted, scan};
 use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU_BENCH, trl::TRL};
 use crate::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
-use crate::layout::{Wishes, keys_of, probe};
-use crate::source::Source;
-use crate::split::{Extent, Lines, Piece, Window};
-use crate::watch::Watch;
+use crate::framing::{Extent, Lines, Piece, Window};
+use crate::input::source::Source;
+use crate::json::project::{Fault, Wanted, scan};
 
 /// A kind of transcript that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::field::{Fault, Path, Scan, Wanted};
+use crate::framing::text::each_record;
+use crate::framing::{Next, Pieces, Texts};
+use crate::input::source::Stream;
+use crate::json::project::{Fault, Path, Scan, Wanted};
 use crate::read::Fail;
-use crate::records::each_record;
-use crate::source::Stream;
-use crate::split::{Next, Pieces, Texts};
-use crate::tally::Tally;
+use crate::rejects::Tally;
 
 /// Hands over each record of a stream with its place; `take` says where it ends.
 ///

@@ -46,11 +46,11 @@ pub use self::output::target;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
 use self::work::run;
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
+use crate::input::source::Source;
 use crate::place::Target;
-use crate::source::Source;
-use crate::tally::Reason;
-use crate::watch::Watch;
+use crate::rejects::Reason;
 
 /// How to convert.
 #[derive(Clone, Debug)]

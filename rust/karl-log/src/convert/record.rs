@@ -7,7 +7,7 @@ use super::Rate;
 use super::message::Message;
 use super::report::Made;
 use super::time::milliseconds;
-use crate::raw::Raw;
+use crate::karl::Raw;
 
 /// What every line of the format begins with.
 pub(super) const MARK: &[u8] = b"{\"karl_fast_trajectory\":";

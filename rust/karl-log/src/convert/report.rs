@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::emit::secrets;
 use crate::log::Account;
-use crate::tally::{Bad, Tally};
+use crate::rejects::{Bad, Tally};
 
 /// How many types of lines are told by name: a log may have any number.
 const TYPES_TOLD: usize = 64;

@@ -13,22 +13,24 @@ use super::report::{EMPTY, Made, count_type};
 use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
 use super::spoken::{self, Spoken};
 use super::values::source;
+use crate::cancel::Watch;
+use crate::columns::{Row, Sink};
+use crate::detect::{Input, Wishes, probe};
 use crate::emit::Flaw;
 use crate::emit::example::held;
 use crate::error::Result;
-use crate::field::Path;
+use crate::extract;
+use crate::extract::Scanner;
+use crate::extract::joined_name::joined;
 use crate::format::{Field, Fields, Format, Made as Kept, Overrides, generic::GENERIC};
-use crate::layout::{Input, Wishes, probe};
+use crate::framing::byte_ranges::{RANGE, Task};
+use crate::input::source::Source;
+use crate::json::project::Path;
+use crate::json::reference;
+use crate::json::reference::lookup;
 use crate::log::Account;
-use crate::parts::joined;
-use crate::ranges::{RANGE, Task};
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
-use crate::rows::{Row, Sink};
-use crate::scan::{self, Scanner};
-use crate::source::Source;
-use crate::tally::Tally;
-use crate::trusted::{self, lookup};
-use crate::watch::Watch;
+use crate::rejects::Tally;
 
 /// Where preference sets keep the answer that is not to be learned: it stays in the record, and is told.
 const REJECTED: [&str; 2] = ["rejected", "non_preferred_output"];
@@ -81,7 +83,7 @@ impl Rollouts {
         let task = self.tasks[unit];
         let input = &self.inputs[task.input];
         let mut writer = Writer { input, settings, out: Vec::new(), made: Made::default() };
-        let mut scanner = Scanner::new(task.input, &input.fields, scan::Settings::default());
+        let mut scanner = Scanner::new(task.input, &input.fields, extract::Settings::default());
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
             .and_then(|pieces| scan_all(pieces, &mut scanner, &mut writer, &mut tally, watch));
@@ -134,7 +136,7 @@ impl Writer<'_> {
     /// Writes a record's trajectory; the reason why it has none.
     fn take(&mut self, row: &Row<'_>) -> std::result::Result<(), &'static str> {
         let (fields, made) = (&self.input.fields, &mut self.made);
-        let parsed = mended(row.record, made).and_then(|text| trusted::parse(&text).ok());
+        let parsed = mended(row.record, made).and_then(|text| reference::parse(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
         let mut head = head(&record, self.input, row, made);
         if REJECTED.iter().any(|key| record.get(key).is_some_and(|half| !half.is_null())) {

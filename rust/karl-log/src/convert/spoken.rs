@@ -12,7 +12,7 @@ use super::values::{arguments, list, quoted, text};
 use crate::emit::Flaw;
 use crate::emit::example::{Held, offered};
 use crate::emit::turn::{THOUGHTS, Turn, turns};
-use crate::trusted;
+use crate::json::reference;
 
 /// What a message has where.
 const WANTED: [(&str, Wanted); 6] = [
@@ -145,7 +145,7 @@ impl Spoken {
 
 /// Counts what is of another sort than messages have there; a list may stand as the JSON text of one.
 pub(super) fn expect(messages: &Value, place: &str, made: &mut Made) {
-    let parsed = messages.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok());
+    let parsed = messages.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
     let messages = parsed.as_ref().unwrap_or(messages).as_array();
     for (at, message) in messages.into_iter().flatten().enumerate() {
         check_at(format!("{place}[{at}]"), message, &WANTED, made);

@@ -15,7 +15,7 @@ use super::report::Made;
 use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::values::{arguments, kept, list, quoted, source, text, words};
 use super::verdicts::Verdicts;
-use crate::trusted;
+use crate::json::reference;
 
 /// How the names of packed files end.
 const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
@@ -87,7 +87,7 @@ fn task(file: &str) -> String {
 /// The model of a run, which newer files name in the settings that they keep to run it again: an object, or its text.
 fn model(document: &Value) -> Vec<u8> {
     let settings = match document.get("replay_config") {
-        Some(Value::String(text)) => trusted::parse(text.as_bytes()).ok().map(Cow::Owned),
+        Some(Value::String(text)) => reference::parse(text.as_bytes()).ok().map(Cow::Owned),
         settings => settings.map(Cow::Borrowed),
     };
     let name = settings.as_deref().and_then(|settings| settings.pointer("/agent/model/name")?.as_str());

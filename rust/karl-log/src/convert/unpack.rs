@@ -6,10 +6,10 @@ use std::io;
 use tempfile::{NamedTempFile, TempPath};
 
 use super::report::Report;
+use crate::cancel::Watch;
 use crate::error::{Result, without_path};
+use crate::input::source::{Codec, Source, is_damage};
 use crate::parallel::map;
-use crate::source::{Codec, Source, is_damage};
-use crate::watch::Watch;
 
 /// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.
 const DAMAGED: &str = "its packed bytes are damaged: lines behind the damage are lost, and those before it \

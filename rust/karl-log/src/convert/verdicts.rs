@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::report::Made;
 use super::values::list;
-use crate::layout::sidecar;
-use crate::trusted;
+use crate::detect::sidecar;
+use crate::json::reference;
 
 /// The name of the file.
 const NAME: &str = "results.json";
@@ -49,7 +49,7 @@ impl Verdicts {
 
 impl Report {
     fn read(path: &Path) -> Option<Self> {
-        let whole = trusted::parse(&sidecar::read(path).ok()?).ok()?;
+        let whole = reference::parse(&sidecar::read(path).ok()?).ok()?;
         let tasks = |keys: &[&str]| {
             keys.iter()
                 .flat_map(|key| list(&whole, key))

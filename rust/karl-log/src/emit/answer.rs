@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use super::example::{Example, example};
+use crate::cancel::Watch;
 use crate::error::Result;
 use crate::fetch::fetch_each;
 use crate::format::{Field, Fields};
+use crate::json::reference;
+use crate::json::reference::lookup;
 use crate::log::Log;
-use crate::trusted::{self, lookup};
-use crate::watch::Watch;
 
 /// Reads rows again, each as the text `[prompt, completion, record]`; none for a record that the trusted path refuses.
 ///
@@ -24,7 +25,7 @@ pub fn answers(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result
 }
 
 fn answer(bytes: &[u8], fields: &Fields) -> Option<String> {
-    let record = trusted::parse(bytes).ok()?;
+    let record = reference::parse(bytes).ok()?;
     let (prompt, completion) = example(record.clone(), fields)
         .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
     serde_json::to_string(&(prompt, completion, record)).ok()
@@ -56,7 +57,7 @@ mod tests {
     use crate::format::{Overrides, by_name};
 
     fn halves_of(text: &str) -> (Value, Value) {
-        halves(example(trusted::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
+        halves(example(reference::parse(text.as_bytes()).unwrap(), &fields()).unwrap().example)
     }
 
     fn fields() -> Fields {

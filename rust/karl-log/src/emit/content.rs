@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::example::{Example, example};
 use super::secrets::cleaned;
 use crate::format::Fields;
-use crate::trusted;
+use crate::json::reference;
 
 /// The longest record that is parsed to be compared, in bytes: every record of a log is, and a parsed one of many short
 /// keys takes 34 times its text.
@@ -46,7 +46,7 @@ pub(super) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
 }
 
 fn parsed(record: &[u8], fields: &Fields) -> Option<Example> {
-    Some(example(trusted::parse(record).ok()?, fields).ok()?.example)
+    Some(example(reference::parse(record).ok()?, fields).ok()?.example)
 }
 
 fn before_answer(messages: &[Value]) -> Vec<Value> {

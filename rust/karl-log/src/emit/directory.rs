@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::file;
 pub use super::file::Line;
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel::map;
 use crate::place::{Kind, Parents, Target, is_absent, sync};
-use crate::watch::Watch;
 
 /// The files of the splits.
 pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];

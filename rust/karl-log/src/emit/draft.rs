@@ -13,11 +13,11 @@ use super::render::Shape;
 use super::secrets::Found;
 use super::walk::Strata;
 use super::work::Work;
+use crate::cancel::Watch;
+use crate::columns::Place;
 use crate::error::Result;
 use crate::fetch::{Standing, fetch};
 use crate::log::Log;
-use crate::rows::Place;
-use crate::watch::Watch;
 
 /// The caller's own flaw of a rendered row, if it has one; an error ends the job.
 pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;

@@ -10,7 +10,8 @@ use super::openai;
 use super::plan::plan;
 use super::turn::{Turn, begins_with_system, speaker, text_of, turns};
 use crate::format::{Field, Fields, Made};
-use crate::trusted::{self, lookup, take};
+use crate::json::reference;
+use crate::json::reference::{lookup, take};
 
 /// Why a chosen record is not written. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +199,9 @@ fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
 /// What is made of a value.
 fn make(value: Value, made: Made) -> Result<Option<Value>, Flaw> {
     let value = match (made, value) {
-        (Made::Json, Value::String(text)) => trusted::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?,
+        (Made::Json, Value::String(text)) => {
+            reference::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
+        }
         (Made::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
         (_, value) => value,
     };
@@ -252,7 +255,9 @@ fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<Read, Flaw> {
 pub(crate) fn offered(tools: Value) -> Option<Value> {
     match tools {
         Value::Array(tools) if !tools.is_empty() => Some(tools.into_iter().map(openai::tool).collect()),
-        Value::String(text) => trusted::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered),
+        Value::String(text) => {
+            reference::parse(text.as_bytes()).ok().filter(Value::is_array).and_then(offered)
+        }
         _ => None,
     }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::fetch::{Standing, fetch_into};
 use crate::parallel::map;
-use crate::watch::Watch;
 
 /// What is gathered for one call, but for a line that is longer: it stays in the cache on its way.
 const BLOCK: usize = 1 << 18;

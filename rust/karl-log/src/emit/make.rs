@@ -9,13 +9,14 @@ use super::example::{Flaw, Read, example};
 use super::render::{Shape, row};
 use super::secrets::{Found, redact};
 use super::{Facts, Prepared, Settings};
+use crate::columns::Place;
+use crate::detect::Layout;
+use crate::extract::joined_name::joined;
 use crate::format::Fields;
-use crate::layout::Layout;
+use crate::input::source::{Codec, Source};
+use crate::json::reference;
+use crate::json::reference::{is_broken, lookup};
 use crate::log::Log;
-use crate::parts::joined;
-use crate::rows::Place;
-use crate::source::{Codec, Source};
-use crate::trusted::{self, is_broken, lookup};
 
 /// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
 /// come by than what is read already takes to copy, but each call takes its time.
@@ -100,13 +101,13 @@ impl<'a> Maker<'a> {
     pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<Candidate, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays as it is need not be built.
-            let check = if self.settings.allow_secrets { trusted::check(&bytes) } else { Ok(()) };
+            let check = if self.settings.allow_secrets { reference::check(&bytes) } else { Ok(()) };
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
             return Ok(Candidate { row, id: String::new(), prompt, body: Body::Raw(bytes) });
         }
-        let record = trusted::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
+        let record = reference::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let read = example(record, self.fields(row))?;
         let prompt = || content::prompt_of(&read.example, self.settings.allow_secrets);
@@ -146,7 +147,7 @@ impl<'a> Maker<'a> {
         if safe {
             return Ok(Some(text));
         }
-        let Ok(Value::Object(fields)) = trusted::parse(text.as_bytes()) else {
+        let Ok(Value::Object(fields)) = reference::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
         let secret = !self.settings.allow_secrets && redact(&text, &mut Found::new()).is_some();

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::trusted;
+use crate::json::reference;
 
 /// The names of the arguments of a flat call: of `OpenAI`, `LangChain`, Anthropic and Cohere.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
@@ -11,7 +11,7 @@ const ARGUMENTS: [&str; 4] = ["arguments", "args", "input", "parameters"];
 /// of either; none where it is no call.
 pub(crate) fn call(call: Value) -> Option<Value> {
     let call = match call {
-        Value::String(text) => trusted::parse(text.as_bytes()).ok()?,
+        Value::String(text) => reference::parse(text.as_bytes()).ok()?,
         call => call,
     };
     let Value::Object(mut fields) = call else { return None };
@@ -70,7 +70,7 @@ pub(super) fn message(message: Value) -> Value {
 
 /// Calls as a list, of one or several, or of the JSON text of either.
 fn calls(value: Value) -> Value {
-    let parsed = value.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok());
+    let parsed = value.as_str().and_then(|text| reference::parse(text.as_bytes()).ok());
     match parsed.unwrap_or(value) {
         Value::Array(calls) => Value::Array(calls),
         call => json!([call]),
@@ -91,7 +91,8 @@ pub(super) fn role(speaker: &str) -> Option<&'static str> {
 /// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made of a flat one, or of the JSON text of
 /// either; what is neither stays as it is.
 pub(super) fn tool(tool: Value) -> Value {
-    let parsed = tool.as_str().and_then(|text| trusted::parse(text.as_bytes()).ok()).filter(Value::is_object);
+    let parsed =
+        tool.as_str().and_then(|text| reference::parse(text.as_bytes()).ok()).filter(Value::is_object);
     let tool = parsed.unwrap_or(tool);
     let flat = tool.get("function").is_none() && tool.get("name").is_some_and(Value::is_string);
     if flat && tool.get("parameters").is_some() {

@@ -11,11 +11,11 @@ use super::example::Flaw;
 use super::make::{Body, Candidate, Line, Maker};
 use super::render::Shape;
 use super::walk::{Limits, Strata, walk};
+use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::fetch::{LOOKED_UP, fetch, fetch_each};
+use crate::input::source::Codec;
 use crate::parallel::map;
-use crate::source::Codec;
-use crate::watch::Watch;
 
 /// The shape of a data set settles on so many rows, which are held parsed: a parsed record takes several times its text.
 const BATCH: usize = 256;

@@ -1,9 +1,9 @@
 //! Presets: where the logs of known tools keep a record's id, group, reward and conversation.
 //!
 //! One file a format, each a constant; a format is told by the keys of a record. [`generic`] stands last: it fits
-//! every record and takes the fields that carry their own names. [`field`] is the language of their entries.
+//! every record and takes the fields that carry their own names. [`expr`] is the language of their entries.
 
-pub mod field;
+pub mod expr;
 pub mod generic;
 pub mod karl;
 pub mod prime_rl;
@@ -13,10 +13,10 @@ pub mod trl;
 pub mod verifiers;
 pub mod verl;
 
-pub use field::{Choice, Field, Made};
+pub use expr::{Choice, Field, Made};
 
 use crate::error::{Error, Result};
-use crate::field::Path;
+use crate::json::project::Path;
 
 /// Where one tool keeps things. Every entry but the first three is a [`Field`] or a dotted path; an empty one means
 /// that the tool keeps no such thing.

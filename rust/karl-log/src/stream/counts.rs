@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::category::LISTED;
+use crate::columns::category::LISTED;
 
 /// Counts by name, of so many names at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use karl_core::Key;
 use karl_core::stream;
 
 use super::{Counts, Streamed};
+use crate::columns::{Read, Row, Rows, Sink, Spot, Vocabulary, columns};
+use crate::detect::Input;
 use crate::error::{Error, Result};
-use crate::layout::Input;
+use crate::input::pipe::Origin;
 use crate::log::Log;
-use crate::pipe::Origin;
-use crate::rows::{Read, Row, Rows, Sink, Spot, Vocabulary, columns};
-use crate::tally::Tally;
+use crate::rejects::Tally;
 
 /// A record that a draw could need.
 struct Candidate {

@@ -21,17 +21,17 @@ use karl_core::stream::{self, Facts};
 
 pub use self::counts::Counts;
 use self::held::Holding;
-use crate::ahead::Ahead;
+use crate::cancel::Watch;
+use crate::detect::{Input, probe, records};
 use crate::error::{Error, Result};
-use crate::layout::{Input, probe, records};
+use crate::extract::Scanner;
+use crate::framing::{Extent, Window};
+use crate::input::pipe::{Origin, Pipe, Unpacking};
+use crate::input::read_ahead::Ahead;
+use crate::input::source::{Codec, Source, Stream, Watched, is_damage};
 use crate::log::Log;
-use crate::pipe::{Origin, Pipe, Unpacking};
 use crate::read::{self, Fail, end, scan_all};
-use crate::scan::Scanner;
-use crate::source::{Codec, Source, Stream, Watched, is_damage};
-use crate::split::{Extent, Window};
-use crate::tally::Tally;
-use crate::watch::Watch;
+use crate::rejects::Tally;
 
 /// How much of a stream is looked at before its layout is believed, if its first record is no longer.
 const BEGINNING: usize = 4 << 20;

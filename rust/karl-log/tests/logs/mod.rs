@@ -6,11 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use karl_core::sample::Ranking;
+use karl_log::detect::Wishes;
 use karl_log::emit::{self, Draft, Draw, Facts, Prepared, Shape};
-use karl_log::layout::Wishes;
+use karl_log::extract;
+use karl_log::extract::Compare;
+use karl_log::input::source::Source;
 use karl_log::read::{Settings, read, read_in_ranges};
-use karl_log::scan::{self, Compare};
-use karl_log::source::Source;
 use karl_log::{Log, Result, Watch};
 use proptest::test_runner::{Config, RngSeed};
 use tempfile::TempDir;
@@ -22,14 +23,14 @@ pub(crate) fn fixed(cases: u32) -> Config {
 
 pub(crate) fn settings() -> Settings {
     let wishes = Wishes { max_line_bytes: 1 << 20, ..Wishes::default() };
-    let scan = scan::Settings { compare: Some(Compare::Content), ..scan::Settings::default() };
+    let scan = extract::Settings { compare: Some(Compare::Content), ..extract::Settings::default() };
     Settings { wishes, scan, threads: 1 }
 }
 
 /// The same, with every record parsed in full.
 pub(crate) fn strictly() -> Settings {
     let settings = settings();
-    Settings { scan: scan::Settings { strict: true, ..settings.scan }, ..settings }
+    Settings { scan: extract::Settings { strict: true, ..settings.scan }, ..settings }
 }
 
 pub(crate) fn folder() -> TempDir {
@@ -71,7 +72,8 @@ pub(crate) fn log_in_ranges(bytes: impl AsRef<[u8]>, range: u64, threads: usize)
 
 /// Everything about the rows that must not depend on how they lay in files.
 pub(crate) fn columns(log: &Log) -> impl PartialEq + std::fmt::Debug + use<> {
-    let category = |column: &karl_log::category::Category| (column.codes().to_vec(), column.names().clone());
+    let category =
+        |column: &karl_log::columns::category::Category| (column.codes().to_vec(), column.names().clone());
     let bits = |column: &Vec<f64>| column.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     (
         (log.keys.clone(), log.digests()),

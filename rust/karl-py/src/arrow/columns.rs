@@ -9,7 +9,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
-use karl_log::category::{Builder, Category};
+use karl_log::columns::category::{Builder, Category};
 use pyo3::prelude::*;
 
 use crate::error::{DTypeError, LayoutError};

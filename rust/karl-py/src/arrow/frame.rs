@@ -2,8 +2,8 @@
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
-use karl_log::category::{Builder, Category};
-use karl_log::value::LARGEST;
+use karl_log::columns::category::{Builder, Category};
+use karl_log::json::scalar::LARGEST;
 use pyo3::prelude::*;
 
 use super::columns::{category, integers, reals, refused};

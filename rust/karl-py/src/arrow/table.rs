@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
 use bytes::Bytes;
 use karl_core::reward::composite;
 use karl_log::Log;
-use karl_log::category::Category;
+use karl_log::columns::category::Category;
 
 /// What the columns of a log are called beyond their fixed names.
 pub(crate) struct Wanted {
@@ -148,7 +148,7 @@ fn names_type() -> DataType {
 
 fn names(category: &Category) -> Result<DictionaryArray<Int32Type>, ArrowError> {
     let codes = category.codes();
-    let codes = codes.iter().map(|&code| (code != karl_log::category::NONE).then_some(code));
+    let codes = codes.iter().map(|&code| (code != karl_log::columns::category::NONE).then_some(code));
     dictionary(codes, category.names().iter())
 }
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use karl_core::Verdict;
 use karl_core::sample::strata::{Deal, budgets};
-use karl_log::category::Category;
+use karl_log::columns::category::Category;
 use karl_log::emit::Strata;
-use karl_log::names::Names;
+use karl_log::intern::Names;
 use pyo3::prelude::*;
 
 use crate::selection::Selection;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use karl_log::Log;
+use karl_log::detect::Input;
+use karl_log::detect::sidecar::Beside;
 use karl_log::emit::secrets::redacted;
-use karl_log::layout::Input;
-use karl_log::layout::sidecar::Beside;
+use karl_log::input::pipe::Origin;
 use karl_log::log::Account;
-use karl_log::pipe::Origin;
-use karl_log::tally::Bad;
+use karl_log::rejects::Bad;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

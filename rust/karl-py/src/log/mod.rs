@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::Key;
-use karl_log::category::Category;
+use karl_log::columns::category::Category;
+use karl_log::extract;
+use karl_log::extract::Compare;
 use karl_log::format::{FORMATS, Overrides};
-use karl_log::manifest::hash;
+use karl_log::input::checksum::hash;
+use karl_log::input::source::Source;
 use karl_log::read::Settings;
-use karl_log::scan::{self, Compare};
-use karl_log::source::Source;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -71,7 +72,7 @@ pub(crate) fn read(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition };
-    let scan = scan::Settings { compare: compared(compare)?, domain_asked, strict };
+    let scan = extract::Settings { compare: compared(compare)?, domain_asked, strict };
     let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
@@ -135,7 +136,7 @@ impl Log {
 
     /// A category (group, domain, partition) as codes; -1 where a record has none. `[B]`
     fn codes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let code = |&code: &u32| if code == karl_log::category::NONE { -1 } else { i64::from(code) };
+        let code = |&code: &u32| if code == karl_log::columns::category::NONE { -1 } else { i64::from(code) };
         let codes: Vec<i64> = self.by_name(name)?.codes().iter().map(code).collect();
         Ok(codes.into_pyarray(py))
     }

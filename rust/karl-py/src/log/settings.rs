@@ -1,8 +1,8 @@
 //! Names of settings to what they mean.
 
+use karl_log::detect::Wishes;
+use karl_log::extract::Compare;
 use karl_log::format::{Overrides, by_name};
-use karl_log::layout::Wishes;
-use karl_log::scan::Compare;
 use pyo3::prelude::*;
 
 use crate::error::UsageError;

@@ -7,7 +7,7 @@ use karl_core::reward::karl::{
     self, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
     longest_failure,
 };
-use karl_log::raw::{Raw, Stored, rewards, rewards_in, stored};
+use karl_log::karl::{Raw, Stored, rewards, rewards_in, stored};
 use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 
 use karl_core::reward::composite;
 use karl_core::{Groups, Population, Sampler, Scopes};
-use karl_log::category::Category;
+use karl_log::columns::category::Category;
 use pyo3::prelude::*;
 
 use crate::error::UsageError;

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::{Found, Kind, Reader, Row, hash};
+use crate::cancel::Watch;
+use crate::columns::Spot;
 use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
 use crate::error::Result;
-use crate::field::Fault;
+use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
+use crate::input::source::Source;
+use crate::json::project::Fault;
 use crate::log::Account;
 use crate::parallel::map;
-use crate::ranges::{RANGE, Task, lines, ranges};
 use crate::read::Fail;
-use crate::rows::Spot;
-use crate::source::Source;
-use crate::tally::Tally;
-use crate::watch::Watch;
+use crate::rejects::Tally;
 
 /// What was found in a range of a file.
 struct Part {

@@ -13,8 +13,8 @@ use crate::convert::lines::Keys;
 use crate::convert::report::Made;
 use crate::convert::sort::{OBJECT, TEXT, absent, damaged, expect};
 use crate::error::{Error, Result};
-use crate::field::unescape;
-use crate::source::Source;
+use crate::input::source::Source;
+use crate::json::project::unescape;
 
 /// The files of a session, opened as they are needed.
 pub(super) struct Files<'a> {

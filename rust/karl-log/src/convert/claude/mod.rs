@@ -32,10 +32,10 @@ use super::beside::Beside;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::{Rate, Settings};
+use crate::cancel::Watch;
 use crate::error::Result;
+use crate::input::source::Source;
 use crate::log::Account;
-use crate::source::Source;
-use crate::watch::Watch;
 
 /// Transcripts that are read, before trajectories are made of them.
 pub(super) struct Transcripts<'a> {

@@ -2,11 +2,11 @@
 
 use karl_core::rng::id128;
 
+use crate::columns::Spot;
 use crate::convert::json::inside;
 use crate::convert::lines::Keys;
 use crate::convert::time::milliseconds;
-use crate::field::Fault;
-use crate::rows::Spot;
+use crate::json::project::Fault;
 
 /// What a line is to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

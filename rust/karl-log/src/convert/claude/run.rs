@@ -8,7 +8,7 @@ use crate::convert::lines::Keys;
 use crate::convert::report::Made;
 use crate::convert::sort::{LIST, NUMBER, expect};
 use crate::emit::example::offered;
-use crate::trusted;
+use crate::json::reference;
 
 /// What the run cost.
 const COST: &str = "total_cost_usd";
@@ -18,7 +18,7 @@ impl Told {
     pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
         let Some([tools]) = Keys::new(&["tools"]).of(line) else { return };
         expect(tools, LIST, "tools", made);
-        let Some(Value::Array(tools)) = tools.and_then(|tools| trusted::parse(tools).ok()) else { return };
+        let Some(Value::Array(tools)) = tools.and_then(|tools| reference::parse(tools).ok()) else { return };
         self.tools = offered(tools.into_iter().map(tool).collect()).or(self.tools.take());
     }
 
@@ -28,7 +28,7 @@ impl Told {
             return;
         };
         expect(cost, NUMBER, COST, made);
-        if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| trusted::parse(cost).ok()) {
+        if let Some(cost @ Value::Number(_)) = cost.and_then(|cost| reference::parse(cost).ok()) {
             self.source.insert(COST.to_owned(), cost);
         }
         if rate == Rate::Result {

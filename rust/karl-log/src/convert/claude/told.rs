@@ -8,8 +8,8 @@ use super::blocks::Talk;
 use super::line::Facts;
 use super::row::{Row, hash};
 use crate::convert::Kind;
-use crate::field::unescape;
-use crate::source::Source;
+use crate::input::source::Source;
+use crate::json::project::unescape;
 
 /// What a thread says of itself, as text.
 #[derive(Default)]

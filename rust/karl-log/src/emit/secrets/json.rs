@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::named;
 use super::search::{MARK, RANK, Secret, merged, search};
-use crate::trusted;
+use crate::json::reference;
 
 /// How many JSON texts are looked into one inside another.
 const DEEPEST: usize = 8;
@@ -12,7 +12,7 @@ const DEEPEST: usize = 8;
 /// The secrets of a text, in order and apart.
 pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     let begins = text.trim_start().starts_with(['{', '[', '"']);
-    if depth < DEEPEST && begins && trusted::check(text.as_bytes()).is_ok() {
+    if depth < DEEPEST && begins && reference::check(text.as_bytes()).is_ok() {
         inside(text, depth)
     } else {
         search(text)

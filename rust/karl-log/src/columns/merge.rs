@@ -1,0 +1,241 @@
+//! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
+
+use super::category::{Category, NONE};
+use super::chunked_vec::Growing;
+use super::sort::ranks;
+use super::{Bin, Laid, Read, Records, Vocabulary};
+use crate::intern::Way;
+use crate::parallel::map;
+
+/// All rows as columns.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    pub(crate) ids: Vec<u128>,
+    pub(crate) records: Laid,
+    pub(crate) components: Vec<Vec<f64>>,
+    pub(crate) group: Category,
+    pub(crate) domain: Category,
+    pub(crate) partition: Category,
+    pub(crate) fingerprints: Vec<u128>,
+}
+
+/// Joins the rows of all threads.
+pub(crate) fn columns(
+    mut parts: Vec<Read>,
+    vocabulary: Vocabulary,
+    components: usize,
+    threads: usize,
+) -> Columns {
+    let (groups, group) = vocabulary.groups.finish();
+    let (domains, domain) = vocabulary.domains.finish();
+    let (partitions, partition) = vocabulary.partitions.finish();
+    let ways = Ways { group, domain, partition };
+    let records = Laid::new(parts.iter_mut().map(|read| std::mem::take(&mut read.records)).collect());
+    let bins: Vec<Vec<Bin>> = across(parts);
+    let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
+    let mut codes = Codes::default();
+    let mut all = Columns::default();
+    let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
+    let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
+    let fill = |(slots, bins): (Slots, Vec<Bin>)| {
+        let part = |(bin, (records, first))| Part { bin, records, first };
+        slots.fill(&bins.into_iter().zip(records.parts()).map(part).collect::<Vec<_>>(), &ways);
+    };
+    map(slots.into_iter().zip(bins).collect(), threads, fill);
+    all.records = records.ordered(codes.record);
+    let count = all.ids.len();
+    all.group = Category::new(codes.group, count, groups, threads);
+    all.domain = Category::new(codes.domain, count, domains, threads);
+    all.partition = Category::new(codes.partition, count, partitions, threads);
+    all
+}
+
+/// The bins of all threads, bin by bin.
+fn across(parts: Vec<Read>) -> Vec<Vec<Bin>> {
+    let mut bins: Vec<Vec<Bin>> = Vec::new();
+    for read in parts {
+        bins.resize_with(read.bins.len(), Vec::new);
+        bins.iter_mut().zip(read.bins).for_each(|(parts, bin)| parts.push(bin));
+    }
+    bins
+}
+
+/// The ways from numbers of names as they were read to those of the columns.
+struct Ways {
+    group: Way,
+    domain: Way,
+    partition: Way,
+}
+
+/// What one thread has left in a bin.
+pub(super) struct Part<'a> {
+    pub(super) bin: Bin,
+    pub(super) records: &'a Records,
+    /// The number of the first of them among those of all threads.
+    first: u32,
+}
+
+#[derive(Default)]
+struct Codes {
+    record: Vec<u32>,
+    group: Vec<u32>,
+    domain: Vec<u32>,
+    partition: Vec<u32>,
+}
+
+/// A stretch of every column, to be filled.
+struct Slots<'a> {
+    ids: &'a mut [u128],
+    record: &'a mut [u32],
+    components: Vec<&'a mut [f64]>,
+    group: &'a mut [u32],
+    domain: &'a mut [u32],
+    partition: &'a mut [u32],
+    fingerprints: &'a mut [u128],
+}
+
+impl<'a> Slots<'a> {
+    /// Columns of so many rows; those that no bin has stay empty.
+    fn new(
+        all: &'a mut Columns,
+        codes: &'a mut Codes,
+        bins: &[Vec<Bin>],
+        count: usize,
+        components: usize,
+    ) -> Self {
+        let has = |any: fn(&Bin) -> bool| if bins.iter().flatten().any(any) { count } else { 0 };
+        all.ids = vec![0; count];
+        all.components = vec![vec![0.0; count]; components];
+        all.fingerprints = vec![0; has(|bin| !bin.extras.fingerprint.is_empty())];
+        codes.record = vec![0; count];
+        codes.group = vec![0; has(|bin| bin.rows.iter().any(|row| row.group != NONE))];
+        codes.domain = vec![0; has(|bin| !bin.extras.domain.is_empty())];
+        codes.partition = vec![0; has(|bin| !bin.extras.partition.is_empty())];
+        Self {
+            ids: &mut all.ids,
+            record: &mut codes.record,
+            components: all.components.iter_mut().map(Vec::as_mut_slice).collect(),
+            group: &mut codes.group,
+            domain: &mut codes.domain,
+            partition: &mut codes.partition,
+            fingerprints: &mut all.fingerprints,
+        }
+    }
+
+    /// The first so many rows of each column; none of a column that the log does not have.
+    fn split_off(&mut self, rows: usize) -> Self {
+        Self {
+            ids: self.ids.split_off_mut(..rows).unwrap_or_default(),
+            record: self.record.split_off_mut(..rows).unwrap_or_default(),
+            components: self
+                .components
+                .iter_mut()
+                .filter_map(|column| column.split_off_mut(..rows))
+                .collect(),
+            group: self.group.split_off_mut(..rows).unwrap_or_default(),
+            domain: self.domain.split_off_mut(..rows).unwrap_or_default(),
+            partition: self.partition.split_off_mut(..rows).unwrap_or_default(),
+            fingerprints: self.fingerprints.split_off_mut(..rows).unwrap_or_default(),
+        }
+    }
+
+    /// Lays down the rows of a bin. They are read as they lie, for to wait for what is read takes longer than to write.
+    fn fill(mut self, parts: &[Part<'_>], ways: &Ways) {
+        let ranks = ranks(parts);
+        let mut ranks = ranks.as_slice();
+        for part in parts {
+            let (own, later) = ranks.split_at(part.bin.ids.len().min(ranks.len()));
+            self.lay(part, own, ways);
+            ranks = later;
+        }
+    }
+
+    fn lay(&mut self, part: &Part<'_>, ranks: &[u32], ways: &Ways) {
+        let Bin { ids, rows, extras } = &part.bin;
+        lay(self.ids, ranks, ids.iter());
+        lay(self.record, ranks, rows.iter().map(|row| part.first + row.record));
+        lay(self.group, ranks, rows.iter().map(|row| ways.group.code(row.group)));
+        let mut components = self.components.iter_mut();
+        components
+            .next()
+            .into_iter()
+            .for_each(|column| lay(column, ranks, rows.iter().map(|row| row.reward)));
+        for (column, component) in components.zip(&extras.components) {
+            lay(column, ranks, component.iter());
+        }
+        lay(self.domain, ranks, named(&extras.domain, &ways.domain));
+        lay(self.partition, ranks, named(&extras.partition, &ways.partition));
+        lay(self.fingerprints, ranks, extras.fingerprint.iter());
+    }
+}
+
+/// The codes of a column's names; rows behind its end have none.
+fn named<'a>(column: &'a Growing<u32>, way: &'a Way) -> impl Iterator<Item = u32> {
+    column.iter().map(|code| way.code(code)).chain(std::iter::repeat(NONE))
+}
+
+/// Lays each value down at its rank; no value in a column that the log does not have.
+fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
+    if column.is_empty() {
+        return;
+    }
+    ranks.iter().zip(values).for_each(|(&rank, value)| column[rank as usize] = value);
+}
+
+#[cfg(test)]
+mod tests {
+    use karl_core::rng::id128;
+
+    use super::super::{Row, Rows, Sink, Spot};
+    use crate::columns::merge::*;
+
+    /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
+    fn alike(threads: usize) -> Columns {
+        // Some threads have found nothing to read.
+        let vocabulary = Vocabulary::new();
+        let mut parts: Vec<Rows> = (0..=2 * threads).map(|_| Rows::new(2, &vocabulary)).collect();
+        for at in (0..500_u32).rev() {
+            let row = Row {
+                id: id128(b"id") >> 8 << 8 | u128::from(at % 200),
+                digest: u64::from(at / 400),
+                spot: Spot(u64::from(at)),
+                length: at,
+                rewards: &[f64::from(at), -f64::from(at)],
+                group: None,
+                domain: (at % 3 == 0).then_some(b"third"),
+                partition: Some(if at % 2 == 0 { b"even" } else { b"odd" }),
+                fingerprint: Some(u128::from(at)),
+                record: b"",
+            };
+            parts[2 * (at as usize % threads) + 1].push(&row);
+        }
+        let parts = parts.into_iter().map(Rows::done).collect();
+        columns(parts, vocabulary, 2, threads)
+    }
+
+    #[test]
+    fn rows_whose_ids_are_nearly_alike_stand_in_the_order_of_id_digest_and_place() {
+        let mut wanted: Vec<u32> = (0..500).collect();
+        wanted.sort_by_key(|at| (at % 200, at / 400, *at));
+        for threads in [1, 2, 3, 7] {
+            let all = alike(threads);
+            assert!(all.ids.is_sorted(), "{threads}");
+            let rewards: Vec<f64> = wanted.iter().map(|&at| f64::from(at)).collect();
+            let costs = rewards.iter().map(|reward| -reward).collect();
+            assert_eq!(all.components, [rewards, costs], "{threads}");
+            assert!(
+                all.fingerprints.iter().copied().eq(wanted.iter().map(|&at| u128::from(at))),
+                "{threads}"
+            );
+            for (row, &at) in wanted.iter().enumerate() {
+                let place = all.records.place(row).unwrap();
+                assert_eq!((place.offset, place.length), (u64::from(at), at), "{threads}");
+                assert_eq!(all.records.digest(row), u64::from(at / 400), "{threads}");
+                assert_eq!(all.domain.name(row), (at % 3 == 0).then_some("third"), "{threads}");
+                let partition = if at % 2 == 0 { "even" } else { "odd" };
+                assert_eq!(all.partition.name(row), Some(partition), "{threads}");
+            }
+            assert!(all.records.place(500).is_none() && all.records.digest(500) == 0);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The order of the rows of one bin.
+
+use super::BIN_BITS;
+use super::locations::starts;
+use super::merge::Part;
+
+/// The rank of each row of a bin, part after part. Equal ids and equal digests are equal records, and as good as each
+/// other: their place keeps the order from depending on threads.
+pub(super) fn ranks(parts: &[Part<'_>]) -> Vec<u32> {
+    let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
+    let mut keys = sorted(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
+    let alike = |&a: &u64, &b: &u64| a >> u32::BITS == b >> u32::BITS;
+    let starts = starts(parts.iter().map(|part| part.bin.ids.len()));
+    let tie = |key: u64| {
+        let part = starts.partition_point(|&start| start <= row(key)).saturating_sub(1);
+        let (part, row) = (&parts[part], (row(key) - starts[part]) as usize);
+        let rank = part.bin.rows.get(row).and_then(|held| part.records.rank(held.record));
+        (part.bin.ids.get(row), rank)
+    };
+    for same in keys.chunk_by_mut(alike).filter(|same| same.len() > 1) {
+        same.sort_by_cached_key(|&key| tie(key));
+    }
+    inverse(&keys)
+}
+
+/// The place of each row among the keys.
+fn inverse(keys: &[u64]) -> Vec<u32> {
+    let mut ranks = vec![0; keys.len()];
+    for (rank, &key) in (0..).zip(keys) {
+        ranks[row(key) as usize] = rank;
+    }
+    ranks
+}
+
+/// The bits of an id that follow those of its bin, which tell nearly all rows apart, and below them where the row is.
+fn key(id: u128, row: u32) -> u64 {
+    let bits = (id << BIN_BITS) >> (u128::BITS - u32::BITS);
+    u64::try_from(bits << u32::BITS).unwrap_or(u64::MAX) | u64::from(row)
+}
+
+/// Where the row of a key is.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is meant")]
+fn row(key: u64) -> u32 {
+    key as u32
+}
+
+/// Sorts keys: dealt by their first bits, so many that one or two keys share them. Ids are hashes; where somebody has made
+/// them alike, they are sorted as any numbers.
+fn sorted(keys: &[u64]) -> Vec<u64> {
+    let bits = keys.len().max(2).ilog2().min(u32::BITS);
+    let share = |key: u64| usize::try_from(key >> (u64::BITS - bits)).unwrap_or(0);
+    let mut next = vec![0_u32; (1 << bits) + 1];
+    for &key in keys {
+        next[share(key) + 1] += 1;
+    }
+    for at in 0..1 << bits {
+        next[at + 1] += next[at];
+    }
+    let mut dealt = vec![0; keys.len()];
+    for &key in keys {
+        let next = &mut next[share(key)];
+        dealt[*next as usize] = key;
+        *next += 1;
+    }
+    // Each share now ends where its next key would lie.
+    let mut begin = 0;
+    for &end in &next[..1 << bits] {
+        dealt[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use karl_core::rng::id128;
+
+    use crate::columns::sort::*;
+
+    #[test]
+    fn keys_are_sorted_however_alike_they_are() {
+        for count in [0, 1, 2, 7, 8, 9, 1000] {
+            for alike in [0, 8, 20, 32, 128] {
+                let id = |at: u32| id128(&at.to_le_bytes()).checked_shr(BIN_BITS + alike).unwrap_or(0);
+                let mut keys: Vec<u64> = (0..count).map(|at| key(id(at), at)).collect();
+                let found = sorted(&keys);
+                keys.sort_unstable();
+                assert_eq!(found, keys, "{count} {alike}");
+            }
+        }
+    }
+}

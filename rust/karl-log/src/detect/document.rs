@@ -1,0 +1,123 @@
+//! A walk through a document that is one object, without keeping more of it than its keys.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+
+use super::sniff::element_keys;
+use crate::cancel::Watch;
+use crate::framing::{Extent, Window};
+use crate::input::source::{Source, Stream};
+use crate::json::project::unescape;
+
+/// The longest key of a document that is looked at, in bytes.
+const KEY_MAX: usize = 1 << 20;
+
+/// How many bytes of keys are held: an object with more of them is no document, but one long line.
+const KEYS_MAX: usize = 1 << 26;
+
+/// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
+pub(super) struct Walk {
+    pub(super) members: Vec<(String, Vec<String>)>,
+    /// Whether the file does not end inside the object.
+    pub(super) whole: bool,
+}
+
+/// Walks through the object that fills the file; `None` where the file is no such object.
+pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<Option<Walk>> {
+    let mut window = enter(source.undamaged(watch)?)?;
+    let mut members = Vec::new();
+    let mut held = 0;
+    while let Some(key) = member(&mut window)? {
+        held += weight(&key);
+        if held > KEYS_MAX {
+            return Ok(None);
+        }
+        if window.peek()? == Some(b'[') {
+            let (inner, whole) = array_keys(&mut window, limit)?;
+            held += inner.iter().map(|key| weight(key)).sum::<usize>();
+            members.push((key, inner));
+            if !whole {
+                return Ok(Some(Walk { members, whole }));
+            }
+        } else if pass(&mut window)? {
+            members.push((key, Vec::new()));
+        } else {
+            break;
+        }
+    }
+    let closed = window.peek()? == Some(b'}');
+    window.consume(usize::from(closed));
+    Ok(window.peek()?.is_none().then_some(Walk { members, whole: closed }))
+}
+
+/// What a key takes in memory, about.
+fn weight(key: &str) -> usize {
+    key.len() + 64
+}
+
+/// Passes over the `{` of a document.
+pub(super) fn enter(stream: Stream<'_>) -> io::Result<Window<Stream<'_>>> {
+    let mut window = Window::new(stream, 0);
+    window.skip_mark()?;
+    window.peek()?;
+    window.consume(1);
+    Ok(window)
+}
+
+/// The next key of an object, with its colon passed; `None` where there is none.
+pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<String>> {
+    if window.peek()? == Some(b',') {
+        window.consume(1);
+    }
+    if window.peek()? != Some(b'"') {
+        return Ok(None);
+    }
+    let length = match window.value(KEY_MAX)? {
+        Extent::Kept(length) => length,
+        Extent::Torn(length) => {
+            window.consume(length);
+            return Ok(None);
+        }
+        Extent::Passed => return Ok(None),
+    };
+    let key = unescape(&window.bytes()[..length]).map(Cow::into_owned);
+    window.consume(length);
+    if window.peek()? != Some(b':') {
+        return Ok(None);
+    }
+    window.consume(1);
+    window.peek()?;
+    Ok(key)
+}
+
+/// Passes over one value; whether it was whole.
+pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
+    match window.value(0)? {
+        Extent::Passed => Ok(true),
+        Extent::Kept(length) => {
+            window.consume(length);
+            Ok(length > 0)
+        }
+        Extent::Torn(length) => {
+            window.consume(length);
+            Ok(false)
+        }
+    }
+}
+
+/// Passes over an array; the keys of its telling element, and whether the array was whole.
+fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<(Vec<String>, bool)> {
+    window.consume(1);
+    let keys = element_keys(window, limit)?;
+    loop {
+        match window.peek()? {
+            None => return Ok((keys, false)),
+            Some(b',') => window.consume(1),
+            Some(b']') => break,
+            Some(_) if !pass(window)? => return Ok((keys, false)),
+            Some(_) => {}
+        }
+    }
+    window.consume(1);
+    Ok((keys, true))
+}

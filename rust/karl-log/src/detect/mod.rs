@@ -1,0 +1,219 @@
+//! Finds out how a file holds its records, and which tool wrote them, by looking at its beginning.
+
+mod document;
+pub mod sidecar;
+mod sniff;
+
+use std::io;
+use std::path::PathBuf;
+
+use document::{Walk, enter, member, pass, walk};
+use sidecar::Beside;
+pub(crate) use sniff::keys_of;
+use sniff::{by_name, value_keys};
+
+use crate::cancel::Watch;
+use crate::error::{Error, Result};
+use crate::format::{Fields, Format, Overrides, by_keys};
+use crate::framing::{Elements, Extent, Lines, Mixed, Pieces, Until, Window, holds_records};
+use crate::input::source::{Source, Stream};
+
+/// How a file holds its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One a line.
+    Lines,
+    /// As the elements of one array.
+    Array,
+    /// As the elements of the array under this key of one object.
+    Member(String),
+    /// One after the other, each over as many lines as it likes.
+    Values,
+}
+
+impl Layout {
+    /// The name that manifests use.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Lines => "lines".to_owned(),
+            Self::Array => "array".to_owned(),
+            Self::Member(key) => format!("array under {key:?}"),
+            Self::Values => "values".to_owned(),
+        }
+    }
+}
+
+/// One file with all that is needed to read its records.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The file.
+    pub source: Source,
+    /// How it holds records.
+    pub layout: Layout,
+    /// Which tool wrote it.
+    pub format: &'static Format,
+    /// Whether it is read in one piece: a record in it goes on over several lines.
+    pub in_one: bool,
+    /// Where its records keep things.
+    pub fields: Fields,
+    /// What its format needed from a file beside it.
+    pub beside: Option<Beside>,
+    /// The top-level keys of the record by which the format was told.
+    pub keys: Vec<String>,
+}
+
+/// What the caller already knows.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// The format, where it is not to be found by looking.
+    pub format: Option<&'static Format>,
+    /// Fields to take from elsewhere than the format says.
+    pub overrides: Overrides,
+    /// The longest record that is looked at, in bytes.
+    pub max_line_bytes: usize,
+}
+
+/// Looks at one file, up to its damage where it has some.
+///
+/// # Errors
+/// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
+/// [`Error::Layout`] if it holds several arrays that could, [`Error::ByName`] if its records are the values of an object,
+/// [`Error::Unread`] if nothing here reads it.
+pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
+    source.readable(watch)?;
+    let (layout, keys) = look(&source, wishes, watch)?;
+    let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
+    let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
+    let beside = needed.map(|sidecar| Beside::look(&source, sidecar));
+    let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
+    let fields = Fields::new(format, &wishes.overrides, number)?;
+    Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
+}
+
+fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<String>)> {
+    let io = |error| source.failed("read", error);
+    let mut window = Window::new(source.undamaged(watch).map_err(|error| source.failed("open", error))?, 0);
+    window.skip_mark().map_err(io)?;
+    match window.peek().map_err(io)? {
+        Some(b'[') if holds_records(&mut window, wishes.max_line_bytes).map_err(io)? => {
+            Ok((Layout::Array, value_keys(source, wishes.max_line_bytes, watch)?))
+        }
+        Some(b'{') => object(source, window, wishes, watch),
+        _ => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
+    }
+}
+
+/// A file that begins with an object: lines of records, or one document.
+fn object(
+    source: &Source,
+    mut window: Window<Stream<'_>>,
+    wishes: &Wishes,
+    watch: &Watch,
+) -> Result<(Layout, Vec<String>)> {
+    let io = |error| source.failed("read", error);
+    let Extent::Kept(length) = window.value(wishes.max_line_bytes).map_err(io)? else {
+        return document(source, wishes, watch, false);
+    };
+    let text = &window.bytes()[..length];
+    let one_line = !text.contains(&b'\n');
+    let keys = keys_of(text);
+    let record =
+        |keys: &[String]| Fields::new(by_keys(keys), &wishes.overrides, None).map(|fields| fields.fit(keys));
+    if keys.is_none() || (one_line && record(keys.as_deref().unwrap_or_default())?) {
+        return Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
+    }
+    if !record(keys.as_deref().unwrap_or_default())? {
+        let fits = |keys: &[String]| record(keys).unwrap_or(false);
+        if let Some(holder) = by_name(text, &fits) {
+            return Err(Error::ByName { path: PathBuf::from(&source.name), holder });
+        }
+    }
+    window.consume(length);
+    match (window.peek().map_err(io)?, one_line) {
+        (None, one_line) => document(source, wishes, watch, one_line),
+        (Some(_), true) => Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?)),
+        (Some(_), false) => Ok((Layout::Values, keys.unwrap_or_default())),
+    }
+}
+
+/// One object that fills the file: a record itself, or the holder of an array of records. One that is neither is an
+/// error, unless it is on one line: a file of lines may have just one, and it may be a poor record.
+fn document(
+    source: &Source,
+    wishes: &Wishes,
+    watch: &Watch,
+    one_line: bool,
+) -> Result<(Layout, Vec<String>)> {
+    let walked = walk(source, wishes.max_line_bytes, watch).map_err(|error| source.failed("read", error))?;
+    let lines = || Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
+    let Some(Walk { members, whole }) = walked else { return lines() };
+    let fits =
+        |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
+    let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
+    match (fits(&keys)?, whole) {
+        (true, true) => return Ok((Layout::Values, keys)),
+        // A first line that is torn inside its record looks like a document that is.
+        (true, false) => return lines(),
+        (false, _) => {}
+    }
+    let mut holders = Vec::new();
+    for (key, inner) in members {
+        if fits(&inner)? {
+            holders.push((key, inner));
+        }
+    }
+    let problem = match (holders.pop(), holders.len()) {
+        (Some((key, inner)), 0) => return Ok((Layout::Member(key), inner)),
+        (Some((key, _)), _) => {
+            let others: Vec<_> = holders.into_iter().map(|(key, _)| key).collect();
+            format!("it is one JSON object with several arrays of records: {}, {key}", others.join(", "))
+        }
+        (None, _) if one_line => return Ok((Layout::Lines, keys)),
+        (None, _) if !whole => return lines(),
+        (None, _) => return Err(Error::Document { path: PathBuf::from(&source.name), keys }),
+    };
+    Err(Error::Layout { path: PathBuf::from(&source.name), problem })
+}
+
+/// The records of a stream that is read from its start.
+///
+/// # Errors
+/// The reader's.
+pub(crate) fn records<'w>(
+    stream: Stream<'w>,
+    layout: &Layout,
+    limit: usize,
+) -> io::Result<Pieces<Stream<'w>>> {
+    let (until, open) = match layout {
+        Layout::Lines => {
+            let mut lines = Lines::new(stream, 0, u64::MAX, limit);
+            lines.skip_mark()?;
+            return Ok(Pieces::Lines(Mixed::new(lines, false)));
+        }
+        Layout::Array => (Until::Stream, 1),
+        Layout::Member(_) => (Until::Bracket, 1),
+        Layout::Values => (Until::Stream, 0),
+    };
+    Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until, open)))
+}
+
+/// A window that stands before the first record of a document.
+fn first<'w>(stream: Stream<'w>, layout: &Layout) -> io::Result<Window<Stream<'w>>> {
+    let Layout::Member(wanted) = layout else {
+        let mut window = Window::new(stream, 0);
+        window.skip_mark()?;
+        window.peek()?;
+        window.consume(usize::from(*layout == Layout::Array));
+        return Ok(window);
+    };
+    let mut window = enter(stream)?;
+    while let Some(key) = member(&mut window)? {
+        if key == *wanted {
+            window.consume(1);
+            return Ok(window);
+        }
+        pass(&mut window)?;
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, format!("the array under {wanted:?} is gone")))
+}

@@ -1,0 +1,133 @@
+//! Which tool wrote a file, told by the keys of its first records.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::cancel::Watch;
+use crate::error::Result;
+use crate::format::{FORMATS, claimed_by};
+use crate::framing::{Elements, Extent, Piece, Until, Window};
+use crate::input::source::Source;
+use crate::json::project::{Path, Scan, Wanted, scan, skip_space, skip_string, skip_value, unescape};
+use crate::json::reference;
+
+/// How many records are looked at for one that tells the format.
+const RECORDS_PROBED: usize = 100;
+
+/// The keys of the telling one of the next elements: the first that some format claims, or else the first.
+pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
+    let mut telling = Telling::new();
+    for _ in 0..RECORDS_PROBED {
+        while window.peek()? == Some(b',') {
+            window.consume(1);
+        }
+        if window.peek()? != Some(b'{') {
+            break;
+        }
+        let Extent::Kept(length) = window.value(limit)? else { break };
+        let done = telling.look(&window.bytes()[..length]);
+        window.consume(length);
+        if done {
+            break;
+        }
+    }
+    Ok(telling.keys)
+}
+
+/// The keys of the telling one of the first values of a file, whatever arrays and lines they stand in.
+pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
+    let io = |error| source.failed("read", error);
+    let window = Window::new(source.undamaged(watch).map_err(io)?, 0);
+    let mut values = Elements::new(window, limit, Until::Stream, 0);
+    let mut telling = Telling::new();
+    for _ in 0..RECORDS_PROBED {
+        match values.next().map_err(io)? {
+            None => break,
+            Some(Piece::Text { bytes, .. }) if telling.look(bytes) => break,
+            Some(_) => {}
+        }
+    }
+    Ok(telling.keys)
+}
+
+/// Where an object holds records by name, as the path of jq: in itself, or under one of its keys. One value alone may be
+/// anything; of several, each has to be an object that fits.
+pub(super) fn by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<String> {
+    if holds_by_name(object, fits) {
+        return Some(".".to_owned());
+    }
+    members(object)
+        .find(|(_, value)| holds_by_name(value, fits))
+        .map(|(key, _)| format!(".[{}]", Value::from(key)))
+}
+
+fn holds_by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> bool {
+    let mut count = 0;
+    for (_, value) in members(object).take(RECORDS_PROBED) {
+        if value.first() != Some(&b'{') || !keys_of(value).is_some_and(|keys| fits(&keys)) {
+            return false;
+        }
+        count += 1;
+    }
+    count > 1
+}
+
+/// The members of an object, as far as it is sound.
+fn members(object: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
+    let mut at = if object.first() == Some(&b'{') { 1 } else { object.len() };
+    std::iter::from_fn(move || {
+        let start = skip_space(object, at);
+        let start = skip_space(object, start + usize::from(object.get(start) == Some(&b',')));
+        let end = skip_string(object, start).ok().filter(|_| object.get(start) == Some(&b'"'))?;
+        let key = unescape(&object[start..end])?.into_owned();
+        let colon = skip_space(object, end);
+        let from = skip_space(object, colon + usize::from(object.get(colon) == Some(&b':')));
+        at = skip_value(object, from).ok()?;
+        Some((key, &object[from..at]))
+    })
+}
+
+/// The record by which a file's format is told.
+struct Telling {
+    keys: Vec<String>,
+    /// The keys of all signatures, what looks for them, and where it leaves them.
+    signatures: Vec<&'static str>,
+    scan: Scan,
+    found: Vec<Option<Range<usize>>>,
+}
+
+impl Telling {
+    fn new() -> Self {
+        let lists = FORMATS.iter().flat_map(|format| format.signatures);
+        let signatures: Vec<&str> = lists.flat_map(|keys| *keys).copied().collect();
+        let paths: Vec<_> = signatures.iter().filter_map(|key| Path::parse(key).ok()).collect();
+        let found = vec![None; paths.len()];
+        Self { keys: Vec::new(), signatures, scan: Scan::new(Wanted::new(&paths)), found }
+    }
+
+    /// Looks at one more record; whether there is no need for another. One odd record in front must not hide what all
+    /// the others are, so the first that a format claims counts more than the first.
+    fn look(&mut self, text: &[u8]) -> bool {
+        let claimed = self.is_claimed(text);
+        if claimed || self.keys.is_empty() {
+            self.keys = keys_of(text).unwrap_or_default();
+        }
+        claimed && !self.keys.is_empty()
+    }
+
+    /// Whether some format's signature is in an object.
+    fn is_claimed(&mut self, text: &[u8]) -> bool {
+        let scanned = self.scan.object(text, &mut self.found);
+        let pairs = self.signatures.iter().zip(&self.found);
+        let has = |key: &str| pairs.clone().any(|(known, value)| *known == key && value.is_some());
+        scanned.is_ok() && claimed_by(&has).is_some()
+    }
+}
+
+/// The top-level keys of an object; `None` where the text is none.
+pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
+    let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
+    reference::keys(&text[..end]).ok()
+}

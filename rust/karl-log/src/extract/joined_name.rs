@@ -1,0 +1,68 @@
+//! Names made of several fields, as one text that says which.
+
+use std::borrow::Cow;
+
+/// What stands between parts.
+pub(crate) const BETWEEN: &str = "/";
+
+/// A part of a joined name. A `/` in it is written `\/`, and the backslashes before a `/` or at its end are doubled, so
+/// that no two lists of parts are joined to one name; every other part is as it was.
+pub(crate) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
+    if !name.contains(BETWEEN) && !name.ends_with('\\') {
+        return name;
+    }
+    let mut written = String::with_capacity(name.len() + 2);
+    let mut run = 0;
+    for letter in name.chars() {
+        if letter == '/' {
+            written.extend(std::iter::repeat_n('\\', run + 1));
+        }
+        run = if letter == '\\' { run + 1 } else { 0 };
+        written.push(letter);
+    }
+    written.extend(std::iter::repeat_n('\\', run));
+    Cow::Owned(written)
+}
+
+/// The name of these parts; one alone is its own name, and none have none.
+pub(crate) fn joined(parts: Vec<String>) -> Option<String> {
+    if parts.len() > 1 {
+        return Some(parts.into_iter().map(|name| part(name.into())).collect::<Vec<_>>().join(BETWEEN));
+    }
+    parts.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use crate::extract::joined_name::*;
+
+    #[test]
+    fn parts_without_the_sign_between_them_stay_as_they_are() {
+        for name in ["", "a", "a b", r"a\b", r"\a", "\u{2215}"] {
+            assert!(matches!(part(name.into()), Cow::Borrowed(same) if same == name));
+        }
+        let written = ["a/b", r"a\/b", r"a\"].map(|name| part(name.into()).into_owned());
+        assert_eq!(written, [r"a\/b", r"a\\\/b", r"a\\"]);
+    }
+
+    #[test]
+    fn no_two_lists_of_parts_are_joined_to_one_name() {
+        let letters = ["", "x", "/", "\\"];
+        let mut names: Vec<String> = vec![String::new()];
+        for _ in 0..3 {
+            names = names.iter().flat_map(|name| letters.map(|letter| format!("{name}{letter}"))).collect();
+        }
+        names.sort();
+        names.dedup();
+        let mut joined: HashMap<String, (String, String)> = HashMap::new();
+        for a in &names {
+            for b in &names {
+                let text = format!("{}{BETWEEN}{}", part(a.into()), part(b.into()));
+                let first = joined.entry(text).or_insert_with(|| (a.clone(), b.clone()));
+                assert_eq!((&first.0, &first.1), (a, b));
+            }
+        }
+    }
+}

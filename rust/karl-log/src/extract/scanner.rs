@@ -1,0 +1,244 @@
+//! One record's text to one row of columns, or to a reason why not.
+
+use super::settings::{Compare, Settings};
+use std::borrow::Cow;
+use std::ops::Range;
+
+use karl_core::rng::id128;
+use memchr::memchr;
+
+use super::joined_name::{BETWEEN, part};
+use super::slot::{Found, Seat, holds};
+use crate::columns::{Row, Sink, Spot};
+use crate::emit::content::learned;
+use crate::format::{Field, Fields};
+use crate::framing::text::{Text, each_record};
+use crate::framing::{Texts, Whole, begins_array, without_return};
+use crate::json::duplicate_keys::doubled;
+use crate::json::project::{Fault, Path, Scan, Wanted};
+use crate::json::reference;
+use crate::json::scalar::{Name, Reward, reward};
+use crate::rejects::{Reason, Tally};
+
+/// What is noted of a row.
+struct Noted {
+    /// It has an id of its own.
+    named: bool,
+    /// Its domain is no name.
+    domain_lost: bool,
+}
+
+/// Where the scan leaves what.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    input: usize,
+    scan: Scan,
+    id: Vec<Seat>,
+    group: Vec<Seat>,
+    reward: Vec<Seat>,
+    domain: Vec<Seat>,
+    partition: Vec<Seat>,
+    failed: Option<Seat>,
+    compare: Option<Compare>,
+    fields: Fields,
+    domain_asked: bool,
+    strict: bool,
+    values: Vec<Option<Range<usize>>>,
+    rewards: Vec<f64>,
+}
+
+impl Scanner {
+    /// Prepares to scan the records of a file, which keep things in `fields`.
+    pub(crate) fn new(input: usize, fields: &Fields, settings: Settings) -> Self {
+        let mut paths: Vec<Path> = Vec::new();
+        let id = fields.id.iter().map(|path| Seat::plain(path, &mut paths)).collect();
+        let failed = fields.failed.as_ref().map(|path| Seat::plain(path, &mut paths));
+        let mut seats = |more: &mut dyn Iterator<Item = &Field>| -> Vec<Seat> {
+            more.map(|field| Seat::new(field, &mut paths)).collect()
+        };
+        let group = seats(&mut fields.group.iter());
+        let reward = seats(&mut fields.reward.iter());
+        let domain = seats(&mut fields.domain.iter());
+        let partition = seats(&mut fields.partition.iter());
+        let values = vec![None; paths.len()];
+        let scan = Scan::new(Wanted::new(&paths));
+        let rewards = Vec::new();
+        Self {
+            input,
+            scan,
+            id,
+            group,
+            reward,
+            domain,
+            partition,
+            failed,
+            compare: settings.compare,
+            fields: fields.clone(),
+            domain_asked: settings.domain_asked,
+            strict: settings.strict,
+            values,
+            rewards,
+        }
+    }
+
+    /// Takes what comes next of a file. A place in it where a line has to be [opened](crate::framing::Mixed::open): what
+    /// begins there is an array, or does not end on its line.
+    pub(crate) fn texts(
+        &mut self,
+        texts: &Texts<'_>,
+        rows: &mut impl Sink,
+        tally: &mut Tally,
+    ) -> Option<u64> {
+        match texts {
+            Texts::Lines(lines) => self.lines(lines, rows, tally),
+            one => self.text(one.one(tally)?, rows, tally),
+        }
+    }
+
+    fn lines(&mut self, lines: &Whole<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
+        let Whole { offset, text, limit } = *lines;
+        let mut at = 0;
+        while let Some(length) = memchr(b'\n', &text[at..]) {
+            let (offset, line) = (offset + at as u64, &text[at..at + length]);
+            tally.lines += 1;
+            // An array may be longer than a line.
+            if length > limit && !begins_array(line) {
+                tally.bad(offset, Reason::TooLong);
+            } else {
+                let text = Text { offset, bytes: without_return(line), ended: true, is_line: true };
+                if let Some(open) = self.text(text, rows, tally) {
+                    return Some(open);
+                }
+            }
+            at += length + 1;
+        }
+        None
+    }
+
+    fn text(&mut self, text: Text<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
+        each_record(text, tally, |bytes, offset, tally| self.record(bytes, offset, rows, tally))
+    }
+
+    /// Takes the record at the start of `bytes`; its length.
+    fn record(
+        &mut self,
+        bytes: &[u8],
+        offset: u64,
+        rows: &mut impl Sink,
+        tally: &mut Tally,
+    ) -> Result<usize, Fault> {
+        let scanned = self.scan.object(bytes, &mut self.values)?;
+        let record = &bytes[..scanned.end];
+        tally.duplicate_keys += u64::from(scanned.duplicate);
+        match self.row(record, offset, rows) {
+            Ok(Noted { named, domain_lost }) => {
+                tally.rows += 1;
+                tally.without_id += u64::from(!named);
+                tally.unusable_domains += u64::from(domain_lost);
+                tally.reached = offset + scanned.end as u64;
+            }
+            Err(Reason::DuplicateKey) => tally.bad_key(offset, doubled(record)),
+            Err(reason) => tally.bad(offset, reason),
+        }
+        Ok(scanned.end)
+    }
+
+    /// Adds a row.
+    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl Sink) -> Result<Noted, Reason> {
+        let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
+        let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
+        if self.strict {
+            reference::check(record).map_err(|_| Reason::Malformed)?;
+            if doubled(record).is_some() {
+                return Err(Reason::DuplicateKey);
+            }
+        }
+        let digest = id128(record);
+        let mut rewards = std::mem::take(&mut self.rewards);
+        let found = Found { record, values: &self.values };
+        if self
+            .failed
+            .as_ref()
+            .and_then(|seat| seat.raw(found))
+            .is_some_and(|raw| holds(raw) && raw != b"false")
+        {
+            return Err(Reason::FailedRollout);
+        }
+        let id = joined(&self.id, found, Reason::BadId)?;
+        self.read_rewards(found, &mut rewards)?;
+        let group = joined(&self.group, found, Reason::BadGroup)?;
+        let (domain, domain_lost) = match joined(&self.domain, found, Reason::BadCategory) {
+            Err(_) if !self.domain_asked => (None, true),
+            domain => (domain?, false),
+        };
+        let partition = joined(&self.partition, found, Reason::BadCategory)?;
+        rows.push(&Row {
+            id: id.as_ref().map_or(digest, |id| id128(id)),
+            digest: upper(digest),
+            spot,
+            length,
+            rewards: &rewards,
+            group: group.as_deref(),
+            domain: domain.as_deref(),
+            partition: partition.as_deref(),
+            fingerprint: self.compare.map(|compare| match compare {
+                Compare::Records => digest,
+                Compare::Content => learned(record, &self.fields),
+            }),
+            record,
+        });
+        let named = id.is_some();
+        self.rewards = rewards;
+        Ok(Noted { named, domain_lost })
+    }
+
+    fn read_rewards(&self, found: Found<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
+        rewards.clear();
+        for seat in &self.reward {
+            rewards.push(match reward(seat.raw(found)) {
+                Reward::Missing => f64::NAN,
+                Reward::Value(value) => value,
+                Reward::Infinite => return Err(Reason::RewardInfinite),
+                Reward::NotANumber => return Err(Reason::RewardNotANumber),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The half of a digest that is kept: enough to order records of one id, and to see that one has changed.
+pub(crate) fn upper(digest: u128) -> u64 {
+    u64::try_from(digest >> 64).unwrap_or(u64::MAX)
+}
+
+/// The names of the seats, joined as [`parts`](crate::extract::joined_name) are; none where there is no seat, or one of them is empty.
+#[inline]
+fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+    match seats {
+        [] => Ok(None),
+        [seat] => match seat.plain_name(found) {
+            Some(name) => Ok(Some(Cow::Borrowed(name))),
+            None => join(seats, found, bad),
+        },
+        _ => join(seats, found, bad),
+    }
+}
+
+/// The same for names that need a second look.
+#[inline(never)]
+fn join<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+    let mut whole: Option<Cow<'r, str>> = None;
+    let part = |name| if seats.len() > 1 { part(name) } else { name };
+    for seat in seats {
+        whole = match (whole, seat.name(found)) {
+            (_, Name::Bad) => return Err(bad),
+            (_, Name::Missing) => return Ok(None),
+            (None, Name::Text(first)) => Some(part(first)),
+            (Some(before), Name::Text(next)) => Some(Cow::Owned(format!("{before}{BETWEEN}{}", part(next)))),
+        };
+    }
+    Ok(whole.map(|name| match name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+        Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+    }))
+}

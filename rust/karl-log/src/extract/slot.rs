@@ -1,0 +1,151 @@
+//! Where the fast scan leaves a field, and the name that is made of what it left.
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use karl_core::rng::id128;
+
+use crate::format::{Choice, Field, Made};
+use crate::json::project::{Path, plain};
+use crate::json::reference;
+use crate::json::scalar::{Name, name};
+
+/// The slots of a field's choices.
+#[derive(Debug)]
+pub(crate) struct Seat(Vec<(usize, Made)>);
+
+/// What the scan found: the record and the place of each wanted value in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'r> {
+    pub(crate) record: &'r [u8],
+    pub(crate) values: &'r [Option<Range<usize>>],
+}
+
+impl Seat {
+    /// Adds a field's paths to those that are scanned for.
+    pub(crate) fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
+        let seat = |choice: &Choice| {
+            paths.push(choice.path.clone());
+            (paths.len() - 1, choice.made)
+        };
+        Self(field.choices().iter().map(seat).collect())
+    }
+
+    /// A path as it is.
+    pub(crate) fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
+        paths.push(path.clone());
+        Self(vec![(paths.len() - 1, Made::AsIs)])
+    }
+
+    /// The first choice that holds something, or else the last.
+    fn choose<'r>(&self, found: Found<'r>) -> (Option<&'r [u8]>, Made) {
+        let mut chosen = (None, Made::AsIs);
+        for &(slot, made) in &self.0 {
+            chosen = (found.raw(slot), made);
+            if chosen.0.is_some_and(holds) {
+                break;
+            }
+        }
+        chosen
+    }
+
+    /// The text of the value as it was written.
+    pub(crate) fn raw<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
+        self.choose(found).0
+    }
+
+    /// The name that the value of the only choice is, where that needs no second look.
+    #[inline]
+    pub(crate) fn plain_name<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
+        let [(slot, Made::AsIs)] = self.0[..] else { return None };
+        found.raw(slot).and_then(plain)
+    }
+
+    /// The name that the value makes.
+    pub(crate) fn name<'r>(&self, found: Found<'r>) -> Name<'r> {
+        match self.choose(found) {
+            (raw, Made::Hash) => hash(raw),
+            (raw, Made::Quotient(by)) => quotient(raw, by),
+            (raw, _) => name(raw),
+        }
+    }
+}
+
+impl<'r> Found<'r> {
+    fn raw(self, slot: usize) -> Option<&'r [u8]> {
+        self.record.get(self.values.get(slot)?.clone()?)
+    }
+}
+
+/// Whether a value is there and is neither null nor empty; a choice that holds nothing gives way to the next.
+pub(crate) fn holds(raw: &[u8]) -> bool {
+    !matches!(raw, b"null" | b"\"\"" | b"[]")
+}
+
+/// The hash of a text, or of anything else as it is written without spaces and needless escapes.
+fn hash(raw: Option<&[u8]>) -> Name<'static> {
+    let hex = |bytes: &[u8]| Name::Text(Cow::Owned(format!("{:032x}", id128(bytes))));
+    match (raw, name(raw)) {
+        (_, Name::Missing) => Name::Missing,
+        (_, Name::Text(text)) => hex(text.as_bytes()),
+        (raw, Name::Bad) => match raw.map(reference::parse) {
+            Some(Ok(value)) => hex(value.to_string().as_bytes()),
+            _ => Name::Bad,
+        },
+    }
+}
+
+fn quotient(raw: Option<&[u8]>, by: NonZeroU64) -> Name<'static> {
+    let Name::Text(text) = name(raw) else {
+        return if raw.is_some_and(holds) { Name::Bad } else { Name::Missing };
+    };
+    text.parse().map_or(Name::Bad, |whole: i64| {
+        Name::Text(Cow::Owned(i128::from(whole).div_euclid(i128::from(by.get())).to_string()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::extract::slot::*;
+
+    fn text(name: Name<'_>) -> Option<String> {
+        if let Name::Text(text) = name { Some(text.into_owned()) } else { None }
+    }
+
+    #[test]
+    fn a_hash_is_of_the_text_and_not_of_the_way_it_is_written() {
+        let plain = text(hash(Some(br#""a b""#)));
+        assert!(plain.is_some());
+        assert_eq!(text(hash(Some(br#""\u0061\u0020b""#))), plain);
+        assert_ne!(text(hash(Some(br#""a  b""#))), plain);
+        let list = text(hash(Some(br#"[{"role":"user","content":"a"}]"#)));
+        assert!(list.is_some());
+        assert_eq!(text(hash(Some(br#"[ {"role": "user", "content": "\u0061"} ]"#))), list);
+        assert_eq!(hash(Some(b"null")), Name::Missing);
+        assert_eq!(hash(None), Name::Missing);
+        for damaged in [&b"[1"[..], b"\"\\ud800\"", b"[NaNa]", b"nil"] {
+            assert_eq!(hash(Some(damaged)), Name::Bad);
+        }
+    }
+
+    #[test]
+    fn a_quotient_is_rounded_down() {
+        let by = NonZeroU64::new(8).unwrap();
+        for (raw, wanted) in [
+            ("0", "0"),
+            ("7", "0"),
+            ("8", "1"),
+            ("-1", "-1"),
+            ("\"17\"", "2"),
+            ("9223372036854775807", "1152921504606846975"),
+        ] {
+            assert_eq!(text(quotient(Some(raw.as_bytes()), by)).as_deref(), Some(wanted), "{raw}");
+        }
+        for bad in ["1.5", "\"a\"", "true", "[1]", "{}", "99999999999999999999"] {
+            assert_eq!(quotient(Some(bad.as_bytes()), by), Name::Bad, "{bad}");
+        }
+        assert_eq!(quotient(Some(b"null"), by), Name::Missing);
+        assert_eq!(quotient(None, by), Name::Missing);
+    }
+}

@@ -1,0 +1,147 @@
+//! Where a value is in a record, and what is made of it.
+//!
+//! ```text
+//! field  = choice { "|" choice }                            the first that holds something
+//! choice = path | path//8 | hash(path) | json(path) | plan(path)
+//! ```
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use crate::error::{Error, Result};
+use crate::json::project::Path;
+
+/// A value of a record: the first of some choices that holds something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field(Vec<Choice>);
+
+/// A path, and what is made of the value there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Where the value is.
+    pub path: Path,
+    /// What is made of it.
+    pub made: Made,
+}
+
+/// What is made of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// Nothing: it is taken as it is.
+    AsIs,
+    /// The quotient of a whole number, rounded down: `sample_id//8`.
+    Quotient(NonZeroU64),
+    /// XXH3-128 of its text, whatever its escapes: `hash(prompt)`.
+    Hash,
+    /// The value whose JSON text it is: `json(prompt)`.
+    Json,
+    /// A numbered list of tool calls: `plan(events)`.
+    Plan,
+}
+
+const WRAPPED: [(&str, Made); 3] = [("hash(", Made::Hash), ("json(", Made::Json), ("plan(", Made::Plan)];
+
+impl Field {
+    /// Where a name is: a group or a category.
+    ///
+    /// # Errors
+    /// [`Error::Field`] for a field that means nothing, or makes no name.
+    pub fn name(text: &str) -> Result<Self> {
+        let fits = |made| matches!(made, Made::AsIs | Made::Hash | Made::Quotient(_));
+        Self::parse(text, fits, "a name is made by hash(path) and path//number only")
+    }
+
+    /// Where a part of a trajectory is.
+    ///
+    /// # Errors
+    /// [`Error::Field`] for a field that means nothing, or makes no such part.
+    pub fn value(text: &str) -> Result<Self> {
+        let fits = |made| matches!(made, Made::AsIs | Made::Json | Made::Plan);
+        Self::parse(text, fits, "a part of a trajectory is made by json(path) and plan(path) only")
+    }
+
+    /// Where a number is.
+    ///
+    /// # Errors
+    /// [`Error::Field`] for a field that means nothing, or that makes something of its value.
+    pub fn number(text: &str) -> Result<Self> {
+        Self::parse(text, |made| made == Made::AsIs, "a number is taken as it is")
+    }
+
+    fn parse(text: &str, fits: impl Fn(Made) -> bool, problem: &'static str) -> Result<Self> {
+        let choices = text.split('|').map(Choice::parse).collect::<Result<Vec<_>>>()?;
+        if choices.iter().all(|choice| fits(choice.made)) {
+            return Ok(Self(choices));
+        }
+        Err(Error::Field { path: text.to_owned(), problem })
+    }
+
+    /// The choices, the preferred one first; never none.
+    #[must_use]
+    pub fn choices(&self) -> &[Choice] {
+        &self.0
+    }
+}
+
+impl Choice {
+    fn parse(text: &str) -> Result<Self> {
+        let wrong = |problem| Error::Field { path: text.to_owned(), problem };
+        for (head, made) in WRAPPED {
+            if let Some(rest) = text.strip_prefix(head) {
+                let path = rest.strip_suffix(')').ok_or_else(|| wrong("the bracket is not closed"))?;
+                return Ok(Self { path: Path::parse(path)?, made });
+            }
+        }
+        let Some((path, by)) = text.split_once("//") else {
+            return Ok(Self { path: Path::parse(text)?, made: Made::AsIs });
+        };
+        let by = by.parse().map_err(|_| wrong("after // stands a whole number from 1 on"))?;
+        Ok(Self { path: Path::parse(path)?, made: Made::Quotient(by) })
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let choices: Vec<String> = self.0.iter().map(Choice::to_string).collect();
+        f.write_str(&choices.join("|"))
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.made {
+            Made::AsIs => self.path.fmt(f),
+            Made::Quotient(by) => write!(f, "{}//{by}", self.path),
+            Made::Hash => write!(f, "hash({})", self.path),
+            Made::Json => write!(f, "json({})", self.path),
+            Made::Plan => write!(f, "plan({})", self.path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::format::expr::*;
+
+    #[test]
+    fn a_field_reads_as_it_is_written() {
+        for text in ["a", "a.b", "a\\.b|c", "hash(a.b)", "sample_id//8", "a|hash(b)|c//3"] {
+            assert_eq!(Field::name(text).unwrap().to_string(), text);
+        }
+        for text in ["json(a)", "a.b|plan(c)"] {
+            assert_eq!(Field::value(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for text in
+            ["", "a|", "hash(a", "hash()", "a//0", "a//-1", "a//b", "a//", "//8", "json(a)", "plan(a)"]
+        {
+            assert!(Field::name(text).is_err(), "{text}");
+        }
+        for text in ["hash(a)", "a//8"] {
+            assert!(Field::value(text).is_err() && Field::number(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Where a record ends that may take several lines, in a stream that may be damaged.
+//!
+//! A value that ends on its own line is judged by its brackets alone, which is fast. One that goes beyond its line has
+//! to follow the grammar of JSON: a record that was cut off would otherwise swallow the lines after it.
+
+use std::io::{self, Read};
+
+use memchr::{memchr, memchr2, memchr3};
+
+use super::window::{LineEnd, Skipper};
+use super::{Extent, Window};
+use crate::json::project::skip_space;
+use crate::json::validate::Grammar;
+
+/// Finds the end of the object or array that begins here, `column` bytes into its line. In a damaged one it is where
+/// its brackets close, or the next line on which another record seems to begin.
+pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
+    match on_line(window, limit)? {
+        OnLine::Beyond => {}
+        OnLine::Ends(extent) => return Ok(extent),
+    }
+    match grammar(window, limit, |_| false, true)? {
+        Fed::End(length) if length <= limit => Ok(Extent::Kept(length)),
+        Fed::Wrong => damaged(window, limit, column),
+        // Too long, or cut off by the end of the stream.
+        _ => window.value(limit),
+    }
+}
+
+/// Finds the end of an object in a file of lines; `None` where it neither ends on its line nor goes on after it.
+pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Option<Extent>> {
+    if let OnLine::Ends(extent) = on_line(window, limit)? {
+        return Ok(Some(extent).filter(|extent| !matches!(extent, Extent::Torn(_))));
+    }
+    Ok(match grammar(window, limit, |_| false, false)? {
+        Fed::End(length) if length <= limit => Some(Extent::Kept(length)),
+        Fed::End(_) => Some(window.value(limit)?),
+        Fed::More if window.bytes().len() > limit => Some(window.value(limit)?),
+        Fed::Wrong | Fed::More | Fed::Container => None,
+    })
+}
+
+/// Finds the end of a value that is neither an object nor an array: at the latest that of its line.
+pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
+    match on_line(window, limit)? {
+        OnLine::Ends(extent) => Ok(extent),
+        OnLine::Beyond => rest_of_line(window, limit),
+    }
+}
+
+/// Finds the end of the line.
+pub(super) fn rest_of_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
+    let mut seen = 0;
+    loop {
+        if let Some(found) = memchr(b'\n', &window.bytes()[seen..]) {
+            let length = seen + found;
+            return Ok(if length > limit { window.past(length) } else { Extent::Kept(length) });
+        }
+        seen = window.bytes().len();
+        if seen > limit {
+            window.pass_line()?;
+            return Ok(Extent::Passed);
+        }
+        if !window.fill()? {
+            return Ok(Extent::Torn(seen));
+        }
+    }
+}
+
+/// Whether the array that begins here holds objects or arrays, as far as it is sound. Words in brackets at the start of
+/// a line are no array, and numbers in brackets are a value.
+pub(crate) fn holds_records<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<bool> {
+    let mut at = 1;
+    loop {
+        at = skip_space(window.bytes(), at);
+        match window.bytes().get(at).copied() {
+            Some(b'{' | b'[' | b']') => return Ok(true),
+            Some(_) => break,
+            None if !window.fill()? => return Ok(true),
+            None => {}
+        }
+    }
+    Ok(matches!(grammar(window, limit, |depth| depth == 2, true)?, Fed::Container))
+}
+
+enum OnLine {
+    Ends(Extent),
+    /// The line ends inside of the value.
+    Beyond,
+}
+
+/// Looks for the end of a value up to the end of its line.
+fn on_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<OnLine> {
+    let mut skipper = Skipper::of_line();
+    let mut seen = 0;
+    loop {
+        if let Some(length) = skipper.feed(&window.bytes()[seen..]) {
+            if skipper.line == LineEnd::Stopped {
+                return Ok(OnLine::Beyond);
+            }
+            let end = seen + length;
+            return Ok(OnLine::Ends(if end > limit { window.past(end) } else { Extent::Kept(end) }));
+        }
+        seen = window.bytes().len();
+        if seen > limit {
+            skipper.line = LineEnd::Inside;
+            return window.pass(&mut skipper).map(OnLine::Ends);
+        }
+        if !window.fill()? {
+            let whole = skipper.ends_with_stream();
+            return Ok(OnLine::Ends(if whole { Extent::Kept(seen) } else { Extent::Torn(seen) }));
+        }
+    }
+}
+
+/// Follows the grammar of the value that begins here until its end, or until `stop` is true of the depth of a container
+/// that begins. [`Fed::More`] means the limit, or the end of the stream.
+fn grammar<R: Read>(
+    window: &mut Window<R>,
+    limit: usize,
+    stop: impl Fn(u32) -> bool,
+    broken_strings: bool,
+) -> io::Result<Fed> {
+    let mut follower = Follower { broken_strings, ..Follower::default() };
+    loop {
+        match follower.feed(window.bytes(), &stop) {
+            Fed::More if window.bytes().len() <= limit && window.fill()? => {}
+            fed => return Ok(fed),
+        }
+    }
+}
+
+/// Finds the end of a damaged value by lines.
+fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
+    let mut skipper = Skipper::default();
+    let mut at = 0;
+    loop {
+        let end = loop {
+            match memchr(b'\n', &window.bytes()[at..]) {
+                Some(found) => break at + found + 1,
+                None if window.bytes().len() > limit || !window.fill()? => break window.bytes().len(),
+                None => {}
+            }
+        };
+        let line = &window.bytes()[at..end];
+        if end > limit {
+            return Ok(window.past(at.max(1)));
+        }
+        if line.is_empty() {
+            return Ok(Extent::Torn(at));
+        }
+        if at > 0 && begins_record(line, column) {
+            return Ok(Extent::Kept(at));
+        }
+        if let Some(length) = skipper.feed(line) {
+            return Ok(Extent::Kept(at + length));
+        }
+        at = end;
+    }
+}
+
+/// Whether another record, or the end of the array, seems to be on a line after a damaged record: no deeper in the line
+/// than that one began.
+fn begins_record(line: &[u8], column: u64) -> bool {
+    let indent = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    match line.get(indent) {
+        Some(b'{' | b'[') => indent as u64 <= column,
+        Some(b']') => (indent as u64) < column,
+        _ => false,
+    }
+}
+
+/// What came of some more bytes.
+enum Fed {
+    /// The value ends after so many.
+    End(usize),
+    /// They are not JSON.
+    Wrong,
+    /// A container that was looked for begins.
+    Container,
+    /// The value goes on.
+    More,
+}
+
+/// Follows the grammar of one value. Numbers and words are not judged.
+#[derive(Default)]
+struct Follower {
+    grammar: Grammar,
+    /// The next byte to look at: the start of a token.
+    at: usize,
+    /// How far an open string was searched for its end.
+    searched: usize,
+    /// Whether a line may end inside of a string.
+    broken_strings: bool,
+}
+
+impl Follower {
+    /// Looks at all bytes that there are, of which it saw the first before.
+    fn feed(&mut self, bytes: &[u8], stop: impl Fn(u32) -> bool) -> Fed {
+        while let Some(&byte) = bytes.get(self.at) {
+            if matches!(byte, b'{' | b'[') && stop(self.grammar.depth() + 1) {
+                return Fed::Container;
+            }
+            let end = match byte {
+                b' ' | b'\t' | b'\n' | b'\r' => {
+                    self.at += 1;
+                    continue;
+                }
+                b'"' => match self.string(bytes) {
+                    Ok(Some(end)) => end,
+                    Ok(None) => return Fed::More,
+                    Err(()) => return Fed::Wrong,
+                },
+                b'{' | b'[' | b'}' | b']' | b':' | b',' => self.at + 1,
+                _ => match bytes[self.at..].iter().position(|byte| b",:{}[]\" \t\r\n".contains(byte)) {
+                    Some(length) => self.at + length,
+                    None => return Fed::More,
+                },
+            };
+            if self.step(byte).is_none() {
+                return Fed::Wrong;
+            }
+            self.at = end;
+            if self.grammar.is_whole() {
+                return Fed::End(end);
+            }
+        }
+        Fed::More
+    }
+
+    fn step(&mut self, first: u8) -> Option<()> {
+        match first {
+            b'"' => self.grammar.string(b'a'),
+            b'{' | b'[' => self.grammar.open(first == b'{'),
+            b'}' | b']' => self.grammar.close(first == b'}'),
+            b':' => self.grammar.colon(),
+            b',' => self.grammar.comma(),
+            _ => self.grammar.value(),
+        }
+    }
+
+    /// The position after the string that begins here; an error where its line ends first and may not.
+    fn string(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
+        let mut at = self.searched.max(self.at + 1);
+        while let Some(rest) = bytes.get(at..) {
+            let found = if self.broken_strings {
+                memchr2(b'"', b'\\', rest)
+            } else {
+                memchr3(b'"', b'\\', b'\n', rest)
+            };
+            let Some(found) = found else { break };
+            at += found + 1;
+            match bytes[at - 1] {
+                b'"' => return Ok(Some(at)),
+                b'\n' => return Err(()),
+                _ if at == bytes.len() => {
+                    self.searched = at - 1;
+                    return Ok(None);
+                }
+                _ => at += 1,
+            }
+        }
+        self.searched = bytes.len().max(at);
+        Ok(None)
+    }
+}

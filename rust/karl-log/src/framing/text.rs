@@ -1,0 +1,99 @@
+//! The records of one text, with the count of those that are none.
+
+use super::{MARK, Piece};
+use crate::json::project::{Fault, skip_space};
+use crate::rejects::{Reason, Tally};
+
+/// A text that may hold records.
+#[derive(Clone, Copy)]
+pub(crate) struct Text<'a> {
+    /// First byte, counted in the unpacked stream.
+    pub(crate) offset: u64,
+    pub(crate) bytes: &'a [u8],
+    /// Whether its end was seen.
+    pub(crate) ended: bool,
+    /// Whether it is a line, which may be opened.
+    pub(crate) is_line: bool,
+}
+
+impl<'a> Text<'a> {
+    /// The text of a piece; what stands in the place of one is counted.
+    pub(crate) fn of(piece: &Piece<'a>, is_line: bool, tally: &mut Tally) -> Option<Self> {
+        match *piece {
+            Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),
+            Piece::Cut { offset } => tally.bad(offset, Reason::Torn),
+            Piece::Text { offset, bytes, ended } => return Some(Self { offset, bytes, ended, is_line }),
+        }
+        None
+    }
+}
+
+/// Hands over each record of a text with its place, several where they were welded together; `take` says where it ends.
+/// The place where a line has to be [opened](crate::framing::Mixed::open), if there is one: an array begins there, or a
+/// record that does not end on the line.
+#[inline]
+pub(crate) fn each_record(
+    text: Text<'_>,
+    tally: &mut Tally,
+    mut take: impl FnMut(&[u8], u64, &mut Tally) -> Result<usize, Fault>,
+) -> Option<u64> {
+    let bytes = text.bytes;
+    let (mut at, mut records) = (skip_space(bytes, 0), 0);
+    let mut open = None;
+    while at < bytes.len() {
+        let place = text.offset + at as u64;
+        match take(&bytes[at..], place, tally) {
+            Ok(end) => {
+                at = skip_space(bytes, at + end);
+                records += 1;
+            }
+            Err(fault) => match instead(text, at, records, fault) {
+                Instead::Space(end) => at = skip_space(bytes, end),
+                Instead::Open => {
+                    open = Some(place);
+                    break;
+                }
+                Instead::Bad(reason) => {
+                    tally.bad(place, reason);
+                    records = records.max(1);
+                    break;
+                }
+            },
+        }
+    }
+    tally.blank += u64::from(records == 0 && open.is_none());
+    tally.welded += u64::from(records > 1);
+    open
+}
+
+/// What stands in the place of a record.
+enum Instead {
+    /// Nothing, up to here.
+    Space(usize),
+    Open,
+    Bad(Reason),
+}
+
+/// Looks at what is no record. A byte order mark stands where files were joined, a comma where an array was cut; a
+/// record over several lines begins at the start of its line, or a part of a damaged one could be taken for another.
+#[cold]
+fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> Instead {
+    let rest = &text.bytes[at..];
+    let begins = records > 0 || at == 0 || text.bytes[..at] == *MARK;
+    match rest[0] {
+        b',' if records > 0 => Instead::Space(at + 1),
+        b'[' if text.is_line => Instead::Open,
+        b'{' if text.is_line && text.ended && begins && fault == Fault::Truncated => Instead::Open,
+        _ if rest.starts_with(MARK) => Instead::Space(at + MARK.len()),
+        _ => Instead::Bad(reason(fault, text.ended)),
+    }
+}
+
+/// Why a text that the scan stopped at is no record.
+pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
+    match fault {
+        Fault::NotAnObject => Reason::NotAnObject,
+        Fault::Truncated if !ended => Reason::Torn,
+        Fault::Truncated | Fault::Malformed(_) => Reason::Malformed,
+    }
+}

@@ -1,0 +1,265 @@
+//! A stream seen through a buffer, and where the value at its front ends.
+
+use std::io::{self, Read};
+
+use memchr::{memchr, memchr2, memchr3};
+
+use crate::json::project::skip_space;
+
+/// How much is read at a time: it stays in the nearer caches until it has been looked at.
+const BLOCK: usize = 1 << 16;
+
+/// The UTF-8 byte order mark.
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A stream seen through a buffer that keeps what is not yet consumed in one piece.
+#[derive(Debug)]
+pub(crate) struct Window<R> {
+    reader: R,
+    data: Vec<u8>,
+    start: usize,
+    end: usize,
+    base: u64,
+}
+
+impl<R: Read> Window<R> {
+    pub(crate) fn new(reader: R, offset: u64) -> Self {
+        Self { reader, data: Vec::new(), start: 0, end: 0, base: offset }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.data[self.start..self.end]
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.start as u64
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+    }
+
+    /// Passes over everything that was read.
+    pub(super) fn clear(&mut self) {
+        self.start = self.end;
+    }
+
+    /// Reads on; false at the end of the stream.
+    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+        if self.start > 0 {
+            self.data.copy_within(self.start..self.end, 0);
+            self.base += self.start as u64;
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.data.len() - self.end < BLOCK {
+            self.data.resize((self.end + BLOCK).max(2 * self.end), 0);
+        }
+        loop {
+            match self.reader.read(&mut self.data[self.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(count > 0);
+                }
+            }
+        }
+    }
+
+    /// The next byte that is not white space, left where it is; `None` at the end of the stream.
+    pub(crate) fn peek(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            let blank = skip_space(self.bytes(), 0);
+            self.consume(blank);
+            if let Some(&byte) = self.bytes().first() {
+                return Ok(Some(byte));
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Passes over the byte order mark at the start of a file.
+    pub(crate) fn skip_mark(&mut self) -> io::Result<()> {
+        if self.starts_with_mark()? {
+            self.consume(MARK.len());
+        }
+        Ok(())
+    }
+
+    pub(super) fn starts_with_mark(&mut self) -> io::Result<bool> {
+        while self.bytes().len() < MARK.len() && MARK.starts_with(self.bytes()) && self.fill()? {}
+        Ok(self.bytes().starts_with(MARK))
+    }
+
+    /// Goes back to bytes that were consumed since the last [`fill`](Self::fill).
+    pub(super) fn back_to(&mut self, offset: u64) {
+        self.start =
+            usize::try_from(offset.saturating_sub(self.base)).map_or(self.end, |at| at.min(self.end));
+    }
+
+    /// Passes over the rest of a line that is longer than the window, but not over its end.
+    pub(super) fn pass_line(&mut self) -> io::Result<()> {
+        loop {
+            if let Some(found) = memchr(b'\n', self.bytes()) {
+                self.consume(found);
+                return Ok(());
+            }
+            self.clear();
+            if !self.fill()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Consumes `consumed` bytes, and gives the first `length` of them.
+    pub(super) fn take(&mut self, length: usize, consumed: usize) -> &[u8] {
+        let start = self.start;
+        self.consume(consumed);
+        &self.data[start..start + length]
+    }
+
+    /// Finds the end of the value that begins here, keeping up to `limit` bytes of it.
+    pub(crate) fn value(&mut self, limit: usize) -> io::Result<Extent> {
+        let mut skipper = Skipper::default();
+        let mut seen = 0;
+        loop {
+            if let Some(length) = skipper.feed(&self.bytes()[seen..]) {
+                let end = seen + length;
+                return Ok(if end > limit { self.past(end) } else { Extent::Kept(end) });
+            }
+            seen = self.bytes().len();
+            if seen > limit {
+                return self.pass(&mut skipper);
+            }
+            if !self.fill()? {
+                return Ok(if skipper.ends_with_stream() { Extent::Kept(seen) } else { Extent::Torn(seen) });
+            }
+        }
+    }
+
+    pub(super) fn pass(&mut self, skipper: &mut Skipper) -> io::Result<Extent> {
+        loop {
+            self.clear();
+            if !self.fill()? {
+                return Ok(Extent::Passed);
+            }
+            if let Some(length) = skipper.feed(self.bytes()) {
+                return Ok(self.past(length));
+            }
+        }
+    }
+
+    /// Passes over a value's end.
+    pub(super) fn past(&mut self, count: usize) -> Extent {
+        self.consume(count);
+        Extent::Passed
+    }
+}
+
+/// Where a value ends.
+pub(crate) enum Extent {
+    /// After so many bytes of the window.
+    Kept(usize),
+    /// The stream ended after so many bytes, inside the value.
+    Torn(usize),
+    /// It was longer than the limit and is consumed.
+    Passed,
+}
+
+/// Follows the structure of one value across blocks.
+#[derive(Default)]
+pub(super) struct Skipper {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    scalar: bool,
+    pub(super) line: LineEnd,
+}
+
+/// What the end of a line is in a value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// White space, or a byte of a string.
+    #[default]
+    Inside,
+    /// The place to stop at.
+    Stops,
+    /// The place where it stopped.
+    Stopped,
+}
+
+impl Skipper {
+    /// One that stops at the end of the line.
+    pub(super) fn of_line() -> Self {
+        Self { line: LineEnd::Stops, ..Self::default() }
+    }
+
+    /// The position after the value's end, if these bytes hold it.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.in_string {
+                at = self.string(bytes, at);
+                if self.line == LineEnd::Stopped || (!self.in_string && self.depth == 0) {
+                    return Some(at);
+                }
+                continue;
+            }
+            match bytes[at] {
+                b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r' if self.scalar => return Some(at),
+                b'\n' if self.line == LineEnd::Stops => {
+                    self.line = LineEnd::Stopped;
+                    return Some(at);
+                }
+                b'"' => self.in_string = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ if self.depth == 0 => self.scalar = true,
+                _ => {}
+            }
+            at += 1;
+            if self.depth == 0 && matches!(bytes[at - 1], b'}' | b']') {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    fn string(&mut self, bytes: &[u8], mut at: usize) -> usize {
+        if std::mem::take(&mut self.escaped) {
+            at += 1;
+        }
+        while let Some(found) = bytes.get(at..).and_then(|rest| self.telling(rest)) {
+            at += found + 1;
+            match bytes[at - 1] {
+                b'"' => {
+                    self.in_string = false;
+                    return at;
+                }
+                b'\n' => {
+                    self.line = LineEnd::Stopped;
+                    return at - 1;
+                }
+                _ => {}
+            }
+            self.escaped = at == bytes.len();
+            at += 1;
+        }
+        bytes.len()
+    }
+
+    /// The first byte inside of a string that says something of its end.
+    fn telling(&self, bytes: &[u8]) -> Option<usize> {
+        if self.line == LineEnd::Stops {
+            memchr3(b'"', b'\\', b'\n', bytes)
+        } else {
+            memchr2(b'"', b'\\', bytes)
+        }
+    }
+
+    pub(super) fn ends_with_stream(&self) -> bool {
+        self.scalar && self.depth == 0 && !self.in_string
+    }
+}

@@ -1,0 +1,130 @@
+//! A log that can be read once: standard input, or a pipe.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use twox_hash::XxHash3_128;
+
+use super::codec::MAGIC;
+use super::source::{Codec, is_damage, unpacked};
+
+/// How much is unpacked at a time. A decoder that meets damage gives an error in place of what it had unpacked in the
+/// same call, and a pipe cannot be read again: so much is lost at most.
+const PACKED_STEP: usize = 1 << 12;
+
+/// Where the bytes come from.
+#[derive(Clone, Debug)]
+pub enum Pipe {
+    /// Standard input.
+    StandardInput,
+    /// The file of a pipe.
+    At(PathBuf),
+}
+
+impl Pipe {
+    /// The pipe of a name.
+    #[must_use]
+    pub fn named(name: &str, path: &Path) -> Self {
+        if name == "-" { Self::StandardInput } else { Self::At(path.to_path_buf()) }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        match self {
+            // Its own descriptor, with the place it has come to: another program may have read the first lines.
+            Self::StandardInput => Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+            Self::At(path) => File::open(path),
+        }
+    }
+}
+
+/// What is known of the bytes of a pipe once it has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// How they were packed.
+    pub codec: Codec,
+    /// How many came, packed.
+    pub size: u64,
+    /// XXH3-128 of them, as 32 hexadecimal digits.
+    pub hash: String,
+}
+
+/// The bytes of a pipe as they come, counted and hashed.
+struct Raw {
+    file: Option<File>,
+    codec: Codec,
+    size: u64,
+    hasher: XxHash3_128,
+}
+
+/// A handle on those bytes: one for the decoder, one for whoever wants to know of them.
+#[derive(Clone)]
+pub(crate) struct Tap(Arc<Mutex<Raw>>);
+
+impl Tap {
+    fn lock(&self) -> MutexGuard<'_, Raw> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has come so far; it waits for a read that is under way.
+    pub(crate) fn origin(&self) -> Origin {
+        let raw = self.lock();
+        Origin { codec: raw.codec, size: raw.size, hash: format!("{:032x}", raw.hasher.finish_128()) }
+    }
+}
+
+impl Read for Tap {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut raw = self.lock();
+        let count = raw.file.as_mut().map_or(Ok(0), |file| file.read(out))?;
+        raw.size += count as u64;
+        raw.hasher.write(&out[..count]);
+        Ok(count)
+    }
+}
+
+/// What a pipe holds, unpacked. It is opened at the first read, which may have to wait for a writer.
+pub(crate) struct Unpacking {
+    pipe: Pipe,
+    tap: Tap,
+    decoder: Option<Box<dyn Read + Send>>,
+    step: usize,
+}
+
+impl Unpacking {
+    pub(crate) fn new(pipe: Pipe) -> (Self, Tap) {
+        let raw = Raw { file: None, codec: Codec::Plain, size: 0, hasher: XxHash3_128::new() };
+        let tap = Tap(Arc::new(Mutex::new(raw)));
+        (Self { pipe, tap: tap.clone(), decoder: None, step: usize::MAX }, tap)
+    }
+
+    fn open(&mut self) -> io::Result<Box<dyn Read + Send>> {
+        let file = self.pipe.open()?;
+        self.tap.lock().file = Some(file);
+        let mut magic = Vec::with_capacity(MAGIC);
+        (&mut self.tap).take(MAGIC as u64).read_to_end(&mut magic)?;
+        let codec = Codec::of(&magic);
+        self.tap.lock().codec = codec;
+        self.step = if codec == Codec::Plain { usize::MAX } else { PACKED_STEP };
+        unpacked(Cursor::new(magic).chain(self.tap.clone()), codec)
+    }
+}
+
+impl Read for Unpacking {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut decoder = match self.decoder.take() {
+            Some(decoder) => decoder,
+            None => self.open()?,
+        };
+        let most = out.len().min(self.step);
+        let read = decoder.read(&mut out[..most]);
+        if self.step < usize::MAX && read.as_ref().is_err_and(is_damage) {
+            // What comes after damage counts as read, and its writer is not cut off.
+            io::copy(&mut self.tap, &mut io::sink())?;
+        }
+        self.decoder = Some(decoder);
+        read
+    }
+}

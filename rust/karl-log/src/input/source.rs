@@ -1,0 +1,332 @@
+//! One input file, opened as often as it is needed: plain, gzip (all members) or zstd (all frames).
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf, absolute};
+
+use flate2::read::MultiGzDecoder;
+use twox_hash::XxHash3_128;
+use zstd::zstd_safe::DParameter;
+
+pub use super::codec::{Codec, Unread};
+use super::codec::{HEAD, MAGIC};
+use super::read_ahead::Ahead;
+use crate::cancel::Watch;
+use crate::error::{Error, Result};
+
+/// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// One input file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Where its bytes are, wherever the process goes.
+    pub path: PathBuf,
+    /// What to call it: its path, or `-` for standard input spooled to a file.
+    pub name: String,
+    /// How they are packed.
+    pub codec: Codec,
+    /// Packed bytes when it was opened.
+    pub size: u64,
+    /// Last change, in seconds since 1970.
+    pub modified_seconds: f64,
+    /// Device, inode and last change, as they were when it was opened.
+    pub stamp: Stamp,
+    /// Whether packed bytes are unpacked in a thread of their own.
+    pub ahead: bool,
+    /// Whether it may be passed over if it holds no records, as a file that was found in a folder may.
+    pub optional: bool,
+}
+
+impl Source {
+    /// Looks at a file without reading more than its first bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened and read, [`Error::Layout`] if it is no regular file: a pipe can be read
+    /// once only.
+    pub fn open(path: &Path, name: &str) -> Result<Self> {
+        let io = |doing| move |error| Error::io(doing, Path::new(name), error);
+        let facts = fs::metadata(path).map_err(io("open"))?;
+        if !facts.is_file() {
+            let problem = "it is no regular file".to_owned();
+            return Err(Error::Layout { path: PathBuf::from(name), problem });
+        }
+        let mut file = File::open(path).map_err(io("open"))?;
+        let mut magic = Vec::with_capacity(MAGIC);
+        (&mut file).take(MAGIC as u64).read_to_end(&mut magic).map_err(io("read"))?;
+        Ok(Self {
+            path: absolute(path).map_err(io("look at"))?,
+            name: name.to_owned(),
+            codec: Codec::of(&magic),
+            size: facts.len(),
+            modified_seconds: modified(&facts),
+            stamp: stamp(&facts),
+            ahead: false,
+            optional: false,
+        })
+    }
+
+    /// Its unpacked bytes from the start, as long as nobody wants to stop.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened; later damage comes from the reader.
+    pub fn reader<'w>(&self, watch: &'w Watch) -> Result<Stream<'w>> {
+        self.stream(watch).map_err(|error| self.failed("open", error))
+    }
+
+    /// As [`Source::reader`], with the system's own error.
+    pub(crate) fn stream<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        if self.codec == Codec::Plain {
+            return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
+        }
+        let unpacked = Unpacked::open(self, Sums::Compared)?;
+        Ok(if self.ahead {
+            Box::new(Watched::new(Ahead::new(unpacked, watch), watch))
+        } else {
+            Box::new(Watched::new(unpacked, watch))
+        })
+    }
+
+    /// The same bytes once more, of which the reader knows what they were: unpacked where they are passed over, so that they
+    /// stay in that core's cache, and without sums of what the first reading has compared with its sums.
+    pub(crate) fn again<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        Ok(Box::new(Watched::new(Unpacked::open(self, Sums::Known)?, watch)))
+    }
+
+    /// As [`Source::stream`], ending where damage begins.
+    pub(crate) fn undamaged<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
+        Ok(Box::new(UpToDamage(self.stream(watch)?)))
+    }
+
+    /// What the system says of it; its bytes may be those of a copy, which nobody knows by name.
+    pub(crate) fn failed(&self, doing: &'static str, error: io::Error) -> Error {
+        Error::io(doing, Path::new(&self.name), error)
+    }
+
+    /// What a failure means of a file that was read before: one that is gone or ends early is no longer what it was.
+    pub(crate) fn lost(&self, doing: &'static str, offset: u64, error: io::Error) -> Error {
+        if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
+            return self.changed(offset);
+        }
+        self.failed(doing, error)
+    }
+
+    /// Refuses a file that nothing here reads, or that holds such a one.
+    pub(crate) fn readable(&self, watch: &Watch) -> Result<()> {
+        let mut head = Vec::with_capacity(HEAD);
+        let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
+        read.map_err(|error| self.failed("read", error))?;
+        let refused = |why| Error::Unread { path: PathBuf::from(&self.name), why };
+        Unread::of(&head).map(refused).map_or(Ok(()), Err)
+    }
+
+    /// That a record is no longer what it was.
+    pub(crate) fn changed(&self, offset: u64) -> Error {
+        Error::Changed { path: PathBuf::from(&self.name), offset }
+    }
+
+    /// That a record is no row as it stands.
+    pub(crate) fn unwritable(&self, offset: u64) -> Error {
+        Error::Unwritable { path: PathBuf::from(&self.name), offset }
+    }
+
+    /// What its packed bytes begin with, and end with where it ended when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn ends(&self) -> Result<Ends> {
+        let io = |error| self.failed("read", error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        let mut ends = [Vec::new(), Vec::new()];
+        for (end, from) in ends.iter_mut().zip([0, self.size.saturating_sub(END)]) {
+            file.seek(SeekFrom::Start(from)).map_err(io)?;
+            (&mut file).take(END.min(self.size - from)).read_to_end(end).map_err(io)?;
+        }
+        Ok(ends.map(|end| XxHash3_128::oneshot(&end)))
+    }
+
+    /// Refuses a file that is no longer what it was when it was opened; at its end it may have grown.
+    ///
+    /// # Errors
+    /// [`Error::Rewritten`].
+    pub(crate) fn unchanged(&self, ends: &Ends) -> Result<()> {
+        let grown = |facts: &Metadata| {
+            let [now, before] = [stamp(facts), self.stamp].map(|(device, inode, _)| (device, inode));
+            facts.len() > self.size && now == before && self.ends().is_ok_and(|now| now == *ends)
+        };
+        let same = |facts: &Metadata| facts.len() == self.size && stamp(facts) == self.stamp;
+        match fs::metadata(&self.path) {
+            Ok(facts) if same(&facts) || grown(&facts) => Ok(()),
+            _ => Err(Error::Rewritten { path: PathBuf::from(&self.name) }),
+        }
+    }
+
+    /// A plain file's bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be opened.
+    pub fn reader_at(&self, offset: u64) -> Result<File> {
+        let io = |error| self.failed("open", error);
+        let mut file = File::open(&self.path).map_err(io)?;
+        file.seek(SeekFrom::Start(offset)).map_err(io)?;
+        Ok(file)
+    }
+}
+
+/// How much is compared at either end of a file that has grown, in bytes.
+const END: u64 = 1 << 16;
+
+/// Hashes of both ends of a file.
+pub(crate) type Ends = [u128; 2];
+
+/// Device, inode and last change in seconds and nanoseconds.
+pub type Stamp = (u64, u64, (i64, i64));
+
+fn stamp(facts: &Metadata) -> Stamp {
+    (facts.dev(), facts.ino(), (facts.mtime(), facts.mtime_nsec()))
+}
+
+/// The unpacked bytes of a file.
+pub type Stream<'w> = Box<dyn Read + Send + 'w>;
+
+/// A stream that ends once somebody wants to stop: a single record may be all that a file holds, so that a look at the
+/// watch between two records comes late. Whoever reads it looks before believing that end.
+pub(crate) struct Watched<'w, R> {
+    stream: R,
+    watch: &'w Watch,
+}
+
+impl<'w, R> Watched<'w, R> {
+    pub(crate) fn new(stream: R, watch: &'w Watch) -> Self {
+        Self { stream, watch }
+    }
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.watch.is_stopped() { Ok(0) } else { self.stream.read(out) }
+    }
+}
+
+/// A stream that ends where its damage begins.
+struct UpToDamage<R>(R);
+
+impl<R: Read> Read for UpToDamage<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out) {
+            Err(error) if is_damage(&error) => Ok(0),
+            read => read,
+        }
+    }
+}
+
+/// Unpacked bytes up to the damage. A decoder that meets damage gives an error in place of all that it had unpacked in
+/// the same call; so what it still owes is unpacked again, a byte a call.
+struct Unpacked {
+    source: Source,
+    sums: Sums,
+    decoder: Box<dyn Read + Send>,
+    given: u64,
+    careful: bool,
+}
+
+impl Unpacked {
+    fn open(source: &Source, sums: Sums) -> io::Result<Self> {
+        let decoder = decoder(source, sums)?;
+        Ok(Self { source: source.clone(), sums, decoder, given: 0, careful: false })
+    }
+
+    fn again(&mut self) -> io::Result<()> {
+        self.careful = true;
+        self.decoder = decoder(&self.source, self.sums)?;
+        io::copy(&mut (&mut self.decoder).take(self.given), &mut io::sink()).map(drop)
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = if self.careful { out.len().min(1) } else { out.len() };
+        match self.decoder.read(&mut out[..most]) {
+            Err(error) if is_damage(&error) && !self.careful => self.again().and_then(|()| self.read(out)),
+            Err(error) => Err(error),
+            Ok(count) => {
+                self.given += count as u64;
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// What becomes of the check sums of a packed file.
+#[derive(Clone, Copy, Debug)]
+enum Sums {
+    /// Made again of what was unpacked, and compared.
+    Compared,
+    /// They have been. A format in which that takes long is not asked for them.
+    Known,
+}
+
+fn decoder(source: &Source, sums: Sums) -> io::Result<Box<dyn Read + Send>> {
+    let packed = File::open(&source.path)?;
+    match (source.codec, sums) {
+        (Codec::Zstd, Sums::Known) => {
+            let mut decoder = zstd(packed)?;
+            decoder.set_parameter(DParameter::ForceIgnoreChecksum(true))?;
+            Ok(Box::new(decoder))
+        }
+        (codec, _) => unpacked(packed, codec),
+    }
+}
+
+/// What a packed stream holds.
+pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match codec {
+        Codec::Plain => Box::new(packed),
+        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, packed))),
+        Codec::Zstd => Box::new(zstd(packed)?),
+    })
+}
+
+fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> {
+    let mut decoder = zstd::Decoder::new(packed)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(decoder)
+}
+
+fn modified(facts: &Metadata) -> f64 {
+    let age = facts.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    age.map_or(0.0, |age| age.as_secs_f64())
+}
+
+/// Whether an error means that packed bytes are damaged or cut short, rather than that the disk failed.
+#[must_use]
+pub fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    error.raw_os_error().is_none()
+        && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use crate::input::source::*;
+
+    #[test]
+    fn a_second_reading_makes_no_check_sums_anew() {
+        let text: Vec<u8> = (0..1_000_000_u32).map(|at| b'a' + u8::try_from(at % 23).unwrap()).collect();
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(&text).unwrap();
+        let mut packed = encoder.finish().unwrap();
+        *packed.last_mut().unwrap() ^= 1;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&packed).unwrap();
+        let (source, watch) = (Source::open(file.path(), "log").unwrap(), Watch::new());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let damage = source.stream(&watch).unwrap().read_to_end(&mut first).unwrap_err();
+        assert!(is_damage(&damage) && source.again(&watch).unwrap().read_to_end(&mut second).is_ok());
+        assert!(second == text && text.starts_with(&first));
+    }
+}

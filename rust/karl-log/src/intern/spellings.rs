@@ -1,0 +1,108 @@
+//! Names that are different spellings of one number: `1`, `1.0` and `1e0` are three names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::json::scalar::number;
+
+/// How many numbers with a point or an exponent are looked at.
+const MOST: usize = 100_000;
+
+/// Numbers that names spell in several ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mixed {
+    /// How many such numbers there are.
+    pub numbers: usize,
+    /// The spellings of the first of them.
+    pub first: Vec<String>,
+}
+
+/// The numbers that some names spell in several ways; none where there are no such names.
+///
+/// Whole numbers have one plain spelling, so that only names with a point, an exponent or `-0` are held. Cost: two looks
+/// at each name that begins as a number does.
+pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Mixed> {
+    let mut spelled: BTreeMap<(bool, String, i64), BTreeSet<&str>> = BTreeMap::new();
+    for name in names.clone().filter(|name| !is_plain(name)).take(MOST) {
+        if let Some(number) = value(name) {
+            spelled.entry(number).or_default().insert(name);
+        }
+    }
+    if spelled.is_empty() {
+        return None;
+    }
+    for name in names.filter(|name| is_plain(name)) {
+        if let Some(spellings) = value(name).and_then(|number| spelled.get_mut(&number)) {
+            spellings.insert(name);
+        }
+    }
+    spelled.retain(|_, spellings| spellings.len() > 1);
+    let first = spelled.values().next()?.iter().map(|&name| name.to_owned()).collect();
+    Some(Mixed { numbers: spelled.len(), first })
+}
+
+/// Whether a name is no number, or one that has no other plain spelling.
+fn is_plain(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    !begins || (name != "-0" && !name.contains(['.', 'e', 'E']))
+}
+
+/// A number as its sign, its digits and the power of ten of the last; none for a text that is no number, or whose power is
+/// beyond i64.
+fn value(name: &str) -> Option<(bool, String, i64)> {
+    let text = number(name.as_bytes())?;
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let negative = mantissa.starts_with('-');
+    let (whole, fraction) = mantissa.trim_start_matches('-').split_once('.').unwrap_or((mantissa, ""));
+    let whole = whole.trim_start_matches('-');
+    let digits = format!("{whole}{fraction}");
+    let short = digits.trim_end_matches('0');
+    let significant = short.trim_start_matches('0');
+    if significant.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    let exponent: i64 = exponent.trim_start_matches('+').parse().ok()?;
+    let dropped = i64::try_from(digits.len() - short.len()).ok()?;
+    let power = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(dropped)?;
+    Some((negative, significant.to_owned(), power))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::intern::spellings::*;
+
+    fn of(names: &[&str]) -> Option<Mixed> {
+        mixed(names.iter().copied())
+    }
+
+    #[test]
+    fn spellings_of_one_number_are_told() {
+        for same in [
+            ["1", "1.0"],
+            ["1e5", "100000"],
+            ["0", "-0"],
+            ["1E5", "1e+5"],
+            ["-2.50", "-25e-1"],
+            ["0.0", "0e9"],
+        ] {
+            let found = of(&["a", same[0], "7", same[1], ""]).unwrap();
+            let mut wanted = same.to_vec();
+            wanted.sort_unstable();
+            assert_eq!((found.numbers, found.first), (1, wanted.iter().map(ToString::to_string).collect()));
+        }
+        assert_eq!(of(&["1", "1.0", "1e0", "3.5", "35e-1"]).unwrap().numbers, 2);
+    }
+
+    #[test]
+    fn other_names_are_not() {
+        for names in [
+            &["1", "2", "-1"][..],
+            &["1.5", "1", "15"],
+            &["01", "1"],
+            &["1.", "1"],
+            &["a1.0", "1"],
+            &["1e9999999999999999999", "1"],
+        ] {
+            assert_eq!(of(names), None, "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A table of names by their hashes.
+
+use twox_hash::XxHash3_128;
+
+use super::Names;
+use crate::columns::category::NONE;
+
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) names: Names,
+    /// A power of two, at most three quarters taken. An entry lies in the line that the low bits of its hash say, or in the
+    /// first after it that has room: a general table looks into two places for one name, and memory is what a look-up
+    /// waits for.
+    lines: Vec<Line>,
+}
+
+/// What memory gives at once. Filled from the front.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([Entry; WIDTH]);
+
+const WIDTH: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    low: u64,
+    pub(super) high: u32,
+    /// [`NONE`] in a free slot.
+    code: u32,
+}
+
+impl Entry {
+    pub(super) fn new(name: &[u8], seed: u64) -> Self {
+        let hash = XxHash3_128::oneshot_with_seed(seed, name).to_le_bytes();
+        let low = u64::from_le_bytes(std::array::from_fn(|at| hash[at]));
+        let high = u32::from_le_bytes(std::array::from_fn(|at| hash[8 + at]));
+        Self { low, high, code: NONE }
+    }
+
+    /// Whether both are of one name.
+    fn is(&self, other: &Self) -> bool {
+        (self.low, self.high) == (other.low, other.high)
+    }
+}
+
+impl Line {
+    const FREE: Self = Self([Entry { low: 0, high: 0, code: NONE }; WIDTH]);
+
+    /// The code of an entry. Which of them it is can be guessed by nobody, so that there is a branch on all of them alone.
+    #[inline]
+    fn find(&self, entry: &Entry) -> Option<u32> {
+        let one = |at: usize| u32::from(self.0[at].is(entry)) << at;
+        let found = one(0) | one(1) | one(2) | one(3);
+        self.0.get(found.trailing_zeros() as usize).map(|found| found.code).filter(|&code| code != NONE)
+    }
+
+    fn free(&mut self) -> Option<&mut Entry> {
+        self.0.iter_mut().find(|entry| entry.code == NONE)
+    }
+
+    fn is_full(&self) -> bool {
+        self.0[WIDTH - 1].code != NONE
+    }
+}
+
+impl Part {
+    /// The number of an entry's name, a new one where it was not seen before.
+    #[inline]
+    pub(super) fn code(&mut self, entry: Entry, name: &[u8]) -> u32 {
+        self.find(&entry).unwrap_or_else(|| self.learn(entry, name))
+    }
+
+    #[inline]
+    fn find(&self, entry: &Entry) -> Option<u32> {
+        let mut at = self.start(entry);
+        loop {
+            let line = self.lines.get(at)?;
+            let found = line.find(entry);
+            if found.is_some() || !line.is_full() {
+                return found;
+            }
+            at = self.after(at);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, entry: Entry, name: &[u8]) -> u32 {
+        if 4 * self.names.len() >= 3 * WIDTH * self.lines.len() {
+            self.grow();
+        }
+        let entry = Entry { code: self.names.push(&String::from_utf8_lossy(name)), ..entry };
+        self.put(entry);
+        entry.code
+    }
+
+    /// What lies where an entry should.
+    pub(super) fn touch(&self, entry: &Entry) -> u32 {
+        self.lines.get(self.start(entry)).map_or(NONE, |line| line.0[0].code)
+    }
+
+    fn start(&self, entry: &Entry) -> usize {
+        let last = self.lines.len().saturating_sub(1);
+        usize::try_from(entry.low & last as u64).unwrap_or(last)
+    }
+
+    fn after(&self, line: usize) -> usize {
+        (line + 1) & (self.lines.len() - 1)
+    }
+
+    /// Lays down an entry that is not there yet.
+    fn put(&mut self, entry: Entry) {
+        let mut at = self.start(&entry);
+        loop {
+            if let Some(free) = self.lines[at].free() {
+                break *free = entry;
+            }
+            at = self.after(at);
+        }
+    }
+
+    fn grow(&mut self) {
+        let lines = vec![Line::FREE; (2 * self.lines.len()).max(4)];
+        for line in std::mem::replace(&mut self.lines, lines) {
+            line.0.into_iter().filter(|entry| entry.code != NONE).for_each(|entry| self.put(entry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::intern::table::*;
+
+    #[test]
+    fn names_whose_hashes_share_a_place_are_told_apart() {
+        let mut part = Part::default();
+        let entry = |high| Entry { low: 0, high, code: NONE };
+        for (high, name) in (0..40).zip('0'..) {
+            let name = name.to_string();
+            assert_eq!(part.code(entry(high), name.as_bytes()), high);
+        }
+        assert!((0..40).all(|high| part.code(entry(high), b"") == high));
+    }
+}

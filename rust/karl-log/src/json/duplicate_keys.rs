@@ -1,0 +1,134 @@
+//! Keys that stand twice in an object, at any depth of a record.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::reference::standard;
+
+/// How many bytes of a path are told.
+const SHOWN: usize = 200;
+
+/// The path of the first key that stands twice in its object, as in `messages[2].role`; none in a text that is no JSON.
+pub(crate) fn doubled(record: &[u8]) -> Option<String> {
+    let (mut path, mut found) = (Vec::new(), None);
+    let text = standard(record);
+    let seek = Seek { path: &mut path, found: &mut found };
+    seek.deserialize(&mut serde_json::Deserializer::from_slice(&text)).ok()?;
+    found
+}
+
+/// A step from a value to one in it.
+enum Step {
+    Key(String),
+    Element(usize),
+}
+
+struct Seek<'s> {
+    path: &'s mut Vec<Step>,
+    found: &'s mut Option<String>,
+}
+
+impl Seek<'_> {
+    fn inside(&mut self) -> Seek<'_> {
+        Seek { path: self.path, found: self.found }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seek<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seek<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<(), A::Error> {
+        self.path.push(Step::Element(0));
+        while values.next_element_seed(self.inside())?.is_some() {
+            if let Some(Step::Element(at)) = self.path.last_mut() {
+                *at += 1;
+            }
+        }
+        self.path.pop();
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
+        let mut seen: HashSet<String> = HashSet::new();
+        while let Some(key) = members.next_key::<Cow<'_, str>>()? {
+            self.path.push(Step::Key(key.clone().into_owned()));
+            if !seen.insert(key.into_owned()) && self.found.is_none() {
+                *self.found = Some(shown(self.path));
+            }
+            members.next_value_seed(self.inside())?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+}
+
+fn shown(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) => text.extend([".", key]),
+            Step::Element(at) => text.extend(["[", &at.to_string(), "]"]),
+        }
+    }
+    let end = (0..=SHOWN.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    text.truncate(end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::duplicate_keys::doubled;
+
+    #[test]
+    fn a_key_that_stands_twice_is_found_at_any_depth() {
+        for (record, path) in [
+            (r#"{"a":1,"b":{"a":[{"b":1},{"b":2}]},"c":1.5e400}"#, None),
+            (r#"{"a":1,"b":2,"a":NaN}"#, Some("a")),
+            (r#"{"a":[0,{"b":{"c":1,"\u0063":2}}]}"#, Some("a[1].b.c")),
+            (r#"{"a":{"b":1,"b":2},"a":3}"#, Some("a.b")),
+            (r#"{"a":1,"a":"#, None),
+        ] {
+            assert_eq!(doubled(record.as_bytes()).as_deref(), path, "{record}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Where a container ends, by blocks of 64 bytes.
+//!
+//! Only a block that may hold the end is walked: where strings are is known of each ([`crate::json::simd::string_mask`]).
+use crate::json::simd;
+use crate::json::simd::string_mask::{Marks, Strings, padded};
+use crate::json::simd::{BLOCK, Block, Lanes, Work};
+
+/// The position after the container whose opening bracket is the first byte.
+pub(super) fn end(bytes: &[u8]) -> Option<usize> {
+    simd::run(Container(bytes))
+}
+
+struct Container<'a>(&'a [u8]);
+
+impl Work for Container<'_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<usize> {
+        end_by(self.0, lanes)
+    }
+}
+
+/// The same with given vectors.
+#[inline(always)]
+pub(super) fn end_by(bytes: &[u8], lanes: impl Lanes) -> Option<usize> {
+    let mut blocks = Blocks::default();
+    let (whole, rest) = bytes.as_chunks::<BLOCK>();
+    for (number, block) in whole.iter().enumerate() {
+        if let Some(end) = blocks.feed(block, lanes) {
+            return Some(number * BLOCK + end);
+        }
+    }
+    blocks.feed(&padded(rest), lanes).map(|end| whole.len() * BLOCK + end)
+}
+
+/// What one block of a container leaves for the next.
+#[derive(Default)]
+struct Blocks {
+    depth: usize,
+    strings: Strings,
+}
+
+impl Blocks {
+    /// The position after the container's end, if it is in this block. Quotes, backslashes and brackets come as they
+    /// like in a text: a branch on one of them would often be guessed wrong.
+    #[inline(always)]
+    fn feed(&mut self, block: &Block, lanes: impl Lanes) -> Option<usize> {
+        let bits = lanes.bits(block);
+        let Marks { inside, .. } = self.strings.feed(bits.quote, bits.backslash);
+        let (open, close) = (bits.open & !inside, bits.close & !inside);
+        let closed = close.count_ones() as usize;
+        if closed >= self.depth {
+            return self.walk(open, close);
+        }
+        self.depth = self.depth + open.count_ones() as usize - closed;
+        None
+    }
+
+    /// Bracket after bracket: this block may hold the end.
+    #[inline(always)]
+    fn walk(&mut self, open: u64, close: u64) -> Option<usize> {
+        let mut brackets = open | close;
+        while brackets != 0 {
+            let at = brackets.trailing_zeros();
+            brackets &= brackets - 1;
+            if open >> at & 1 == 1 {
+                self.depth += 1;
+                continue;
+            }
+            self.depth -= 1;
+            if self.depth == 0 {
+                return Some(at as usize + 1);
+            }
+        }
+        None
+    }
+}

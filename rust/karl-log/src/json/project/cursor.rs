@@ -1,0 +1,145 @@
+//! The walk over the keys of an object.
+
+use std::ops::Range;
+
+use super::key_order::Habits;
+use super::paths::{NONE, Node};
+use super::skip::{skip_space, string, value};
+use super::{Fault, Step, unescape};
+use crate::json::simd;
+use crate::json::simd::{Lanes, Work};
+
+/// How far the scan has come in a record.
+pub(super) struct Cursor<'a, 'h> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    pub(super) duplicate: bool,
+    pub(super) habits: &'h mut Habits,
+}
+
+/// One object of a record.
+struct Object<'c, 'a, 'h, 'w> {
+    cursor: &'c mut Cursor<'a, 'h>,
+    node: &'w Node,
+    values: &'c mut [Option<Range<usize>>],
+}
+
+impl Work for Object<'_, '_, '_, '_> {
+    type Output = Step<()>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Step<()> {
+        let Self { cursor, node, values } = self;
+        cursor.at += 1;
+        let mut first = true;
+        while let Some(child) = cursor.next(node, first)? {
+            match node.children.get(child) {
+                Some((_, child)) => cursor.wanted(child, values, lanes)?,
+                None => cursor.at = value(cursor.bytes, cursor.at, lanes)?,
+            }
+            first = false;
+        }
+        Ok(())
+    }
+}
+
+impl Cursor<'_, '_> {
+    /// One object whose `{` is at the cursor. Recursion is as deep as the longest wanted path.
+    pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
+        simd::run(Object { cursor: self, node, values })
+    }
+
+    /// Moves over a key to its value: which child it is. None after the end of the object.
+    #[inline(always)]
+    fn next(&mut self, node: &Node, first: bool) -> Step<Option<usize>> {
+        let place = 2 * node.number + usize::from(first);
+        if let Some(habit) = self.habits.follow(self.bytes.get(self.at..).unwrap_or_default(), place) {
+            let child = habit.child;
+            self.at += habit.length;
+            self.peek()?;
+            return Ok(Some(child));
+        }
+        self.read(node, place, first)
+    }
+
+    /// The same for a key that was not expected.
+    #[inline(never)]
+    fn read(&mut self, node: &Node, place: usize, first: bool) -> Step<Option<usize>> {
+        let start = self.at;
+        if self.ends(first)? {
+            return Ok(None);
+        }
+        let child = self.key(node)?;
+        self.habits.learn(&self.bytes[start..self.at], place, child);
+        Ok(Some(child))
+    }
+
+    /// Moves over what stands between members, or over the end of the object; whether it was the end.
+    fn ends(&mut self, first: bool) -> Step<bool> {
+        match self.peek()? {
+            byte if first && byte != b'}' => Ok(false),
+            byte @ (b'}' | b',') => {
+                self.at += 1;
+                Ok(byte == b'}')
+            }
+            _ => Err(Fault::Malformed(self.at)),
+        }
+    }
+
+    #[inline(always)]
+    fn wanted(&mut self, node: &Node, values: &mut [Option<Range<usize>>], lanes: impl Lanes) -> Step<()> {
+        for &slot in &node.below {
+            self.duplicate |= values[slot].take().is_some();
+        }
+        let start = self.at;
+        if node.children.is_empty() || self.bytes[start] != b'{' {
+            self.at = value(self.bytes, start, lanes)?;
+        } else {
+            self.object(node, values)?;
+        }
+        for &slot in &node.slots {
+            values[slot] = Some(start..self.at);
+        }
+        Ok(())
+    }
+
+    /// Moves over a key to its value; which child it is.
+    fn key(&mut self, node: &Node) -> Step<usize> {
+        if self.peek()? != b'"' {
+            return Err(Fault::Malformed(self.at));
+        }
+        let start = self.at;
+        let (end, escaped) = string(self.bytes, start)?;
+        self.at = end;
+        self.expect(b':')?;
+        self.peek()?;
+        Ok(if escaped {
+            unescape(&self.bytes[start..end]).map_or(NONE, |key| node.child(key.as_bytes()))
+        } else {
+            node.child(&self.bytes[start + 1..end - 1])
+        })
+    }
+
+    fn expect(&mut self, byte: u8) -> Step<()> {
+        if self.peek()? != byte {
+            return Err(Fault::Malformed(self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The next byte that is not white space.
+    #[inline(always)]
+    fn peek(&mut self) -> Step<u8> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte > b' ' => Ok(byte),
+            _ => self.peek_far(),
+        }
+    }
+
+    #[inline(never)]
+    fn peek_far(&mut self) -> Step<u8> {
+        self.at = skip_space(self.bytes, self.at);
+        self.bytes.get(self.at).copied().ok_or(Fault::Truncated)
+    }
+}

@@ -1,0 +1,264 @@
+//! The trusted path: `serde_json` over the whole record.
+//!
+//! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
+//! scan of [`crate::json::project`] against it. Two things differ from plain `serde_json`, both because logs are written by
+//! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
+//! number keeps its text (`crate::json::number_text`), so that nothing is rounded on the way through.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::{memchr, memchr2};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::number_text::{marked, unmark};
+use super::project::{Path, skip_space, skip_string, unescape};
+use super::validate::sound;
+
+/// The whole record as a value: last duplicate key wins, nesting of up to 127 levels.
+///
+/// # Errors
+/// What `serde_json` found, and where; also a key that `serde_json` takes for its own sign of a number or of raw
+/// text, which it would not read as the key that it is.
+pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
+    let Some(mut value) = marked(record).and_then(|text| read(&text).ok()) else { return read(record) };
+    unmark(&mut value);
+    Ok(value)
+}
+
+/// Whether [`parse`] would read the record, at a fraction of its cost: nothing is built.
+///
+/// # Errors
+/// As [`parse`].
+pub fn check(record: &[u8]) -> Result<(), serde_json::Error> {
+    if sound(record) { Ok(()) } else { read::<Checked>(record).map(|_| ()) }
+}
+
+/// Whether a record can stand in a file of lines as it came: as [`check`], and on one line.
+pub(crate) fn is_row(record: &[u8]) -> bool {
+    !is_broken(record) && check(record).is_ok()
+}
+
+/// Whether a record is on more than one line. Python reads a lone carriage return as a line break too.
+pub(crate) fn is_broken(record: &[u8]) -> bool {
+    memchr2(b'\n', b'\r', record).is_some()
+}
+
+/// How many keys of an object are looked at.
+const KEYS_MAX: usize = 1 << 16;
+
+/// The first keys of an object, each once; its values are not built: they may take many times their text.
+pub(crate) fn keys(record: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    read(record).map(|Keys(keys)| keys.into_iter().map(|(key, _)| key).collect())
+}
+
+fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
+    if reserved(record) {
+        return Err(serde::de::Error::custom("a key that serde_json reserves"));
+    }
+    serde_json::from_slice(record).or_else(|error| match standard(record) {
+        Cow::Borrowed(_) => Err(error),
+        Cow::Owned(rewritten) => serde_json::from_slice(&rewritten),
+    })
+}
+
+/// Any value, parsed as one would be and thrown away. Serde's own `IgnoredAny` looks at less: it takes bytes that are
+/// no UTF-8, lone surrogates, and nesting of any depth.
+struct Checked;
+
+impl<'de> Deserialize<'de> for Checked {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self, A::Error> {
+        while values.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    /// An object, or a number: `serde_json` gives those whose digits it keeps as an object too.
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+struct Keys(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(KeysVisitor)
+    }
+}
+
+struct KeysVisitor;
+
+impl<'de> Visitor<'de> for KeysVisitor {
+    type Value = Keys;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+        let mut keys = Map::new();
+        while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+            if keys.len() < KEYS_MAX {
+                keys.insert(key, Value::Null);
+            }
+        }
+        Ok(Keys(keys))
+    }
+}
+
+/// The place of the first byte of a text that cannot stand where it does; its end where none is at fault.
+pub(crate) fn fault(text: &[u8]) -> u64 {
+    let at = parse(text).err().map_or(text.len(), |error| {
+        let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
+        lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1)
+    });
+    at.min(text.len()) as u64
+}
+
+/// The value at a path; `None` where a key is absent or something on the way is no object.
+#[must_use]
+pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
+    path.segments().iter().try_fold(record, |value, key| value.as_object()?.get(key))
+}
+
+/// Takes the value at a path out of a record and leaves null; `None` as in [`lookup`], and where it is null.
+pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
+    let found = path.segments().iter().try_fold(record, |value, key| value.as_object_mut()?.get_mut(key))?;
+    Some(found.take()).filter(|value| !value.is_null())
+}
+
+/// Whether a key begins as the signs do that `serde_json` puts in front of numbers and raw text: such a record could
+/// read otherwise than it says, and nest deeper than the limit.
+fn reserved(record: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = record.get(at..).and_then(|rest| memchr(b'"', rest)) {
+        let start = at + found;
+        at = skip_string(record, start).unwrap_or(record.len());
+        let telling = matches!(record.get(start + 1), Some(b'$' | b'\\'));
+        if telling
+            && record.get(skip_space(record, at)) == Some(&b':')
+            && unescape(&record[start..at]).is_some_and(|key| key.starts_with("$serde_json::private::"))
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// The same text with Python's words for numbers that are not finite, outside strings, written as null.
+pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Vec::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(&byte) = record.get(at) {
+        match (byte, non_finite(&record[at..])) {
+            (b'"', _) => at = skip_string(record, at).unwrap_or(record.len()),
+            (_, Some(word)) => {
+                out.extend_from_slice(&record[copied..at]);
+                out.extend_from_slice(b"null");
+                at += word.len();
+                copied = at;
+            }
+            _ => at += 1,
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(record);
+    }
+    out.extend_from_slice(&record[copied..]);
+    Cow::Owned(out)
+}
+
+fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
+    [&b"NaN"[..], b"Infinity", b"-Infinity"].into_iter().find(|word| bytes.starts_with(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::reference::*;
+
+    #[test]
+    fn python_numbers_become_null_outside_strings_only() {
+        let value = parse(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "NaN \" Infinity"}"#).unwrap();
+        assert_eq!(value.to_string(), r#"{"a":null,"b":[null,null],"c":"NaN \" Infinity"}"#);
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let text = r#"{"a":123456789012345678901234567890,"b":1.0,"c":1e+400,"d":-0.0}"#;
+        assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn what_is_not_json_stays_an_error() {
+        for text in [&b"{\"a\": NaNa}"[..], b"{\"a\": nan}", b"{\"a\": \"\\ud800\"}", b"{\"a\": [1}", b"{} x"]
+        {
+            assert!(parse(text).is_err() && check(text).is_err(), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn what_is_checked_is_what_would_be_parsed() {
+        let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let texts = [
+            "1",
+            "-1",
+            "1.5",
+            "123456789012345678901234567890",
+            "true",
+            "null",
+            "-1.5E+7",
+            "1e400",
+            "01",
+            "1.",
+            "\"\\ud83d\\ude00\"",
+            "\"\\ude00\"",
+            "\"a\nb\"",
+            "NaN",
+            "{\"a\":1,\"a\":2}",
+        ];
+        let texts = texts.map(str::to_owned).into_iter().chain([nested(127), nested(128), nested(100_000)]);
+        for text in texts.map(String::into_bytes).chain([b"\"\xff\"".to_vec(), b"{\"\xff\":1}".to_vec()]) {
+            let row = [b"{\"x\":", &text[..], b"}"].concat();
+            assert_eq!(check(&row).is_ok(), parse(&row).is_ok(), "{}", String::from_utf8_lossy(&row));
+        }
+    }
+}

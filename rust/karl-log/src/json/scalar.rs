@@ -1,0 +1,156 @@
+//! What a wanted value means: a name, or a reward.
+
+use std::borrow::Cow;
+
+use super::project::unescape;
+
+/// A record's name for itself or its group.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// Absent or null.
+    Missing,
+    /// A string, or the text of a number or truth value as it was written.
+    Text(Cow<'a, str>),
+    /// An array, an object, or a text that is not valid JSON.
+    Bad,
+}
+
+/// Reads an id, group or category.
+#[must_use]
+pub fn name(raw: Option<&[u8]>) -> Name<'_> {
+    let Some(raw) = raw else { return Name::Missing };
+    match raw {
+        [b'"', ..] => unescape(raw).map_or(Name::Bad, Name::Text),
+        b"null" => Name::Missing,
+        b"true" => Name::Text(Cow::Borrowed("true")),
+        b"false" => Name::Text(Cow::Borrowed("false")),
+        _ => number(raw).map_or(Name::Bad, |text| Name::Text(Cow::Borrowed(text))),
+    }
+}
+
+/// A record's reward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reward {
+    /// Absent, null or NaN.
+    Missing,
+    /// A finite number; `true` is 1 and `false` 0.
+    Value(f64),
+    /// `Infinity`, `-Infinity`, or a number beyond 1e100 in size.
+    Infinite,
+    /// Something that is no number; a number in quotes is a string.
+    NotANumber,
+}
+
+pub use karl_core::reward::LARGEST;
+
+/// Reads a reward, to the last bit of f64.
+#[must_use]
+pub fn reward(raw: Option<&[u8]>) -> Reward {
+    let Some(raw) = raw else { return Reward::Missing };
+    match raw {
+        [b'-' | b'0'..=b'9', ..] if raw != b"-Infinity" => {
+            match short(raw).or_else(|| number(raw)?.parse::<f64>().ok()) {
+                None => Reward::NotANumber,
+                // Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bits.
+                Some(value) if value.abs() <= LARGEST => Reward::Value(value + 0.0),
+                Some(_) => Reward::Infinite,
+            }
+        }
+        b"null" | b"NaN" => Reward::Missing,
+        b"true" => Reward::Value(1.0),
+        b"false" => Reward::Value(0.0),
+        b"Infinity" | b"-Infinity" => Reward::Infinite,
+        _ => Reward::NotANumber,
+    }
+}
+
+/// The commonest numbers: no exponent, and at most fifteen digits. As a whole number and a power of ten they are exact,
+/// so that their quotient is the correctly rounded number (Clinger 1990, doi:10.1145/93548.93557).
+fn short(raw: &[u8]) -> Option<f64> {
+    const TENS: [f64; 16] =
+        [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+    let digits = raw.strip_prefix(b"-").unwrap_or(raw);
+    let (mut number, mut point) = (0, None);
+    for (at, &byte) in digits.iter().take(17).enumerate() {
+        match byte {
+            b'0'..=b'9' => number = 10 * number + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let whole = point.unwrap_or(digits.len());
+    let fraction = point.map_or(0, |point| digits.len() - point - 1);
+    let leading_zero = whole > 1 && digits.starts_with(b"0");
+    if whole == 0 || (point.is_some() && fraction == 0) || leading_zero || whole + fraction > 15 {
+        return None;
+    }
+    let number = number as f64 / TENS.get(fraction)?;
+    Some(if raw.len() > digits.len() { -number } else { number })
+}
+
+/// The text of a JSON number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, and nothing else.
+pub(crate) fn number(raw: &[u8]) -> Option<&str> {
+    let digits = |raw: &[u8]| raw.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = raw.strip_prefix(b"-").unwrap_or(raw);
+    let whole = digits(rest);
+    let mut rest = &rest[whole..];
+    if whole == 0 || (whole > 1 && raw[raw.len() - rest.len() - whole] == b'0') {
+        return None;
+    }
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        rest = &fraction[digits(fraction).max(1).min(fraction.len())..];
+        digits(fraction).checked_sub(1)?;
+    }
+    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
+        let exponent =
+            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        digits(exponent).checked_sub(1)?;
+        rest = &exponent[digits(exponent)..];
+    }
+    rest.is_empty().then(|| std::str::from_utf8(raw).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::scalar::*;
+
+    #[test]
+    fn rewards_by_case() {
+        let cases: [(&str, Reward); 16] = [
+            ("0.1", Reward::Value(0.1)),
+            ("-0.0", Reward::Value(0.0)),
+            ("9007199254740993", Reward::Value(9_007_199_254_740_992.0)),
+            ("2.2250738585072011e-308", Reward::Value(2.225_073_858_507_201e-308)),
+            ("true", Reward::Value(1.0)),
+            ("false", Reward::Value(0.0)),
+            ("null", Reward::Missing),
+            ("NaN", Reward::Missing),
+            ("Infinity", Reward::Infinite),
+            ("-Infinity", Reward::Infinite),
+            ("1e400", Reward::Infinite),
+            ("\"0.5\"", Reward::NotANumber),
+            ("[1]", Reward::NotANumber),
+            ("01", Reward::NotANumber),
+            ("+1", Reward::NotANumber),
+            ("nan", Reward::NotANumber),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(reward(Some(text.as_bytes())), wanted, "{text}");
+        }
+        assert_eq!(reward(None), Reward::Missing);
+        assert!(matches!(reward(Some(b"-0.0")), Reward::Value(zero) if zero.is_sign_positive()));
+    }
+
+    #[test]
+    fn names_by_case() {
+        let text = |text: &'static str| Name::Text(Cow::Borrowed(text));
+        assert_eq!(name(Some(br#""t\u0061sk\n""#)), text("task\n"));
+        assert_eq!(name(Some(b"7")), text("7"));
+        assert_eq!(name(Some(b"true")), text("true"));
+        assert_eq!(name(Some(b"null")), Name::Missing);
+        assert_eq!(name(None), Name::Missing);
+        for bad in [&b"\"\\ud800\""[..], b"\"\xff\"", b"{}", b"[]", b"abc", b"\"a\x01b\""] {
+            assert_eq!(name(Some(bad)), Name::Bad, "{}", String::from_utf8_lossy(bad));
+        }
+    }
+}

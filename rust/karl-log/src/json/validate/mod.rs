@@ -1,0 +1,267 @@
+//! A quick yes to whether [`crate::json::reference`] reads a text: at several times its speed, for nothing is built.
+//!
+//! The yes is sure, and is given to standard JSON alone. Of all else nothing is said: the trusted path judges it.
+//!
+//! A text is looked at by blocks of 64 bytes: one bit a byte tells where strings are and what is escaped in them
+//! ([`crate::json::simd::string_mask`]), and where anything begins outside of them; only that is walked.
+
+mod grammar;
+mod scalar;
+
+pub(crate) use self::grammar::Grammar;
+use self::scalar::{is_scalar, unit};
+use crate::json::simd;
+use crate::json::simd::string_mask::{Marks, Strings, padded};
+use crate::json::simd::{BLOCK, Block, Lanes, Work};
+
+/// What stands for itself between strings, numbers and words.
+const SIGNS: [u8; 6] = *b"{}[]:,";
+
+/// What makes an escape with the backslash before it, but for `u`.
+const ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
+
+/// Whether a text is one value of standard JSON without a key that could be one of those that `serde_json` reserves.
+pub(crate) fn sound(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok() && simd::run(Document(text)).is_some()
+}
+
+struct Document<'a>(&'a [u8]);
+
+impl Work for Document<'_> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<()> {
+        let mut reader = Reader { text: self.0, ..Reader::default() };
+        let (whole, rest) = self.0.as_chunks();
+        for (number, block) in whole.iter().enumerate() {
+            reader.block(number * BLOCK, block, lanes)?;
+        }
+        reader.block(whole.len() * BLOCK, &padded(rest), lanes)?;
+        (reader.grammar.is_whole() && !reader.strings.is_open()).then_some(())
+    }
+}
+
+/// How far a text was read. Every step is none where the text is no JSON, or may be none.
+#[derive(Default)]
+struct Reader<'a> {
+    text: &'a [u8],
+    strings: Strings,
+    grammar: Grammar,
+    /// 1 where the block before ended in a number or a word.
+    scalar: u64,
+    /// Where the second half of a surrogate pair is.
+    low: Option<usize>,
+}
+
+impl Reader<'_> {
+    #[inline(always)]
+    fn block(&mut self, from: usize, block: &Block, lanes: impl Lanes) -> Option<()> {
+        let (quote, backslash) = (lanes.any(block, [b'"']), lanes.any(block, [b'\\']));
+        let marks = self.strings.feed(quote, backslash);
+        let control = lanes.control(block);
+        if control & marks.inside | backslash & !marks.inside != 0 {
+            return None;
+        }
+        self.escapes(from, marks.escaped & !lanes.any(block, ESCAPES))?;
+        if marks.inside == u64::MAX && marks.quotes == 0 {
+            return Some(());
+        }
+        self.outside(from, block, &marks, control, lanes)
+    }
+
+    /// What stands outside of strings, and where those begin.
+    #[inline(always)]
+    fn outside(
+        &mut self,
+        from: usize,
+        block: &Block,
+        marks: &Marks,
+        control: u64,
+        lanes: impl Lanes,
+    ) -> Option<()> {
+        let outside = !(marks.inside | marks.quotes);
+        if control != 0 && control & !lanes.any(block, *b"\t\n\r") != 0 {
+            return None;
+        }
+        let signs = outside & lanes.any(block, SIGNS);
+        let scalars = outside & !signs & !control & !lanes.any(block, [b' ']);
+        let begun = scalars << 1 | self.scalar;
+        self.scalar = scalars >> 63;
+        let mut tokens = signs | marks.quotes & marks.inside | scalars & !begun;
+        while tokens != 0 {
+            self.token(from + tokens.trailing_zeros() as usize)?;
+            tokens &= tokens - 1;
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn token(&mut self, at: usize) -> Option<()> {
+        let rest = self.text.get(at..)?;
+        match rest.first()? {
+            b'"' => self.grammar.string(*rest.get(1)?),
+            b'{' => self.grammar.open(true),
+            b'[' => self.grammar.open(false),
+            b'}' => self.grammar.close(true),
+            b']' => self.grammar.close(false),
+            b':' => self.grammar.colon(),
+            b',' => self.grammar.comma(),
+            _ => is_scalar(rest).then(|| self.grammar.value())?,
+        }
+    }
+
+    /// Escapes that are not of one letter.
+    #[inline(always)]
+    fn escapes(&mut self, from: usize, mut escapes: u64) -> Option<()> {
+        while escapes != 0 {
+            self.escape(from + escapes.trailing_zeros() as usize)?;
+            escapes &= escapes - 1;
+        }
+        Some(())
+    }
+
+    /// An escape behind its backslash; half a surrogate pair is none.
+    #[inline(always)]
+    fn escape(&mut self, at: usize) -> Option<()> {
+        match unit(self.text, at)? {
+            0xd800..=0xdbff => {
+                let low = at + "uXXXX\\".len();
+                let pair = self.text.get(low - 1) == Some(&b'\\')
+                    && matches!(unit(self.text, low)?, 0xdc00..=0xdfff);
+                self.low = Some(low);
+                pair.then_some(())
+            }
+            0xdc00..=0xdfff => (self.low == Some(at)).then_some(()),
+            _ => Some(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+    use serde_json::{Value, json};
+
+    use crate::json::reference::parse;
+    use crate::json::validate::sound;
+
+    /// Any standard JSON; a key begins with a letter.
+    fn value() -> impl Strategy<Value = Value> {
+        let text = "[ -~é😀\\n\\t\"\\\\/\u{0}-\u{1f}]{0,40}";
+        let scalar = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(|number| json!(number)),
+            text.prop_map(Value::from),
+        ];
+        scalar.prop_recursive(6, 60, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::vec(("[a-z]{1,3}[\"\\\\é]?", inner), 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn standard_json_is_sound_and_what_is_sound_is_parsed(
+            value in value(),
+            pretty in any::<bool>(),
+            at in any::<Index>(),
+            cut in 0_usize..3,
+            put in select(vec![
+                "", "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "-", ".", "e", "+", " ", "\n", "\u{1}", "a", "$",
+                "null", "\\u", "\\ud83d", "\\ude00", "\\uD83D\\uDE00", "é",
+            ]),
+        ) {
+            let text = if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() };
+            prop_assert!(sound(text.as_bytes()), "{text}");
+            let mut other = text.into_bytes();
+            let at = at.index(other.len());
+            other.splice(at..other.len().min(at + cut), put.bytes());
+            prop_assert!(!sound(&other) || parse(&other).is_ok(), "{}", String::from_utf8_lossy(&other));
+        }
+    }
+
+    #[test]
+    fn a_string_is_judged_alike_wherever_its_escapes_stand_in_a_block() {
+        let pieces =
+            r#"\n \" \\ \\\ \u0041 \ud83d\ude00 \ud83d \u12 \x " é"#.split(' ').chain(["\n", "\u{1f}", ""]);
+        for (piece, before) in pieces.flat_map(|piece| (0..140).map(move |before| (piece, before))) {
+            for after in [0, 1, 62, 63, 64, 130] {
+                let text = format!("\"{}{piece}{piece}{}\"", "a".repeat(before), "b".repeat(after));
+                assert_eq!(sound(text.as_bytes()), parse(text.as_bytes()).is_ok(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_no_json_wherever_it_stands_in_a_block() {
+        let texts = [
+            r#"{"a":1,}"#,
+            r#"{"a":}"#,
+            r#"{"a"}"#,
+            r#"{"a" 1}"#,
+            r#"{"a":1 "b":2}"#,
+            "{,}",
+            "{1:2}",
+            r#"{"a":1]"#,
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[1:2]",
+            "[1}",
+            "[1",
+            "1]",
+            "1,",
+            ",",
+            ":",
+            "1 2",
+            r#""a""b""#,
+            r#""a"1"#,
+            r#"1"a""#,
+            "\u{c}1",
+            "1\u{b}",
+            "\u{a0}1",
+            r#""abc"#,
+            r#"abc""#,
+            r#""\ud83dxude00""#,
+            r#""\ude00\ud83d""#,
+            r#""\ud83d\ud83d\ude00""#,
+            r#""\u00g0""#,
+            r#""\u00"#,
+            r"\n",
+            "tru",
+            "truex",
+            "nul",
+            "-",
+            "01",
+            "1.",
+            ".1",
+            "1e",
+            "+1",
+            "1a",
+            "",
+            " ",
+        ];
+        for (text, before) in
+            texts.into_iter().flat_map(|text| [0, 1, 58, 60, 62, 63, 64, 126].map(|at| (text, at)))
+        {
+            let text = format!("{}{text}", " ".repeat(before));
+            assert!(!sound(text.as_bytes()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_only_the_trusted_path_can_tell() {
+        for text in ["NaN", "[-Infinity]", r#"{"$serde_json::private::Number":"1"}"#, r#"{"\u0024":1}"#] {
+            assert!(!sound(text.as_bytes()), "{text}");
+        }
+        let nested = |depth| [vec![b'['; depth], vec![b']'; depth]].concat();
+        assert!(sound(&nested(127)) && !sound(&nested(128)));
+    }
+}

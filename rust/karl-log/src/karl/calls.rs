@@ -1,0 +1,189 @@
+//! The calls of one record as numbers.
+
+use std::borrow::Cow;
+
+use karl_core::reward::karl::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
+
+use super::fast::found;
+use super::interner::Texts;
+use super::lazy::{Raw, quoted};
+use crate::json::project::{Scan, skip_space, unescape};
+
+/// Below it are the numbers of the tools that the formulas know by name, which are those of their kinds.
+const KNOWN: u32 = 8;
+
+/// The tool of a call that names none.
+const UNKNOWN: &str = "unknown";
+
+/// A call: its tool, its success, its parameters and what v2 asks of those.
+type Event<'a> = [Option<Raw<'a>>; 3 + PARAMS.len()];
+
+/// The same, and the preview of its input.
+type Newer<'a> = [Option<Raw<'a>>; 4 + PARAMS.len()];
+
+/// The calls of one record, and how often each tool was called.
+pub(super) struct Calls {
+    pub(super) all: Vec<Call>,
+    pub(super) tools: Tools,
+    /// The tools that the formulas do not know by name.
+    names: Texts,
+    /// The tools that the record has a count of.
+    counted: Texts,
+    pub(super) files: Texts,
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        Self {
+            all: Vec::new(),
+            tools: Tools::default(),
+            names: Texts::new(),
+            counted: Texts::new(),
+            files: Texts::new(),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.tools.clear();
+        self.names.clear();
+        self.counted.clear();
+        self.files.clear();
+    }
+
+    /// A call as v1 reads it.
+    pub(super) fn plain(&mut self, [tool, success]: [Option<Raw<'_>>; 2]) -> Option<()> {
+        let kind = Kind::of(text(tool)?.as_bytes());
+        self.all.push(Call {
+            tool: 0,
+            kind,
+            success: answer(success).ok()?,
+            words: Words::default(),
+            file: 0,
+        });
+        Some(())
+    }
+
+    pub(super) fn event(&mut self, [tool, success, params, command, file]: Event<'_>) -> Option<()> {
+        if params.is_some_and(|params| !params.is_object()) {
+            return None;
+        }
+        self.push(tool, success, [text(command)?, text(file)?])
+    }
+
+    /// A call as newer records write it: parameters that are none are those of the preview.
+    pub(super) fn call(&mut self, [tool, success, params, command, file, preview]: Newer<'_>) -> Option<()> {
+        if params.is_some_and(|params| params.is_object() && params.some()) {
+            return self.push(tool, success, [text(command)?, text(file)?]);
+        }
+        let params = preview.map_or(Ok(None), |preview| preview.embedded(PARAMS)).ok()?;
+        let [command, file] = params.unwrap_or([const { Value::Absent }; 2]);
+        self.push(tool, success, [text_of(command)?, text_of(file)?])
+    }
+
+    fn push(
+        &mut self,
+        tool: Option<Raw<'_>>,
+        success: Option<Raw<'_>>,
+        [command, file]: [Cow<'_, str>; 2],
+    ) -> Option<()> {
+        let name = text(tool)?;
+        let kind = Kind::of(name.as_bytes());
+        let tool = if kind == Kind::Other { KNOWN + self.names.number(&name) } else { kind as u32 };
+        let words = if kind == Kind::Bash { Words::of(&command) } else { Words::default() };
+        let file = if file.is_empty() { 0 } else { self.files.number(&file) };
+        self.all.push(Call { tool, kind, success: answer(success).ok()?, words, file });
+        Some(())
+    }
+
+    /// The elements of a list that are all objects.
+    pub(super) fn each<'a, const N: usize>(
+        &mut self,
+        list: Raw<'a>,
+        scan: &mut Scan,
+        read: impl Fn(&mut Self, [Option<Raw<'a>>; N]) -> Option<()>,
+    ) -> Option<()> {
+        let bytes = list.0.strip_prefix(b"[")?;
+        let mut at = skip_space(bytes, 0);
+        if bytes.get(at) == Some(&b']') {
+            return Some(());
+        }
+        loop {
+            let element = bytes.get(at..)?;
+            let mut slots = [const { None }; N];
+            let end = scan.object(element, &mut slots).ok()?.end;
+            read(self, slots.map(|slot| found(element, slot)))?;
+            at = skip_space(bytes, at + end);
+            match bytes.get(at)? {
+                b',' => at = skip_space(bytes, at + 1),
+                b']' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+
+    /// The counts of tools that the record has, each tool once; where v2 finds none, those of the calls.
+    pub(super) fn count(&mut self, counts: Option<Raw<'_>>, version: Version) -> Option<()> {
+        let given = counts.map_or(Some(()), |counts| self.given(counts));
+        if version == Version::V2 && self.tools.counts().is_empty() {
+            self.made();
+        }
+        given
+    }
+
+    fn given(&mut self, counts: Raw<'_>) -> Option<()> {
+        if !counts.is_object() {
+            return None;
+        }
+        let read = counts.parts(true, |before, count| {
+            let name = unescape(quoted(before)).ok_or(Fault::Type)?;
+            self.counted.number(&name);
+            self.tools.push(Kind::of(name.as_bytes()).changes(), whole(count).ok_or(Fault::Type)?);
+            Ok(())
+        });
+        (read.is_ok() && self.counted.len() == self.tools.counts().len()).then_some(())
+    }
+
+    fn made(&mut self) {
+        let unknown = KNOWN + self.names.number(UNKNOWN);
+        let tool = |call: &Call| if call.kind == Kind::Unnamed { unknown } else { call.tool };
+        self.tools.count(self.all.iter().map(|call| (tool(call), call.kind.changes())));
+    }
+}
+
+/// Whether it is so, where it is said.
+pub(super) fn answer(raw: Option<Raw<'_>>) -> Result<Option<bool>, Fault> {
+    match raw.map(|raw| raw.0) {
+        None | Some(b"null") => Ok(None),
+        Some(b"true") => Ok(Some(true)),
+        Some(b"false") => Ok(Some(false)),
+        _ => Err(Fault::Type),
+    }
+}
+
+/// A whole number from 0 to 999,999,999; None for all else.
+pub(super) fn whole(raw: Raw<'_>) -> Option<u32> {
+    let digits = match raw.0 {
+        [b'0', _, ..] | [] => return None,
+        digits => digits,
+    };
+    let number = |number, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'));
+    (digits.len() < 10).then(|| digits.iter().try_fold(0, number))?
+}
+
+/// A text, empty where there is none; None for what is no text.
+fn text(raw: Option<Raw<'_>>) -> Option<Cow<'_, str>> {
+    match raw.map(|raw| raw.0) {
+        None | Some(b"null") => Some("".into()),
+        Some(quoted @ [b'"', ..]) => unescape(quoted),
+        _ => None,
+    }
+}
+
+fn text_of(value: Value<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        Value::Absent | Value::Null => Some("".into()),
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! Records of the usual shape, which is most of a log, in one pass over their keys, to numbers.
+//!
+//! The usual shape: outcome, trajectory, timing and whatever is in the list of calls are objects, where they are there;
+//! counts are whole, names are texts, and what is answered is answered by true or false. What has another shape (a
+//! canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both take.
+
+use std::ops::Range;
+
+use karl_core::reward::karl::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
+
+use super::calls::{Calls, answer, whole};
+use super::lazy::Raw;
+use crate::json::project::{Path, Scan, Wanted};
+
+/// A record: its flags, what its trajectory says, its duration; then what has to be an object; then what v2 falls back on;
+/// then what no such record has.
+const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 7;
+
+/// Reads one record after the other; keys that come in the order in which they came before cost least.
+pub(super) struct Usual {
+    version: Version,
+    record: Scan,
+    event: Scan,
+    call: Scan,
+    read: Calls,
+    ledger: Ledger,
+}
+
+impl Usual {
+    pub(super) fn new(version: Version) -> Self {
+        let under = |parent: &str, keys: &[&str]| keys.iter().map(|key| format!("{parent}.{key}")).collect();
+        let outcome: Vec<String> = under("outcome", &OUTCOME);
+        let trajectory: Vec<String> = under("trajectory", &TRAJECTORY);
+        let rest = ["timing.duration_s", "outcome", "trajectory", "timing"].map(str::to_owned);
+        let newer: Vec<String> = under("trajectory", &["tool_calls", "tool_count"]);
+        let canonical = vec!["karl_fast_trajectory".to_owned()];
+        let params: Vec<String> = under("key_params", &PARAMS);
+        let of = |own: &[&str]| [own.iter().map(|&key| key.to_owned()).collect(), params.clone()].concat();
+        Self {
+            version,
+            record: scan(&[outcome, trajectory, rest.to_vec(), newer, canonical].concat()),
+            event: match version {
+                Version::V1 => scan(&["tool_name", "success"].map(str::to_owned)),
+                Version::V2 => scan(&of(&["tool_name", "success", "key_params"])),
+            },
+            call: scan(&[of(&["tool", "success", "key_params"]), vec!["input_preview".to_owned()]].concat()),
+            read: Calls::new(),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// The reward of a line; None where it has another shape.
+    pub(super) fn reward(&mut self, line: &[u8], weights: [f64; 3]) -> Option<f64> {
+        let [no, redo, build, continued, total, good, bad, errors, counts, events, seconds, rest @ ..] =
+            self.fields(line)?;
+        let [.., calls, count, _] = rest;
+        self.read.clear();
+        self.calls(events, calls)?;
+        self.read.count(counts, self.version)?;
+        let numbers = Numbers {
+            calls: &self.read.all,
+            counts: self.read.tools.counts(),
+            flags: [answer(no).ok()?, answer(redo).ok()?, answer(build).ok()?, answer(continued).ok()?],
+            total: self.said(total).ok()?,
+            successes: self.said(good).ok()?,
+            failures: self.said(bad).ok()?,
+            bash_errors: self.said(errors).ok()?,
+            seconds: seconds_of(seconds)?,
+        };
+        if self.version == Version::V1 {
+            return Some(numbers.reward_v1(weights));
+        }
+        // v2 takes a total of 0 for none.
+        let some = |total: Option<u32>| total.filter(|total| *total > 0);
+        let total = some(numbers.total).or(some(self.said(count).ok()?));
+        self.ledger.hold(self.read.files.len());
+        Some(Numbers { total, ..numbers }.reward_v2(&mut self.ledger))
+    }
+
+    /// What is asked of a record, where it has the usual shape.
+    fn fields<'a>(&mut self, line: &'a [u8]) -> Option<[Option<Raw<'a>>; RECORD]> {
+        let line = line.trim_ascii_end();
+        let mut slots = [const { None }; RECORD];
+        let end = self.record.object(line, &mut slots).ok()?.end;
+        let fields = slots.map(|slot| found(line, slot));
+        let [.., outcome, trajectory, timing, _, _, canonical] = fields;
+        let objects = [outcome, trajectory, timing].into_iter().flatten().all(Raw::is_object);
+        (end == line.len() && canonical.is_none() && objects).then_some(fields)
+    }
+
+    fn calls(&mut self, events: Option<Raw<'_>>, calls: Option<Raw<'_>>) -> Option<()> {
+        let v2 = self.version == Version::V2;
+        if events.is_some_and(|events| !events.0.starts_with(b"[")) {
+            return None;
+        }
+        match (events, calls) {
+            (Some(events), _) if !v2 => self.read.each(events, &mut self.event, Calls::plain),
+            (Some(events), _) if events.some() => self.read.each(events, &mut self.event, Calls::event),
+            (_, Some(calls)) if v2 => self.read.each(calls, &mut self.call, Calls::call),
+            _ => Some(()),
+        }
+    }
+
+    /// A count of the record; in v1, which makes none itself, what is not there is 0.
+    fn said(&self, count: Option<Raw<'_>>) -> Result<Option<u32>, Fault> {
+        match count {
+            None => Ok((self.version == Version::V1).then_some(0)),
+            Some(Raw(b"null")) if self.version == Version::V2 => Ok(None),
+            Some(count) => whole(count).map(Some).ok_or(Fault::Type),
+        }
+    }
+}
+
+pub(super) fn scan(paths: &[String]) -> Scan {
+    let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
+    Scan::new(Wanted::new(&paths))
+}
+
+pub(super) fn found(bytes: &[u8], slot: Option<Range<usize>>) -> Option<Raw<'_>> {
+    slot.and_then(|range| bytes.get(range)).map(Raw)
+}
+
+/// Seconds, NaN where they are not known; None for what is no number.
+fn seconds_of(raw: Option<Raw<'_>>) -> Option<f64> {
+    match raw.map(|raw| raw.value()) {
+        None | Some(Ok(Value::Null)) => Some(f64::NAN),
+        Some(Ok(Value::Float(seconds))) => Some(seconds),
+        Some(Ok(Value::Int(seconds))) => i32::try_from(seconds).ok().map(f64::from),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,78 @@
+//! What the records of a store say of their reward, for those that are as nearly all are.
+
+use karl_core::reward::karl::{Node, Value, Version};
+
+use super::fast::{found, scan};
+use super::lazy::Raw;
+use crate::json::project::Scan;
+use crate::json::reference;
+use crate::json::scalar::LARGEST;
+use crate::parallel;
+
+/// What is asked of a record.
+const PATHS: [&str; 6] = ["outcome.reward_score", "skill.domain", "domain", "channel", "outcome", "skill"];
+
+/// How many lines are one piece of work.
+const PIECE: usize = 256;
+
+/// What a record of a store says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its channel, where it names one.
+    pub channel: Option<String>,
+    /// Its domain, where it names one that is not empty.
+    pub domain: Option<String>,
+    /// Its reward, where it has one.
+    pub reward: Option<f64>,
+}
+
+/// What each line says; None for a line that is no JSON, and for one whose values are of other types than KARL writes.
+///
+/// v1 finds the domain in the skill where that is an object, v2 beside it. Cost: one parse of each line, which builds nothing.
+#[must_use]
+pub fn stored(lines: &[&[u8]], version: Version, threads: usize) -> Vec<Option<Stored>> {
+    let piece = |lines: &[&[u8]]| {
+        let mut scan = scan(&PATHS.map(str::to_owned));
+        lines.iter().map(|line| read(line, version, &mut scan)).collect::<Vec<_>>()
+    };
+    parallel::map(lines.chunks(PIECE).collect(), threads, piece).into_iter().flatten().collect()
+}
+
+fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
+    let line = line.trim_ascii_end();
+    let mut slots = [const { None }; PATHS.len()];
+    let end = scan.object(line, &mut slots).ok()?.end;
+    let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| found(line, slot));
+    if end != line.len() || outcome.is_some_and(|raw| !raw.is_object()) || reference::check(line).is_err() {
+        return None;
+    }
+    let named = matches!(skill.map(|raw| raw.value()), Some(Ok(Value::Text(_))));
+    if !named && skill.is_some_and(|raw| !raw.is_object()) {
+        return None;
+    }
+    let domain = if named || version == Version::V2 { beside } else { within };
+    let domain = name(domain.filter(|raw| raw.0 != b"null")).ok()?;
+    let (channel, reward) = (name(channel).ok()?, reward_of(reward).ok()?);
+    Some(Stored { channel, domain: domain.filter(|domain| !domain.is_empty()), reward })
+}
+
+/// A value of another type than KARL writes there.
+struct Odd;
+
+/// A text, or that there is none.
+fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, Odd> {
+    match raw.map(|raw| raw.value()) {
+        None => Ok(None),
+        Some(Ok(Value::Text(text))) => Ok(Some(text.into_owned())),
+        Some(_) => Err(Odd),
+    }
+}
+
+/// A float of a size that can be squared, or that there is none.
+fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, Odd> {
+    match raw.map(|raw| raw.value()) {
+        None | Some(Ok(Value::Null)) => Ok(None),
+        Some(Ok(Value::Float(reward))) if reward.abs() <= LARGEST => Ok(Some(reward)),
+        Some(_) => Err(Odd),
+    }
+}
