@@ -2,8 +2,8 @@
 //!
 //! Each reading thread deals its rows into bins by the first bits of their id. Ids are hashes, so the bins are even,
 //! and the order of all rows is the order of the bins and within each that of (id, digest): every bin is sorted alone
-//! ([`merge`]), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
-//! in memory twice ([`chunked_vec`]).
+//! (`merge`), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
+//! in memory twice (`chunked_vec`).
 
 pub mod category;
 mod chunked_vec;
