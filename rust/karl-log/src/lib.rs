@@ -10,6 +10,8 @@
 //! [`json::project`] is the fast scan; [`json::reference`] parses in full every record that is written. This
 //! crate knows no Python and does no arithmetic on rewards.
 
+#![forbid(unsafe_code)]
+
 pub mod cancel;
 pub mod columns;
 pub mod convert;

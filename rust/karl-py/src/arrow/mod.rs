@@ -1,8 +1,9 @@
 //! Columns that come and go by the Arrow `PyCapsule` protocol, so that any engine can make one and hand it back.
 //!
-//! The capsules are opened by `pyo3-arrow`: only unsafe code can, and there is none here. Memory that arrives is
-//! shared with its owner where one chunk holds it without nulls, and copied otherwise.
+//! [`capsule`] opens what arrives. Its memory is shared with its owner where one chunk holds it without nulls, and
+//! copied otherwise.
 
+mod capsule;
 pub(crate) mod columns;
 pub(crate) mod frame;
 pub(crate) mod table;
@@ -10,13 +11,13 @@ pub(crate) mod table;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, StructArray};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use capsule::Chunks;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use pyo3_arrow::input::{AnyArray, AnyRecordBatch};
 
 use crate::enter::enter;
 use crate::error::{LayoutError, LogError};
@@ -30,9 +31,9 @@ pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(crate) fn chunks(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, DataType)> {
     let py = object.py();
     taken_over(py, name, || {
-        let reader = object.extract::<AnyArray>()?.into_reader()?;
-        let kind = reader.field().data_type().clone();
-        Ok((drained(py, name, reader)?, kind))
+        let chunks = Chunks::import(object)?;
+        let kind = chunks.data_type().clone();
+        Ok((drained(py, name, chunks)?, kind))
     })
 }
 
@@ -40,10 +41,25 @@ pub(crate) fn chunks(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<Arr
 pub(crate) fn batches(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<RecordBatch>, SchemaRef)> {
     let py = object.py();
     taken_over(py, name, || {
-        let reader = object.extract::<AnyRecordBatch>()?.into_reader()?;
-        let schema = reader.schema();
-        Ok((drained(py, name, reader)?, schema))
+        let chunks = Chunks::import(object)?;
+        let DataType::Struct(fields) = chunks.data_type() else {
+            let kind = chunks.data_type();
+            return Err(LayoutError::new_err(format!("{name} is a column of {kind}, wanted a table")));
+        };
+        let schema = SchemaRef::new(Schema::new(fields.clone()));
+        let batches = chunks.map(|chunk| batch(&schema, &chunk?));
+        Ok((drained(py, name, batches)?, schema.clone()))
     })
+}
+
+/// Turn a struct array into the record batch of its columns.
+fn batch(schema: &SchemaRef, array: &ArrayRef) -> Result<RecordBatch, ArrowError> {
+    if array.null_count() > 0 {
+        return Err(ArrowError::CDataInterface("its rows are nullable structs, wanted columns".to_owned()));
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(array.len()));
+    let columns = StructArray::from(array.to_data()).into_parts().1;
+    RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
 }
 
 /// A stream of one batch, for whoever takes it over; the capsule releases it otherwise.
