@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from karl_fast.rl import cache, draw
 from karl_fast.rl.collect import Collector, Sampling
 from karl_fast.rl.decode import Decoder
+from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.reward import Jury
 from karl_fast.rl.rollout import Prompt
 from karl_fast.rl.talk import Budget
+from tests.train import zoo
 
 if TYPE_CHECKING:
     from karl_fast.rl.rollout import Rollout
@@ -121,3 +124,29 @@ def test_a_cache_that_forgets_or_is_of_another_kind_is_not_carried_on(reversal: 
     assert not cache.carried([models.ChunkedKVCache(8)])
     assert not cache.carried(reversal.policy(seed=1).caches())
     assert not cache.carried([])
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3_text", "qwen3_next"])
+def test_contexts_that_are_computed_apart_are_those_computed_together(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few rows at a time, at first and going on, whatever a cache holds."""
+    policy = LanguageModel(SimpleNamespace(model=zoo.built(kind), tokenizer=None, ends=frozenset(), config={}))
+    decoder, random = Decoder(policy, 1.0), np.random.default_rng(2)
+    contexts = [row for row in random.integers(0, zoo.VOCABULARY, (5, 7)).tolist() for _ in range(2)]
+
+    def said() -> list[Any]:
+        first = draw.go_on(decoder, contexts, [4] * 10, [None] * 10, keep=True, rows=16, seed=1)
+        more = [[*row, *turn.tokens.tolist(), 1, 2, 3] for row, (turn, _) in zip(contexts, first, strict=True)]
+        then = draw.go_on(decoder, more, [4] * 10, [one for _, one in first], keep=False, rows=16, seed=2)
+        return [turn for turn, _ in (*first, *then)]
+
+    together = said()
+    monkeypatch.setattr(draw, "PREFILL", 16)
+    widths = Widths(policy, monkeypatch)
+    apart = said()
+    assert all(rows * width <= 16 for rows, width in widths.seen)
+    assert len(widths.seen) > 4
+    for one, other in zip(together, apart, strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist()
+        assert np.abs(one.logp - other.logp).max() < 1e-4

@@ -102,6 +102,30 @@ def test_a_prompt_that_fills_the_context_leaves_nothing_to_say(language: Any) ->
     assert not pack(rollouts).mask.any()
 
 
+class Longwinded(Counter):
+    """Says more than a rollout may hold: to begin with, or to a turn."""
+
+    def reset(self, prompt: Any) -> str:
+        self.turns = 0
+        return "word " * self.opening
+
+    def step(self, text: str) -> tuple[str, bool, float]:
+        return "word " * 2_000, False, 0.5
+
+
+@pytest.mark.parametrize(("opening", "said"), [(2_000, 0), (1, 1)])
+def test_what_an_environment_says_beyond_the_context_ends_the_rollout_and_is_no_part_of_it(
+    language: Any, opening: int, said: int
+) -> None:
+    make = type("Longwinded", (Longwinded,), {"opening": opening})
+    rollouts, _ = collected(language, make, Budget(60, turns=5, context=50, turn_tokens=5))
+    for rollout in rollouts:
+        assert (rollout.finish, len(rollout.spans)) == ("length", said)
+        assert 1 <= len(rollout.tokens) <= 50
+        assert said == 0 or len(rollout.tokens) == rollout.spans[-1][1]
+        assert rollout.messages[-1]["content"] == "word " * 2_000
+
+
 class Dies(Counter):
     """Fails where it is told to."""
 

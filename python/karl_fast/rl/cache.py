@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import mlx.core as mx
 
@@ -55,22 +55,62 @@ def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
         rows: the row that each new one is a copy of. [B]
     """
     for cache in caches:
-        for name in list(vars(cache)) if hasattr(cache, "__dict__") else ("keys", "values"):
-            setattr(cache, name, _rows(getattr(cache, name), count, rows))
+        _change([cache], count, lambda there: there[0][rows])
 
 
-def _rows(held: Any, count: int, rows: mx.array) -> Any:
-    """Rows of each array in what a cache holds; anything else as it is."""
+def stack(parts: Sequence[list[Any]], count: int) -> list[Any]:
+    """Join the rows of caches that were filled apart; each layer is let go of when it is joined.
+
+    Args:
+        parts: caches of some rows, one a layer. All but the first are empty afterwards.
+        count: rows of the first part.
+
+    Returns:
+        The caches of the first part, with the rows of all.
+    """
+    import mlx.core as mx
+
+    first, *others = parts
+    for layer, cache in enumerate(first if others else ()):
+        _change([cache, *(part[layer] for part in others)], count, lambda there: mx.concatenate(there, axis=0))
+        mx.eval(list(arrays(cache)))
+        for part in others:
+            part[layer] = None
+    return first
+
+
+def arrays(held: Any) -> Iterator[mx.array]:
+    """Yield the arrays in what a cache holds."""
     import mlx.core as mx
 
     if isinstance(held, mx.array):
-        return held[rows] if held.ndim and held.shape[0] == count else held
+        yield held
+    elif isinstance(held, list | tuple | dict) or hasattr(held, "__dict__"):
+        parts = held if isinstance(held, list | tuple) else (held if isinstance(held, dict) else vars(held)).values()
+        for one in parts:
+            yield from arrays(one)
+
+
+def _change(caches: Sequence[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> None:
+    """Put into the first cache what becomes of the arrays of a row each that all of them hold."""
+    first = caches[0]
+    for name in list(vars(first)) if hasattr(first, "__dict__") else ("keys", "values"):
+        setattr(first, name, _changed([getattr(one, name) for one in caches], count, change))
+
+
+def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx.array]) -> Any:
+    """Return what becomes of something that each cache holds; what is no array of `count` rows stays as it is."""
+    import mlx.core as mx
+
+    held = there[0]
+    if isinstance(held, mx.array):
+        return change(there) if held.ndim and held.shape[0] == count else held
     if type(held) in (list, tuple):
-        return type(held)(_rows(one, count, rows) for one in held)
+        return type(held)(_changed(list(some), count, change) for some in zip(*there, strict=True))
     if type(held) is dict:
-        return {name: _rows(one, count, rows) for name, one in held.items()}
+        return {name: _changed([one[name] for one in there], count, change) for name in held}
     if hasattr(held, "update_and_fetch") or hasattr(held, "make_mask"):  # a cache in a list of caches
-        repeat([held], count, rows)
+        _change(there, count, change)
     return held
 
 

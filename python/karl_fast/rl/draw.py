@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.rl.cache import Heard, carried, joined, repeat
+from karl_fast.rl.cache import Heard, arrays, carried, joined, repeat, stack
 from karl_fast.rl.decode import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import mlx.core as mx
     from numpy.typing import NDArray
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from karl_fast.rl.policy import Policy
 
     Said = tuple["Turn", Heard | None]
+
+PREFILL = 2048
+"""Tokens of contexts that are computed at a time, where more than one row is: the memory of a round is planned so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,7 @@ def go_on(
         bucket = _Bucket(decoder, [contexts[row] for row in chosen], [heard[row] for row in chosen])
         turns = bucket.turns(np.array([budgets[row] for row in chosen]), int(stream[0]))
         kept = bucket.heard(turns) if keep else [None] * len(turns)
+        del bucket  # before the next has caches of its own
         found |= dict(zip(chosen, zip(turns, kept, strict=True), strict=True))
     return [found[row] for row in range(len(contexts))]
 
@@ -136,20 +140,35 @@ class _Bucket:
 
         places: dict[tuple[int, ...], int] = {}
         member = mx.array([places.setdefault(tuple(context), len(places)) for context in contexts])
-        self.caches = self.policy.caches()
-        self.logits = self.decoder.logits(mx.array(list(places), dtype=mx.int32), self.caches)
+        self.logits, self.caches = self._computed(list(places), lambda _: self.policy.caches())
         if len(places) < len(contexts):
             self.logits = self.logits[member]
             repeat(self.caches, len(places), member)
 
     def _go_on(self, contexts: Sequence[Sequence[int]], heard: Sequence[Heard]) -> None:
         """Compute what no rollout has computed yet: from the shortest beginning on, as rows go on together."""
+        begun = min(self.length - 1, *(one.length for one in heard))
+        new = [context[begun:] for context in contexts]
+        self.logits, self.caches = self._computed(new, lambda rows: joined(self.policy, heard[rows], begun))
+
+    def _computed(
+        self, tokens: Sequence[Sequence[int]], caches: Callable[[slice], list[Any]]
+    ) -> tuple[mx.array, list[Any]]:
+        """Return the logits behind tokens of one length, `PREFILL` of them computed at a time, and the caches.
+
+        `caches` gives those of some rows before their tokens.
+        """
         import mlx.core as mx
 
-        begun = min(self.length - 1, *(one.length for one in heard))
-        self.caches = joined(self.policy, heard, begun)
-        new = mx.array([context[begun:] for context in contexts], dtype=mx.int32)
-        self.logits = self.decoder.logits(new, self.caches)
+        count, found = max(1, PREFILL // len(tokens[0])), []
+        for start in range(0, len(tokens), count):
+            rows = slice(start, start + count)
+            held = caches(rows)
+            found.append((self.decoder.logits(mx.array(list(tokens[rows]), dtype=mx.int32), held), held))
+            if count < len(tokens):
+                mx.eval(found[-1][0], list(arrays(held)))
+        logits = found[0][0] if len(found) == 1 else mx.concatenate([logits for logits, _ in found])
+        return logits, stack([held for _, held in found], count)
 
     def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
         """What each of them says, within its budget.

@@ -3,7 +3,9 @@
 ```text
 weights    bytes of all parameters
 adapter    trainable bytes * 6, as offline; one more for a policy of one's own, whose reference is a copy
-drawing    caches of the rollouts drawn at a time at their longest, and 8 arrays of their logits
+drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
+           their caches at their longest, and
+           their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
 learning   activations and head of a micro-batch of the longest rollouts
 ```
 
@@ -17,13 +19,17 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import UsageError
-from karl_fast.rl.settings import Online
-from karl_fast.train.activations import MARGIN
+from karl_fast.rl.cache import arrays
+from karl_fast.rl.draw import PREFILL
+from karl_fast.train.activations import MARGIN, Activations
 from karl_fast.train.memory import largest, limit_bytes, of_model
 from karl_fast.train.settings import GB
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from karl_fast.rl.policy import Policy
+    from karl_fast.rl.settings import Online
     from karl_fast.train.memory import Memory
 
 BLOCK = 256
@@ -57,13 +63,14 @@ class Sizes:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the longest rollout that is planned for.
+        """Tokens of the longest rollout: an environment may say anything up to `max_context`."""
+        return self.max_context if self.turns else min(self.max_context, self.prompt + self.max_tokens)
 
-        An environment may say anything up to `max_context`: where nobody gave that, as much as the policy is assumed.
-        """
-        if self.turns and self.max_context != Online.max_context:
-            return self.max_context
-        return min(self.max_context, self.prompt + self.max_tokens * (2 if self.turns else 1))
+    @property
+    def contexts(self) -> tuple[int, int]:
+        """Rows and tokens of the contexts that are computed at a time before a turn."""
+        tokens = self.tokens if self.turns else self.prompt
+        return min(self.drawn, -(-PREFILL // tokens)), tokens
 
     @property
     def learned(self) -> int:
@@ -104,21 +111,30 @@ class RoundMemory:
         policy: as it will be trained.
         memory: its arithmetic as `karl-fast train` has it.
         own: whether it keeps a copy of itself as its reference.
+        forward: rows and tokens a row to the bytes that a forward pass holds below the head.
     """
 
     policy: Policy
     memory: Memory
     own: bool
+    forward: Callable[[int, int], int]
 
     def need(self, sizes: Sizes) -> RoundNeed:
         """What a round of such sizes needs."""
         shape, tokens = self.memory.shape, sizes.tokens
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
-        caches = self.cache_bytes(sizes.drawn, tokens) * (2 if sizes.turns else 1)
-        logits = LOGITS * 4 * sizes.drawn * shape.vocabulary
         adapter = (7 if self.own else 6) * shape.trainable
-        return RoundNeed(shape.weights, adapter, int(MARGIN * caches) + logits, part.activations + part.head + whole)
+        return RoundNeed(shape.weights, adapter, self._drawing(sizes), part.activations + part.head + whole)
+
+    def _drawing(self, sizes: Sizes) -> int:
+        """Bytes of the contexts while they are computed, or of the turns behind them."""
+        before, after = (
+            int(MARGIN * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns else 1)
+            for tokens in (sizes.contexts[1], sizes.tokens)
+        )
+        logits = LOGITS * 4 * sizes.drawn * self.memory.shape.vocabulary
+        return logits + max(before + self.forward(*sizes.contexts), after)
 
     def cache_bytes(self, rows: int, tokens: int) -> int:
         """Caches of rollouts with so many tokens each: keys and values, which grow, and states, which do not."""
@@ -127,14 +143,18 @@ class RoundMemory:
 
     @cached_property
     def _caches(self) -> tuple[int, int]:
-        """Bytes of the caches of one row with one token, and with a block and one. Nothing is computed."""
+        """Bytes of the caches of one row with one token, and with a block and one. Nothing is computed.
+
+        The largest layer counts twice: attention copies what is in use of a layer's keys and values.
+        """
         import mlx.core as mx
 
         found = []
         for tokens in (1, BLOCK + 1):
             caches = self.policy.caches()
             self.policy.body(mx.zeros((1, tokens), mx.int32), cache=caches)
-            found.append(sum(map(_bytes, caches)))
+            layers = [sum(array.nbytes for array in arrays(one)) for one in caches]
+            found.append(sum(layers) + max(layers, default=0))
         return found[0], max(found)
 
     def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
@@ -146,9 +166,10 @@ class RoundMemory:
         need, limit = self.need(sizes), limit_bytes(settings.training)
         if need.total <= limit:
             return need
+        filled = " (max_context, up to which an environment may answer)" if sizes.turns else ""
         error = UsageError(
             f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time, of up to"
-            f" {sizes.tokens:,} tokens, needs about {need.total / GB:.1f} GB ({need}), and there are"
+            f" {sizes.tokens:,} tokens{filled}, needs about {need.total / GB:.1f} GB ({need}), and there are"
             f" {limit / GB:.1f} GB"
         )
         error.hint = self._hint(sizes, limit, settings)
@@ -162,7 +183,9 @@ class RoundMemory:
             value = largest(now - 1, partial(self._fits, sizes, limit, name))
             if value > least(name, sizes):
                 ways.append(f"{name} = {value}")
-        alone = f"{', '.join(ways)}: each alone fits" if ways else "no setting alone makes it fit"
+        alone = (
+            f"{', '.join(ways)}: {'each alone' if ways[1:] else 'it'} fits" if ways else "no setting alone makes it fit"
+        )
         less = "" if settings.training.grad_checkpoint else "; grad_checkpoint = true needs less"
         return f"{alone}{less}; memory_limit says how many GB there are"
 
@@ -197,15 +220,5 @@ def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> Round
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])
     layers = config.get("num_layers") or len(getattr(policy.model, "layers", ())) or 1
     memory = of_model(policy.model, policy.body, vocabulary, settings.training, layers)
-    return RoundMemory(policy, memory, "num_layers" not in config)
-
-
-def _bytes(held: Any) -> int:
-    """Bytes of the arrays in what a cache holds."""
-    import mlx.core as mx
-
-    if isinstance(held, mx.array):
-        return held.nbytes
-    if isinstance(held, list | tuple):
-        return sum(map(_bytes, held))
-    return sum(map(_bytes, vars(held).values())) if hasattr(held, "__dict__") else 0
+    passes = Activations(policy.model, policy.body, layers=layers, hidden=memory.shape.hidden, checkpoint=False)
+    return RoundMemory(policy, memory, "num_layers" not in config, passes.forward)

@@ -156,9 +156,8 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
     known = getattr(policy, "positions", None)
     if known is None:
         return None
-    # MLX gathers past the end of an embedding without an error, and observations may be of any length.
-    reach = settings.max_context if known.learned and sizes.turns else sizes.tokens
-    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, reach)
+    # MLX gathers past the end of an embedding without an error.
+    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
     return remark
 
 

@@ -74,7 +74,7 @@ class Talk:
         if self.stage is not None and self.stage.failure is not None:
             self.finish = "failed"
         elif self.room < 1:
-            self.finish = "length"
+            self.tokens, self.finish = self.tokens[: self.budget.context], "length"
 
     def _asked(self, policy: Policy) -> Sequence[int]:
         """Return the tokens of the prompt and what the environment opens with; without that, where it cannot be put."""
@@ -108,16 +108,19 @@ class Talk:
             self._go_on(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
 
     def _go_on(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
-        """Put what the environment said before the next turn."""
+        """Put what the environment said before the next turn; where that leaves no room, there is no next turn."""
         assert self.stage is not None
         try:
-            self.tokens += policy.answer(answer, last)
+            more = policy.answer(answer, last)
         except Exception as error:  # of a template
             self.stage.refused(error)
             self.finish = "failed"
             return
+        if len(self.tokens) + len(more) >= self.budget.context:
+            self.finish = "length"
+            return
+        self.tokens += more
         self.states.append(_state(answer))
-        self.finish = "length" if self.room < 1 else None
 
     def _ends(self, turn: Turn, done: bool) -> str | None:
         if self.stage is not None and self.stage.failure is not None:

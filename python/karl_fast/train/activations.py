@@ -11,6 +11,8 @@ from karl_fast.train.trace import traced
 from karl_fast.train.views import training
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import mlx.core as mx
 
 MARGIN = 1.35
@@ -37,42 +39,47 @@ class Activations:
         """Activations of a model with `layers` that are gone back through, of hidden states of `hidden` numbers."""
         self._model, self._body = model, body
         self._layers, self._hidden, self._checkpoint = layers, hidden, checkpoint
-        self._traced = cache(self._trace)
+        self._there, self._back = _Graph(self._forward), _Graph(self._trained)
 
     def __call__(self, rows: int, tokens: int) -> int:
         """The bytes of a batch."""
-        whole = self._bytes(rows, tokens)
+        whole = self._back.bytes(rows, tokens)
         if not self._checkpoint:
             return int(MARGIN * whole)
         inputs = rows * tokens * self._hidden * 4 * self._layers
         inside = whole * LAYERS_AT_A_TIME * max(1 / self._layers, self._widest)
         return int(MARGIN * min(whole, inputs + inside))
 
-    def _bytes(self, rows: int, tokens: int) -> int:
-        if tokens <= max(SHORT) or not self._grows:
-            return self._traced(rows, tokens)[0]
-        return rows * _parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
+    def forward(self, rows: int, tokens: int) -> int:
+        """Return the bytes that a forward pass over contexts holds below the head."""
+        return int(MARGIN * self._there.bytes(rows, tokens))
 
-    @cached_property
-    def _grows(self) -> bool:
-        """Whether the graph has operations of its own for each token, as that of a recurrence."""
-        few, more = (self._traced(1, short)[1] for short in SHORT[:2])
-        return more > 1.1 * few
+    def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
+        """The bytes at the peak of a forward pass, and how many operations it is made of."""
+        try:
+            return self._trace(self._body, rows, tokens)
+        except ValueError:
+            return rows * tokens * 4 * ARRAYS * max(self._widths), 0
 
-    def _trace(self, rows: int, tokens: int) -> tuple[int, int]:
+    def _trained(self, rows: int, tokens: int) -> tuple[int, int]:
         """The bytes at the peak of a gradient, and how many operations it is made of."""
-        import mlx.core as mx
-
-        there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
         try:
             with training(self._model):
-                return traced(self._gradient, mx.zeros((rows, tokens), mx.int32))
+                return self._trace(self._gradient, rows, tokens)
         except ValueError as error:
             if "VJP" not in str(error):  # a forward pass that looks at its numbers (dbrx), or what MLX cannot export
                 return rows * tokens * 4 * ARRAYS * sum(self._widths[-self._layers :]), 0
             said = " ".join(str(error).split())[:200]
             kind = getattr(self._model, "model_type", type(self._model).__name__)
             raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {said}") from error
+
+    def _trace(self, function: Callable[[mx.array], Any], rows: int, tokens: int) -> tuple[int, int]:
+        """`traced`; the model has its parameters back afterwards."""
+        import mlx.core as mx
+
+        there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
+        try:
+            return traced(function, mx.zeros((rows, tokens), mx.int32))
         finally:
             for holder, key, array in there:
                 holder[key] = array
@@ -98,6 +105,25 @@ class Activations:
 
         value, gradient = nn.value_and_grad(self._model, total)()
         return [value, *flat(gradient).values()]
+
+
+class _Graph:
+    """The bytes of a graph by rows and tokens a row; where it grows with tokens, those of short ones go on."""
+
+    def __init__(self, trace: Callable[[int, int], tuple[int, int]]) -> None:
+        self._traced = cache(trace)
+
+    def bytes(self, rows: int, tokens: int) -> int:
+        """Return the bytes at the peak."""
+        if tokens <= max(SHORT) or not self._grows:
+            return self._traced(rows, tokens)[0]
+        return rows * _parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
+
+    @cached_property
+    def _grows(self) -> bool:
+        """Whether the graph has operations of its own for each token, as that of a recurrence."""
+        few, more = (self._traced(1, short)[1] for short in SHORT[:2])
+        return more > 1.1 * few
 
 
 def _parabola(at: int, known: dict[int, int]) -> int:
