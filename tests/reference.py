@@ -1,6 +1,6 @@
 """The reference of the kernel families, from their docstrings: `python -m tests.reference` writes it.
 
-Each page of python/karl_fast/docs is named after its module. What stands between the two marks is made here, of every
+Each page of docs is named after its module. What stands between the two marks is made here, of every
 name in the module's `__all__`, in that order; the rest of a page is written by hand.
 """
 
@@ -12,13 +12,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import karl_fast
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-FOLDER = Path(karl_fast.__file__).parent / "docs"
+FOLDER = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- reference:begin -->", "<!-- reference:end -->"
 BETWEEN = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Example|Examples|References?):$")
@@ -28,7 +26,7 @@ ITEM = re.compile(r"    (`?[\w*]+`?(?:, `?[\w*]+`?)*): ")
 
 
 def pages() -> list[Path]:
-    return [page for page in sorted(FOLDER.glob("*.md")) if BEGIN in page.read_text("utf-8")]
+    return [page for page in sorted(FOLDER.rglob("*.md")) if BEGIN in page.read_text("utf-8")]
 
 
 def module_of(page: Path) -> ModuleType:

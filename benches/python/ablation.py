@@ -4,7 +4,7 @@
     karl-fast ablate --config examples/rl/ablation.toml --out runs/ablations
     python benches/python/ablation.py runs/ablations
 
-The second line makes the runs and prints the table; this reads their metrics, and writes record/ablation.json and .svg.
+The second line makes the runs and prints the table; this reads their metrics, writes record/ablation.json and draws it.
 Every number is of the outcome, which is the reward before any shaping. `--smoke`, in the place of a folder, makes two
 short runs of each arm itself and writes nothing. Needs the extra `train`.
 """

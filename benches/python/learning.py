@@ -3,7 +3,7 @@
     python benches/python/learning.py [--smoke]
 
 The two loops of online.py on five seeds: three of eight symbols, 400 rounds. What is kept, in record/online.json, is
-the mean reward of each stretch of ten rounds, and the exact match at the end; the figure is record/learning.svg. Seeds
+the mean reward of each stretch of ten rounds, and the exact match at the end; the figure is learning.svg. Seeds
 are not paired: the same one begins at other weights in each of the two. `--smoke` makes two rounds of two seeds.
 """
 

@@ -13,6 +13,7 @@ import record
 from karl_fast.rl.ablation import interval
 
 SMOKE = "--smoke" in sys.argv
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 COLOURS = ("#1b6ca8", "#d1495b", "#edae49", "#6a994e", "#8d99ae", "#6d597a", "#2f3e46")
 
 Runs = dict[str, list[dict[str, float]]]
@@ -62,7 +63,7 @@ def keep(name: str, setting: dict[str, Any], runs: Runs, base: str, **more: Any)
 
 
 def figure(name: str, draw: Any, columns: int) -> None:
-    """Let `draw` fill axes side by side, and write them beside the record, where matplotlib is installed."""
+    """Let `draw` fill axes side by side, and write them to docs/images, where matplotlib is installed."""
     if SMOKE:
         return
     try:
@@ -79,7 +80,7 @@ def figure(name: str, draw: Any, columns: int) -> None:
         one.spines[["top", "right"]].set_visible(False)
     draw(*axes[0])
     drawn.tight_layout()
-    file: Path = record.RECORD / f"{name}.svg"
+    file = IMAGES / f"{name}.svg"
     drawn.savefig(file, metadata={"Date": None})
     pyplot.close(drawn)
 

@@ -204,7 +204,7 @@ def test_the_table_has_a_row_for_every_recipe_and_its_changes_in_bold() -> None:
 
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"README.md": [PolicyGradient], "python/karl_fast/docs/objective.md": FAMILIES}
+PAGES = {"README.md": [PolicyGradient], "docs/objectives/objective.md": FAMILIES}
 
 
 @pytest.mark.parametrize("page", PAGES)

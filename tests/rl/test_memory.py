@@ -28,7 +28,7 @@ from tests.train.parts import built
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE = Path(__file__).parents[2] / "python" / "karl_fast" / "docs" / "rl.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "rl.md"
 QWEN = {
     "model_type": "qwen3",
     "hidden_size": 1024,

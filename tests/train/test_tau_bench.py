@@ -1,4 +1,4 @@
-"""The lines of docs/train.md from a published log to a judged adapter, as a reader types them, and what they print."""
+"""The lines of docs/guides/train.md from a published log to an adapter that was judged, and what they print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.train.test_command import karl
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGE = README.parent / "python" / "karl_fast" / "docs" / "train.md"
+PAGE = README.parent / "docs" / "guides" / "train.md"
 
 NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?")
 """In what differs between machines: losses by the BLAS, speeds by the load."""
