@@ -37,6 +37,16 @@ def in_bytes(size: float) -> str:
     return f"{size:,.1f} GB"
 
 
+def in_gigabytes(size: float) -> str:
+    """A size of memory: in GB as settings have it, in smaller units below a tenth of one."""
+    return in_bytes(size) if size < 1e8 else f"{size / 1e9:,.{1 if size >= 1e10 else 2}f} GB"
+
+
+def decimal(value: float, places: int = 4, sign: str = "") -> str:
+    """A number with so many decimal places; a large one in six digits and its power of ten."""
+    return f"{value:{sign}.{places}f}" if abs(value) < 1e6 else f"{value:{sign}.6g}"
+
+
 def told(error: BaseException) -> str:
     """An exception in a line that cannot steer a terminal."""
     try:

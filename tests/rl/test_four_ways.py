@@ -86,6 +86,7 @@ MISSING = {
     "{'reward': 1.0}": '{"reward": 1.0}',
     "1j": None,
     "object()": None,
+    "Decimal('0.5')": None,
     "Decimal('NaN')": None,
     "np.float32('nan')": None,
     "np.float64('inf')": None,

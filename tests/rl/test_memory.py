@@ -48,9 +48,17 @@ QWEN = {
 
 def test_a_limit_that_nothing_fits_into_is_an_error(online: Callable[..., Online]) -> None:
     settings = online(training={"memory_limit": 0.0001})
-    with pytest.raises(UsageError, match=r"a round that draws 16 .*, and there are 0\.0 GB") as error:
+    with pytest.raises(UsageError, match=r"a round that draws 16 .*, and there are 100\.0 kB") as error:
         rl(settings)
-    assert "grad_checkpoint" in str(error.value.hint)
+    assert " 0.0" not in str(error.value)
+    assert "grad_checkpoint" not in str(error.value.hint)  # the policy's model has no layers by that name
+    assert not Path(settings.out).exists()
+
+
+def test_checkpoints_of_a_policy_without_layers_are_refused(online: Callable[..., Online]) -> None:
+    settings = online(training={"grad_checkpoint": True})
+    with pytest.raises(UsageError, match="grad_checkpoint is true, and Transformer has no list `layers`"):
+        rl(settings)
     assert not Path(settings.out).exists()
 
 

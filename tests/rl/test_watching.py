@@ -26,6 +26,12 @@ def said() -> dict[str, Any]:
     )
 
 
+def test_a_mean_of_any_size_is_a_few_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().said(said() | {"outcome": -1e100, "reward.one": 1e99, "kl": 1e30}, [], [])
+    assert "outcome -1e+100  one 1e+99" in (line := capsys.readouterr().err)
+    assert "kl 1e+30" in line
+
+
 def test_a_round_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     Lines().said(said(), [], ["one raised\x1b[2J", "one raised\x1b[2J", "two"])
     printed = capsys.readouterr().err.splitlines()

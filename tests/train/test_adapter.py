@@ -13,8 +13,10 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 import mlx.core as mx
 
+from karl_fast.cli.training_report import opening
 from karl_fast.errors import CheckpointError, ModelError
 from karl_fast.train import Training, evaluate, train
+from karl_fast.train.run import prepare
 from tests.train import parts
 from tests.train.test_command import chat, write
 
@@ -164,6 +166,29 @@ def test_a_configuration_that_is_none_is_refused(
         evaluate(folder, tiny_model, copy, split="train")
 
 
+@pytest.mark.parametrize(
+    ("lora", "says"),
+    [
+        ({"scale": None}, "has no scale in lora_parameters, wanted a number"),
+        ({"rank": None}, "has no rank in lora_parameters, wanted a whole number"),
+        ({"scale": None, "alpha": 16}, "has no scale in lora_parameters, wanted a number"),
+        ({"scale": "20.0"}, 'has the scale "20.0" in lora_parameters, wanted a number'),
+        ({"rank": 8.0}, "has the rank 8.0 in lora_parameters, wanted a whole number"),
+        ({"rank": True}, "has the rank true in lora_parameters, wanted a whole number"),
+    ],
+)
+def test_an_adapter_that_does_not_record_how_it_was_made_is_refused(
+    folder: Path, tiny_model: Path, copy: Path, tmp_path: Path, lora: Any, says: str
+) -> None:
+    configured(copy, lora=lora)
+    with pytest.raises(ModelError) as raised:
+        train(folder, tiny_model, tmp_path / "out", Training(**SMALL), resume_adapter_file=copy / ADAPTERS)
+    with pytest.raises(ModelError) as judged:
+        evaluate(folder, tiny_model, copy, split="train")
+    assert str(raised.value) == str(judged.value) == f"{copy / CONFIG} {says}"
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("kind", ["lora", "dora", "full"])
 def test_an_adapter_that_fits_is_what_a_run_begins_with(
     folder: Path, tiny_model: Path, tmp_path: Path, kind: str
@@ -183,7 +208,14 @@ def test_weights_without_a_configuration_are_taken_where_they_fit(
     folder: Path, tiny_model: Path, copy: Path, tmp_path: Path
 ) -> None:
     (copy / CONFIG).unlink()
-    train(folder, tiny_model, tmp_path / "out", Training(**SMALL), resume_adapter_file=copy / ADAPTERS)
+    run = prepare(
+        folder, str(tiny_model), tmp_path / "out", Training(**SMALL), resume_adapter_file=str(copy / ADAPTERS)
+    )
+    said = f"there is no {CONFIG} beside {copy / ADAPTERS}: lora_scale 20 of this run is taken for that of the weights"
+    assert run.remarks == [said]
+    assert f"warning   {said}" in list(opening(run))
+    for tracker in run.trackers:
+        tracker.finish()
     with pytest.raises(ModelError, match=r"adapter_config.json is not there"):
         evaluate(folder, tiny_model, copy, split="train")
 

@@ -140,7 +140,7 @@ def test_a_chosen_length_is_the_same_run_as_that_length_given(data: Path, tiny_m
         f"{account['cut']} cut to their tail ({shares[0]:.0%}); too long: {shares[1]:.0%} of {account['tokens']} tokens"
     )
     assert told.lines[0] == f"train     10 rows, 10 kept, {said}"
-    assert re.fullmatch(rf"budget    {limit} tokens a row: 10 rows of \d+ would need about 0.0\d GB", told.lines[2])
+    assert re.fullmatch(rf"budget    {limit} tokens a row: 10 rows of \d+ would need about \d+\.\d MB", told.lines[2])
     train(data, tiny_model, tmp_path / "given", Training(**QUICK | {"max_seq_length": limit}, batch_size=10))
     for name in ("adapters.safetensors", "checkpoints/0000002/optimizer.safetensors"):
         assert (tmp_path / "auto" / name).read_bytes() == (tmp_path / "given" / name).read_bytes()

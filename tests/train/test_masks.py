@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,8 +40,6 @@ OTHER_CALL = (
 
 
 def given(renderer: Renderer, template: str, **how: Any) -> Renderer:  # noqa: F811
-    import copy
-
     tokenizer = copy.deepcopy(renderer.tokenizer._tokenizer)
     tokenizer.chat_template = template
     return Renderer(tokenizer, renderer.ends, **how)
@@ -105,6 +104,46 @@ def test_a_weight_of_0_holds_for_the_last_turn_and_for_all_tokens(renderer: Rend
     assert "a0" not in said
     assert "q0" in said
     assert "a1" in said
+
+
+GLUED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""Nothing between turns, so that a token may hold the end of one and the beginning of the next."""
+
+
+def glued(renderer: Renderer, train_on: Any, *roles: str) -> tuple[list[str], list[str]]:  # noqa: F811
+    """The tokens of turns `xth`, `eth`, `exx` behind a question, and those learned: `th` and `e` are one."""
+    tokenizer = copy.deepcopy(renderer.tokenizer._tokenizer)
+    tokenizer.chat_template = GLUED
+    tokenizer.add_tokens(["the"])
+    turns = zip(("user", *roles), ("x", "xth", "eth", "exx"), strict=True)
+    messages: list[dict[str, Any]] = [{"role": role, "content": text} for role, text in turns]
+    messages = [one if one["role"] != "muted" else one | {"role": "assistant", "weight": 0} for one in messages]
+    [text] = Renderer(tokenizer, renderer.ends, train_on).texts({"messages": messages})
+    words = tokenizer.convert_ids_to_tokens(text.tokens.tolist())
+    return words, [word for word, learned in zip(words, text.learned.tolist(), strict=True) if learned]
+
+
+@pytest.mark.parametrize(
+    ("train_on", "roles", "kept"),
+    [
+        ("all", ("user", "assistant", "user"), ["x", "x", "the", "the", "x", "x"]),
+        ("all", ("user", "muted", "user"), ["x", "x", "x", "x"]),
+        ("all", ("muted", "user", "assistant"), ["x", "the", "x", "x"]),
+        ("all", ("user", "assistant", "muted"), ["x", "x", "the"]),
+        ("assistant", ("user", "assistant", "user"), []),
+        ("assistant", ("assistant", "user", "user"), ["x"]),
+        ("assistant", ("user", "user", "assistant"), ["x", "x"]),
+    ],
+)
+def test_a_token_that_holds_text_which_is_not_learned_is_not_learned(
+    renderer: Renderer,  # noqa: F811
+    train_on: Any,
+    roles: tuple[str, ...],
+    kept: list[str],
+) -> None:
+    words, found = glued(renderer, train_on, *roles)
+    assert words == ["x", "x", "the", "the", "x", "x"]
+    assert found == kept
 
 
 def test_a_row_without_a_learned_turn_and_one_with_another_weight_are_dropped(renderer: Renderer) -> None:  # noqa: F811

@@ -16,7 +16,7 @@ from karl_fast.cli.stop import listen, nothing
 from karl_fast.cli.usage import flags
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps, finite
-from karl_fast.words import clean
+from karl_fast.words import clean, decimal
 
 if TYPE_CHECKING:
     from karl_fast.rl.ablation import Arm
@@ -77,7 +77,7 @@ def _stopped(out: str, word: str) -> str:
 
 
 def _told(arm: str, seed: int, outcome: float) -> None:
-    sys.stderr.write(f"{arm:<12} seed {seed:<3} outcome {outcome:.4f}\n")
+    sys.stderr.write(f"{arm:<12} seed {seed:<3} outcome {decimal(outcome)}\n")
 
 
 def table(arms: list[Arm]) -> str:
@@ -86,11 +86,11 @@ def table(arms: list[Arm]) -> str:
     for arm in arms:
         own, apart = _between(arm.low, arm.high), _between(arm.difference_low, arm.difference_high)
         plain = arm.name == "baseline"
-        difference = f"{'':>14} {'':>20}" if plain else f"{arm.difference:>+14.4f} {apart:>20}"
-        lines.append(f"{arm.name:<12} {arm.mean:>8.4f} {own:>20} {difference}".rstrip())
+        difference = f"{'':>14} {'':>20}" if plain else f"{decimal(arm.difference, sign='+'):>14} {apart:>20}"
+        lines.append(f"{arm.name:<12} {decimal(arm.mean):>8} {own:>20} {difference}".rstrip())
         lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
     return "\n".join(lines)
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
+    return "" if low is None or high is None else f"{decimal(low)} .. {decimal(high)}"

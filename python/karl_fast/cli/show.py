@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from karl_fast.cli import caution
 from karl_fast.cli.words import scores
-from karl_fast.words import clean, counted, in_bytes
+from karl_fast.words import clean, counted, decimal, in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -182,8 +182,8 @@ def _reward_change(reward: dict[str, Any]) -> str:
     parts = {"read": reward["before"], "kept": reward["kept"], "drawn": reward["after"]}
     if not all(part["count"] for part in parts.values()):
         return ""
-    means = ", ".join(f"{part['mean']:.4f} {name}" for name, part in parts.items())
-    stds = ", ".join(f"{part['std']:.3f}" for part in parts.values())
+    means = ", ".join(f"{decimal(part['mean'])} {name}" for name, part in parts.items())
+    stds = ", ".join(decimal(part["std"], 3) for part in parts.values())
     return f"reward    mean {means}; std {stds}"
 
 
@@ -231,7 +231,9 @@ def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
 def _histogram(reward: dict[str, Any]) -> Iterable[str]:
     if not reward["count"]:
         return
-    numbers = f"mean {reward['mean']:.4f}, std {reward['std']:.4f}, from {reward['min']:.6g} to {reward['max']:.6g}"
+    numbers = (
+        f"mean {decimal(reward['mean'])}, std {decimal(reward['std'])}, from {reward['min']:.6g} to {reward['max']:.6g}"
+    )
     yield f"reward    {reward['count']:,} present, {numbers}"
     edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
     most = max(counts)

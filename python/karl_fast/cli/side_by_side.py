@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.words import clean, counted
+from karl_fast.words import clean, counted, decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,7 +170,7 @@ def _share(value: float | None) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return NONE
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else decimal(value)
 
 
 def _cell(value: Any) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.train.settings import GB
-from karl_fast.words import clean, counted
+from karl_fast.words import clean, counted, decimal, in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +23,8 @@ def opening(run: Run) -> Iterator[str]:
     longest = max(run.order.lengths)
     batches = counted(len(run.order.batches(0)), "batch", "batches")
     yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
-    yield f"memory    about {run.need.total / GB:.2f} GB of {run.limit_bytes / GB:.2f} GB: {run.need}"
-    if run.remark:
-        yield f"warning   {run.remark}"
+    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(run.limit_bytes)}: {run.need}"
+    yield from (f"warning   {remark}" for remark in run.remarks)
     going_on = f", from step {run.state.step}" if run.state.step else ""
     yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
 
@@ -38,7 +36,7 @@ def _budget(budget: Budget | None) -> Iterator[str]:
     why = "the longest row fits"
     if budget.beyond:
         longer, need = budget.beyond
-        why = f"{counted(budget.rows, 'row')} of {longer:,} would need about {need.total / GB:.2f} GB"
+        why = f"{counted(budget.rows, 'row')} of {longer:,} would need about {in_gigabytes(need.total)}"
     yield f"budget    {counted(budget.tokens, 'token')} a row: {why}"
 
 
@@ -56,8 +54,8 @@ def _account(account: Any) -> str:
 def line_of(values: dict[str, Any]) -> str:
     """A step."""
     return (
-        f"step {values['step']:>6}  loss {values['loss']:.4f}  grad norm {values['grad_norm']:.3g}"
-        f"  {values['tokens_per_second']:,.0f} tokens/s  peak {values['peak_bytes'] / GB:.2f} GB"
+        f"step {values['step']:>6}  loss {decimal(values['loss'])}  grad norm {values['grad_norm']:.3g}"
+        f"  {values['tokens_per_second']:,.0f} tokens/s  peak {in_gigabytes(values['peak_bytes'])}"
     )
 
 
@@ -65,7 +63,7 @@ def trained(result: Trained) -> str:
     """What is said when a run is done."""
     made, wanted = result.steps
     early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
-    best = f"; least held-out loss {result.best[0]:.4f} at step {result.best[1]:,}" if result.best else ""
+    best = f"; least held-out loss {decimal(result.best[0])} at step {result.best[1]:,}" if result.best else ""
     of = _of(result) if early else ""
     return (
         f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"

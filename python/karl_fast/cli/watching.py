@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.cli.stop import listen
 from karl_fast.train.memory import limit_bytes
-from karl_fast.train.settings import GB
-from karl_fast.words import clean, counted, pictured
+from karl_fast.words import clean, counted, decimal, in_gigabytes, pictured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,7 +141,7 @@ def opening(run: OnlineRun) -> Iterator[str]:
     steps = counted(settings.epochs * settings.minibatches, "step")
     yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
     limit = limit_bytes(settings.training)
-    yield f"memory    about {run.need.total / GB:.2f} GB of {limit / GB:.2f} GB: {run.need}"
+    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
     if run.remark:
         yield f"warning   {run.remark}"
     going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
@@ -153,12 +152,12 @@ def line(metrics: dict[str, Any]) -> str:
     """A round in a line."""
     parts = [
         f"round {metrics['round'] + 1:>5}",
-        f"outcome {metrics['outcome']:.4f}" if "outcome" in metrics else "outcome missing",
+        f"outcome {decimal(metrics['outcome'])}" if "outcome" in metrics else "outcome missing",
     ]
-    parts += [f"{clean(name[7:])} {metrics[name]:.3f}" for name in sorted(components(metrics))]
+    parts += [f"{clean(name[7:])} {decimal(metrics[name], 3)}" for name in sorted(components(metrics))]
     parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
     parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []
-    parts += [f"kl {metrics['kl']:.4f}"] if "kl" in metrics else []
+    parts += [f"kl {decimal(metrics['kl'])}"] if "kl" in metrics else []
     parts += [f"missing {sum(metrics['missing'].values())}"] if metrics["missing"] else []
     return "  ".join([*parts, f"{metrics['seconds']:.2f} s"])
 

@@ -1,8 +1,8 @@
 """The rule of what counts as a reward, for functions offline and online and for environments.
 
 A finite number within 1e100 in size counts: a bool, an int, a float or another `numbers.Real`, or a scalar of NumPy,
-MLX or another library of arrays. Everything else is a missing reward with a kind to count it by. The reader of logs has
-the same rule for the fields of a record (``rust/karl-log/src/json/scalar.rs``).
+MLX or another library of arrays. Everything else, a `Decimal` among it, is a missing reward with a kind to count it
+by. The reader of logs has the same rule for the fields of a record (``rust/karl-log/src/json/scalar.rs``).
 """
 
 from __future__ import annotations

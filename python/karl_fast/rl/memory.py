@@ -23,7 +23,7 @@ from karl_fast.rl.cache import arrays
 from karl_fast.rl.draw import PREFILL
 from karl_fast.train.activations import MARGIN, Activations
 from karl_fast.train.memory import largest, limit_bytes, of_model
-from karl_fast.train.settings import GB
+from karl_fast.words import in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class RoundNeed:
         return self.weights + self.adapter + max(self.drawing, self.learning)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {value / GB:.2f}" for name, value in vars(self).items())
+        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items())
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ class RoundMemory:
         filled = " (max_context, up to which an environment may answer)" if sizes.turns else ""
         error = UsageError(
             f"a round that draws {sizes.drawn:,} rollouts and learns from {sizes.learned:,} at a time, of up to"
-            f" {sizes.tokens:,} tokens{filled}, needs about {need.total / GB:.1f} GB ({need}), and there are"
-            f" {limit / GB:.1f} GB"
+            f" {sizes.tokens:,} tokens{filled}, needs about {in_gigabytes(need.total)} ({need}), and there are"
+            f" {in_gigabytes(limit)}"
         )
         error.hint = self._hint(sizes, limit, settings)
         raise error
@@ -186,7 +186,7 @@ class RoundMemory:
         alone = (
             f"{', '.join(ways)}: {'each alone' if ways[1:] else 'it'} fits" if ways else "no setting alone makes it fit"
         )
-        less = "" if settings.training.grad_checkpoint else "; grad_checkpoint = true needs less"
+        less = "; grad_checkpoint = true needs less" if self.memory.saves_by_checkpoints else ""
         return f"{alone}{less}; memory_limit says how many GB there are"
 
     def _fits(self, sizes: Sizes, limit: int, name: str, value: int) -> bool:

@@ -87,7 +87,8 @@ class Activations:
     @cached_property
     def _widths(self) -> list[int]:
         """Of each layer, the numbers a token that its linear layers give."""
-        return [sum(_width(module) for module in layer.modules()) for layer in self._model.layers]
+        layers = getattr(self._model, "layers", None) or [self._model]
+        return [sum(_width(module) for module in layer.modules()) for layer in layers]
 
     @property
     def _widest(self) -> float:

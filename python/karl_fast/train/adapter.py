@@ -50,6 +50,14 @@ def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
     model.load_weights(list(weights.items()), strict=False)
 
 
+def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
+    """Return what is taken for granted of weights without a configuration; None where that says it."""
+    scale = config.get("lora_parameters", {}).get("scale")
+    if scale is None or (file.parent / CONFIG).is_file():
+        return None
+    return f"there is no {CONFIG} beside {file}: lora_scale {scale:g} of this run is taken for that of the weights"
+
+
 def put(model: Any, folder: Path) -> None:
     """Give a model an adapter, in evaluation mode.
 
@@ -149,7 +157,21 @@ def _config(file: Path) -> dict[str, Any]:
         raise _damaged(file, f"cannot be read: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("lora_parameters", {}), dict):
         raise _damaged(file, "is no configuration of an adapter, wanted an object of JSON")
+    if found.get("fine_tune_type", "lora") != "full":
+        _check_recorded(file, found.get("lora_parameters", {}))
     return found
+
+
+def _check_recorded(file: Path, held: dict[str, Any]) -> None:
+    """Raise where the rank or the scale of an adapter is not recorded, or is no number: no weights tell the scale."""
+    for name, kind, wanted in (("rank", int, "a whole number"), ("scale", int | float, "a number")):
+        value = held.get(name)
+        if value is None:
+            error = _damaged(file, f"has no {name} in lora_parameters, wanted {wanted}")
+            error.hint = f'write "{name}": NUMBER into its lora_parameters, as the adapter was trained with'
+            raise error
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise _damaged(file, f"has the {name} {json.dumps(value)[:60]} in lora_parameters, wanted {wanted}")
 
 
 def _agree(file: Path, config: dict[str, Any], depth: int) -> None:

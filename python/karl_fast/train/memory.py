@@ -24,6 +24,7 @@ from karl_fast.train.batch import MULTIPLE
 from karl_fast.train.head import IN_FLIGHT, chunk_rows
 from karl_fast.train.settings import GB
 from karl_fast.train.tensors import flat
+from karl_fast.words import in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +64,7 @@ class Need:
         return sum(vars(self).values())
 
     def __str__(self) -> str:
-        parts = {name.replace("_", " "): value / GB for name, value in vars(self).items()}
-        return ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+        return ", ".join(f"{name} {in_gigabytes(value)}" for name, value in vars(self).items())
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,18 @@ class Memory:
         shape: of the model.
         activations: rows and tokens a row to the bytes that a gradient holds below the head.
         settings: the limit, and how many tokens a row may have.
+        checkpoints: whether layers can be computed again going back.
     """
 
     shape: Shape
     activations: Callable[[int, int], int]
     settings: Training
+    checkpoints: bool = True
+
+    @property
+    def saves_by_checkpoints(self) -> bool:
+        """Whether `grad_checkpoint` is off and would need less."""
+        return self.checkpoints and not self.settings.grad_checkpoint
 
     def need(self, rows: int, tokens: int) -> Need:
         """What a batch of so many rows of so many tokens needs."""
@@ -106,14 +113,14 @@ class Memory:
         if need.total <= limit:
             return need
         error = UsageError(
-            f"the largest batch, {rows} rows of {tokens:,} tokens, needs about {need.total / GB:.1f} GB ({need}), and"
-            f" there are {limit / GB:.1f} GB"
+            f"the largest batch, {rows} rows of {tokens:,} tokens, needs about {in_gigabytes(need.total)} ({need}),"
+            f" and there are {in_gigabytes(limit)}"
         )
         error.hint = self._hint(rows, limit)
         raise error
 
     def _hint(self, rows: int, limit: int) -> str:
-        ways = [] if self.settings.grad_checkpoint else ["--grad-checkpoint"]
+        ways = ["--grad-checkpoint"] if self.saves_by_checkpoints else []
         ways += [f"--batch-size {rows // 2} (with more --grad-accumulation-steps)"] if rows > 1 else []
         if longest := self.longest(rows, limit):
             ways.append(f"--max-seq-length {longest} (which fits)")
@@ -124,16 +131,26 @@ def of_model(model: Any, body: Any, vocabulary: int, settings: Training, layers:
     """The arithmetic of a model, of which `layers` are gone back through, adapted as it will be trained."""
     import mlx.core as mx
 
-    if settings.grad_checkpoint and getattr(model, "shares_caches", False):
-        kind = getattr(model, "model_type", type(model).__name__)
-        raise UsageError(f"layers of model type {kind} share keys and values: no checkpoints there", "grad_checkpoint")
+    if settings.grad_checkpoint and (why := no_checkpoints(model)):
+        raise UsageError(f"grad_checkpoint is true, and {why}", "grad_checkpoint")
     size = int(body(mx.array([[1]])).shape[-1])  # a shape is known without computing
     weights, trainable = (
         sum(value.nbytes for value in flat(some).values())
         for some in (model.parameters(), model.trainable_parameters())
     )
     activations = Activations(model, body, layers=layers, hidden=size, checkpoint=settings.grad_checkpoint)
-    return Memory(Shape(size, vocabulary, weights, trainable), activations, settings)
+    shape = Shape(size, vocabulary, weights, trainable)
+    return Memory(shape, activations, settings, no_checkpoints(model) is None)
+
+
+def no_checkpoints(model: Any) -> str | None:
+    """Return why the layers of a model cannot be computed again going back; None where they can."""
+    kind = getattr(model, "model_type", type(model).__name__)
+    if getattr(model, "shares_caches", False):
+        return f"layers of model type {kind} share keys and values: they cannot be computed one by one"
+    if not isinstance(getattr(model, "layers", None), list | tuple):
+        return f"{kind} has no list `layers` of the modules that would be computed again"
+    return None
 
 
 def head_bytes(shape: Shape, tokens: int) -> int:

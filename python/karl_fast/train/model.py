@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import MissingExtraError, ModelError, UsageError
 from karl_fast.near import beside, nearest, question
+from karl_fast.train.model_config import wrong_field
+from karl_fast.words import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,16 +74,29 @@ def load(path: str, adapter_path: str | None = None) -> Loaded:
         raise _nowhere(path, "no such folder")
     try:
         model, tokenizer, config = _loaded(mlx_lm, path)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, AssertionError) as error:
-        raise _no_model(path, error) from error
     except (SystemExit, ImportError) as error:  # olmo of mlx-lm exits where the package ai2-olmo is missing
         raise ModelError(f"cannot load a model from {path}: its type needs a package that is not installed") from error
+    except Exception as error:  # of mlx-lm, transformers, huggingface_hub and MLX, each with classes of its own
+        raise _no_model(path, error) from error
     _initialized(model)
+    _computed(model, path)
     if adapter_path is not None:
         from karl_fast.train.adapter import put
 
         put(model, Path(adapter_path))
     return Loaded(model, tokenizer, config)
+
+
+def _computed(model: nn.Module, path: str) -> None:
+    """Raise where a field of the config is of a wrong type and the model cannot be computed."""
+    import mlx.core as mx
+
+    if not Path(path).is_dir() or (wrong := wrong_field(Path(path))) is None:
+        return
+    try:
+        mx.eval(model(mx.array([[1, 2, 3]])))
+    except Exception as error:  # as above
+        raise ModelError(f"cannot load a model from {path}: {wrong}") from error
 
 
 def _initialized(model: nn.Module) -> None:
@@ -119,9 +134,11 @@ def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _no_model(path: str, error: Exception) -> ModelError:
-    said = " ".join(str(error).split())[:200]
+    said = clean(" ".join(str(error).split()) or type(error).__name__)[:200]
     if Path(path).is_dir() and not Path(path, "config.json").is_file():
         return ModelError(f"cannot load a model from {path}: it has no config.json")
+    if Path(path).is_dir() and (wrong := wrong_field(Path(path))):
+        return ModelError(f"cannot load a model from {path}: {wrong}")
     if not Path(path).exists() and (why := _of_hub(error, said)):
         return _nowhere(path, f"there is no such folder, and {why}")
     return ModelError(f"cannot load a model from {path}: {said}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ from karl_fast.config.text import TRAIN_FILE, seen_from
 from karl_fast.errors import CheckpointError, OutputExistsError
 from karl_fast.train import corpus, validation, whole
 from karl_fast.train import optimizer as optimizers
-from karl_fast.train.adapter import begin
+from karl_fast.train.adapter import begin, unrecorded
 from karl_fast.train.budget import Budget, settled
 from karl_fast.train.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
 from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
@@ -67,7 +67,7 @@ class Run:
     need: Need
     limit_bytes: int
     budget: Budget | None = None
-    remark: str | None = None
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -113,7 +113,7 @@ def prepare(
     texts = corpus.texts_of(rows, loaded, settings)
     memory, budget = settled(_memory(loaded, settings, checkpoints.config), corpus.longest(texts))
     run = _run(loaded, corpus.read(source.folder, rows, texts, memory.settings), memory, checkpoints)
-    run.budget, run.remark = budget, _remark(loaded, run)
+    run.budget, run.remarks = budget, _remarks(loaded, run, resume_adapter_file)
     if resume_adapter_file is not None:
         run.state.began = seen_from(adapter_path, resume_adapter_file)
     _placed(run, resume)
@@ -194,6 +194,12 @@ def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[st
     loaded.model.train()
     mx.eval(loaded.model.parameters())
     return config
+
+
+def _remarks(loaded: Loaded, run: Run, weights: str | None) -> list[str]:
+    """Return what to say of the weights that the run begins with, and of lengths."""
+    found = [_remark(loaded, run), None if weights is None else unrecorded(Path(weights), run.checkpoints.config)]
+    return [remark for remark in found if remark is not None]
 
 
 def _remark(loaded: Loaded, run: Run) -> str | None:

@@ -85,7 +85,7 @@ class Renderer:
         turns = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
         unlearned = [at for at in turns if not _is_learned(messages[at])]
         if self.train_on == "all":
-            tokens, _ = self._encoded(self._rendered(messages, tools))
+            tokens, *_ = self._encoded(self._rendered(messages, tools))
             return [self._without(Text(tokens, np.ones(len(tokens), dtype=np.bool_)), messages, tools, unlearned)]
         turns = [at for at in turns if at not in unlearned]
         turns = turns[-1:] if self.train_on == "last" else turns
@@ -134,13 +134,21 @@ class Renderer:
         return None
 
     def _learned(self, whole: str, spans: list[tuple[int, int]], *, whole_turn: bool = False) -> Text:
-        tokens, starts = self._encoded(whole)
+        """Return the text with tokens of some turns marked: those within a turn, or all that hold a part of one."""
+        tokens, starts, stops = self._encoded(whole)
         learned = np.zeros(len(tokens), dtype=np.bool_)
         for start, end in spans:
-            first, last = np.searchsorted(starts, (start, end))
-            end = int(last) if whole_turn else self._end_of_turn(tokens, int(first), int(last))
-            learned[first:end] = True
+            if whole_turn:
+                learned |= (starts < end) & ((stops > start) | (starts >= start))
+                continue
+            within = np.flatnonzero((starts >= start) & (starts < end) & ((stops <= end) | self._ending(tokens)))
+            if within.size:
+                learned[within[within < self._end_of_turn(tokens, int(within[0]), int(within[-1]) + 1)]] = True
         return Text(tokens, learned)
+
+    def _ending(self, tokens: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Tell which tokens end a turn; such a one may take the space behind it in."""
+        return np.isin(tokens, sorted(self.ends))
 
     def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
         """Behind the last token of a turn that ends one; what a template adds to it nobody has to say."""
@@ -160,11 +168,12 @@ class Renderer:
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # jinja2's errors are ValueErrors
             raise TemplateError(f"the chat template cannot take a row: {_first_line(error)}") from error
 
-    def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Tokens, and the character that each begins at."""
+    def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """Tokens, the character that each begins at, and the one behind its end."""
         found = self._tokenizer(_utf8(text), add_special_tokens=False, return_offsets_mapping=True)
-        starts = np.array([start for start, _ in found["offset_mapping"]], dtype=np.int64)
-        return np.array(found["input_ids"], dtype=np.int32), np.maximum.accumulate(starts) if len(starts) else starts
+        tokens, places = np.array(found["input_ids"], dtype=np.int32), found["offset_mapping"]
+        starts, stops = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        return tokens, np.maximum.accumulate(starts) if len(starts) else starts, stops
 
     @property
     def _tokenizer(self) -> Any:
