@@ -7,7 +7,7 @@ use karl_core::Keys;
 use karl_core::rng::id128;
 use karl_core::sample::{Ranking, gumbel};
 use karl_core::target::{Temperature, boltzmann};
-use karl_core::{Scopes, advantage, partition};
+use karl_core::{Scopes, advantage, logsumexp};
 
 const ROWS: usize = 100_000;
 const DRAWN: usize = 1_000;
@@ -71,7 +71,7 @@ fn top_naive(bencher: Bencher) {
 #[divan::bench]
 fn log_sum_exp(bencher: Bencher) {
     let values = rewards(ROWS);
-    bench(bencher, || partition::log_sum_exp(&values, 1).unwrap());
+    bench(bencher, || logsumexp::log_sum_exp(&values, 1).unwrap());
 }
 
 /// Overflows where the values are large, which these are not.

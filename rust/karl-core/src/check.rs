@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::blocks::{self, BLOCK};
 use crate::error::{Error, Result};
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::parallel::{self, BLOCK};
 
 /// Refuses an argument whose length is not the one wanted.
 pub(crate) fn check_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
@@ -19,7 +19,7 @@ pub(crate) fn check_not_infinite<T: Real>(what: &'static str, values: &[T]) -> R
 /// The same of a long column, by several threads.
 pub(crate) fn check_none_infinite(what: &'static str, values: &[f64], threads: usize) -> Result<()> {
     let fine = |rows: Range<usize>| check_not_infinite(what, &values[rows]).is_ok();
-    if blocks::map(values.len(), threads, fine).into_iter().all(|fine| fine) {
+    if parallel::map(values.len(), threads, fine).into_iter().all(|fine| fine) {
         return Ok(());
     }
     check_not_infinite(what, values)

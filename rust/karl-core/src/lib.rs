@@ -10,14 +10,14 @@
 //! Each stage is a module of pure functions over columns; [`selection`] runs them in a row. There is no
 //! Python here, no file, no clock and no generator: a draw is a function of (seed, records, settings), with
 //! the same bits on every machine. The keys of a draw take their `exp` and `log` from `libm`; loops over long
-//! columns take them from [`exp`](mod@exp), whose bits are the same everywhere too.
+//! columns take them from [`numeric::exp`], whose bits are the same everywhere too.
 //!
 //! A missing number is NaN and stays missing; an infinite one is an error that names its row; nothing panics
 //! on what a log holds.
 //!
 //! ```
 //! use karl_core::group::Scopes;
-//! use karl_core::keys::Keys;
+//! use karl_core::rng::keys::Keys;
 //! use karl_core::sample::{Sampler, Weighted};
 //! use karl_core::target::{Temperature, boltzmann};
 //!
@@ -36,45 +36,36 @@
 #![forbid(unsafe_code)]
 
 pub mod advantage;
-mod blocks;
 mod check;
 pub mod curriculum;
-mod deal;
 pub mod diversity;
 pub mod error;
-pub mod exact;
-pub mod exp;
 pub mod filter;
 pub mod group;
-pub mod hashes;
-pub mod keys;
 pub mod kl;
+pub mod logsumexp;
 pub mod numeric;
-pub mod order;
-pub mod partition;
-pub mod ragged;
-pub mod ratio;
-pub mod real;
+pub mod objective;
+pub mod output_order;
 pub mod replay;
 pub mod reward;
 pub mod rng;
 pub mod sample;
 pub mod selection;
-pub mod simd;
+pub mod sketch;
 pub mod split;
-pub mod state;
 pub mod stream;
 pub mod summary;
 pub mod target;
 
 pub use advantage::Score;
-pub use deal::Room;
 pub use error::{Error, Result};
 pub use filter::{Rules, Verdict};
+pub use group::offsets::Offsets;
 pub use group::{Groups, Scopes};
-pub use keys::Keys;
-pub use ragged::Offsets;
-pub use real::Real;
+pub use numeric::float::Real;
+pub use numeric::radix::Room;
+pub use rng::keys::Keys;
 pub use rng::{Key, Purpose};
 pub use sample::{Copies, Ranking, Sampler, Weighted};
 pub use selection::{Population, Selection, Settings, select, select_weighted};

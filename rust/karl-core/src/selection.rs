@@ -15,15 +15,16 @@
 
 use std::borrow::Cow;
 
-use crate::advantage::{Constancy, Grouped, Score};
+use crate::advantage::engine::constant_groups::Constancy;
+use crate::advantage::{Grouped, Score};
 use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
 use crate::filter::{
     ConstantCount, Rules, Verdict, count_constant, missing_group, missing_log_weight, missing_reward,
 };
 use crate::group::{Groups, Scopes};
-use crate::keys::Keys;
 use crate::reward::AsymmetricScale;
+use crate::rng::keys::Keys;
 use crate::sample::{Copies, Ranking, Sampler, Weighted};
 use crate::target::{Boltzmann, Rows, Temperature};
 
@@ -87,7 +88,7 @@ pub struct Selection {
 /// use karl_core::advantage::Score;
 /// use karl_core::filter::Rules;
 /// use karl_core::group::{Groups, Scopes};
-/// use karl_core::keys::Keys;
+/// use karl_core::rng::keys::Keys;
 /// use karl_core::sample::Sampler;
 /// use karl_core::selection::{Population, Settings, select};
 /// use karl_core::target::Temperature;

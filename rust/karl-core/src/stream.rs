@@ -2,19 +2,19 @@
 //!
 //! The key of a row in a weighted reservoir knows of that row alone ([`reservoir`](crate::sample::reservoir)), so the
 //! rows of the largest keys can be kept while the others go by. Everything told of the others is a sum without an order
-//! ([`crate::exact`]), so a stream in any order tells the same.
+//! ([`crate::numeric::exact`]), so a stream in any order tells the same.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::check::check_finite;
 use crate::error::{Error, Result};
-use crate::exact::LogSum;
 use crate::filter::Verdict;
+use crate::numeric::exact::LogSum;
 use crate::reward::{AsymmetricScale, composite_of};
 use crate::rng::Key;
 use crate::sample::gumbel;
-use crate::state::Moments;
+use crate::sketch::Moments;
 use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 
 /// What a stream has to know before its first row.

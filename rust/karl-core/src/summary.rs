@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::blocks;
 use crate::error::{Error, Result};
-use crate::numeric::Compensated;
+use crate::numeric::parallel;
+use crate::numeric::sum::Compensated;
 
 /// Bins of a histogram.
 pub const BINS: usize = 20;
@@ -50,14 +50,14 @@ impl Summary {
         value: impl Fn(usize) -> f64 + Sync,
         range: Option<(f64, f64)>,
     ) -> Result<Self> {
-        let seen = blocks::map(rows, threads, |block| Seen::of(block, &value));
+        let seen = parallel::map(rows, threads, |block| Seen::of(block, &value));
         let Seen { count, total, min, max, infinite } = seen.into_iter().fold(Seen::default(), Seen::merge);
         if let Some(index) = infinite {
             return Err(Error::NotFinite { what: "value", index, value: value(index) });
         }
         let own = if count == 0 { (0.0, 0.0) } else { (min, max) };
         let (edges, mean) = (edges(range.unwrap_or(own))?, total.value() / count as f64);
-        let spread = blocks::map(rows, threads, |block| Spread::of(block, &value, mean, &edges));
+        let spread = parallel::map(rows, threads, |block| Spread::of(block, &value, mean, &edges));
         let Spread { squares, counts } = spread.into_iter().fold(Spread::default(), Spread::merge);
         let std = (squares.value() / count as f64).sqrt();
         Ok(Self { count, mean, std, min, max, histogram: Histogram { edges, counts: counts.to_vec() } })

@@ -2,8 +2,8 @@
 #![allow(clippy::float_cmp, reason = "where a test says equal, it means every bit")]
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
-use karl_core::numeric::sum;
-use karl_core::order::write_order;
+use karl_core::numeric::sum::sum;
+use karl_core::output_order::write_order;
 use karl_core::reward::composite;
 use karl_core::rng::uniform;
 use karl_core::{Key, Keys, Purpose, Summary};

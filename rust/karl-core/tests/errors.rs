@@ -4,8 +4,8 @@
 
 use karl_core::advantage::{centre, zscore};
 use karl_core::filter::{below_minimum, constant_groups, duplicate, missing_group, missing_reward};
-use karl_core::order::write_order;
-use karl_core::partition::{ess, log_mean_exp, log_sum_exp};
+use karl_core::logsumexp::{ess, log_mean_exp, log_sum_exp};
+use karl_core::output_order::write_order;
 use karl_core::reward::composite;
 use karl_core::sample::{cap_per_group, gumbel};
 use karl_core::split::check_fractions;

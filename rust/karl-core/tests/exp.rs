@@ -1,6 +1,6 @@
 //! The exponential and the logarithm against `libm`, and against themselves in loops.
 
-use karl_core::exp::{exp, exp_below, exp_f32, exp_less_line, ln, ln_in_place};
+use karl_core::numeric::exp::{exp, exp_below, exp_f32, exp_less_line, ln, ln_in_place};
 
 /// How many representable numbers apart from `libm` any result may be.
 const APART: u64 = 1;

@@ -3,9 +3,9 @@
 //! Ids and uniform numbers were computed with python-xxhash 4 from the formulas in `rng`, not with this crate.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
-use karl_core::hashes::Hashes;
-use karl_core::numeric::sum;
-use karl_core::order::write_order;
+use karl_core::numeric::sum::sum;
+use karl_core::output_order::write_order;
+use karl_core::rng::xxh3::Hashes;
 use karl_core::rng::{gumbel, id128, uniform};
 use karl_core::sample::gumbel::keys;
 use karl_core::split::{Group, split};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
 use karl_core::filter::tally;
-use karl_core::partition::log_sum_exp;
+use karl_core::logsumexp::log_sum_exp;
 use karl_core::{
     Error, Groups, Keys, Population, Result, Rules, Sampler, Scopes, Score, Selection, Settings, Temperature,
     Verdict, select, select_weighted,

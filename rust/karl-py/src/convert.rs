@@ -9,8 +9,8 @@ use karl_log::input::source::Source;
 use karl_log::log::Account;
 use pyo3::prelude::*;
 
-use crate::enter::enter;
-use crate::error::UsageError;
+use crate::boundary::enter::enter;
+use crate::boundary::error::UsageError;
 use crate::log::{BadRow, shown};
 use crate::place::Target;
 

@@ -7,10 +7,10 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{column, count, reals, small_count, threads, with_reals};
-use crate::enter::compute;
-use crate::error::{ArgumentError, to_python};
-use crate::state::{Shared, of_kind};
+use crate::boundary::array::{column, count, reals, small_count, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::{ArgumentError, to_python};
+use crate::sketch::{Shared, of_kind};
 
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 type Counts<'py> = Bound<'py, PyArray1<u64>>;

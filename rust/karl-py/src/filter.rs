@@ -8,10 +8,10 @@ use karl_core::filter::{self, Reason, age, length};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{column, count, flags, freedom, reals, small_count, threads, with_reals};
-use crate::enter::compute;
-use crate::error::UsageError;
-use crate::grouping::Grouping;
+use crate::boundary::array::{column, count, flags, freedom, reals, small_count, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::UsageError;
+use crate::boundary::grouping::Grouping;
 
 /// Which rows or tokens stay, why the others do not, and how many of each, as a dictionary.
 #[derive(IntoPyObject)]

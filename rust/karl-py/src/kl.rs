@@ -5,10 +5,10 @@ use karl_core::{Offsets, Real};
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{Column, Reals, column, flags, reals, threads, with_reals};
-use crate::arrow::columns::Cell;
-use crate::enter::compute;
-use crate::error::ArgumentError;
+use crate::boundary::array::{Column, Reals, column, flags, reals, threads, with_reals};
+use crate::boundary::arrow::columns::Cell;
+use crate::boundary::enter::compute;
+use crate::boundary::error::ArgumentError;
 
 type Any<'py> = Bound<'py, PyAny>;
 

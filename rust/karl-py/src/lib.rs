@@ -9,29 +9,23 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands over owned values")]
 
 mod advantage;
-mod array;
-mod arrow;
-mod built;
+mod boundary;
 mod convert;
 mod curriculum;
 mod diversity;
-mod draft;
-mod enter;
-mod error;
+mod export;
 mod filter;
-mod grouping;
 mod kl;
 mod log;
-mod partition;
+mod logsumexp;
+mod objective;
 mod place;
-mod ratio;
 mod replay;
 mod reward;
 mod rng;
 mod sample;
-mod sampling;
 mod selection;
-mod state;
+mod sketch;
 mod stream;
 mod target;
 
@@ -39,19 +33,19 @@ mod target;
 #[pyo3::pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::advantage::convention::{by_convention, conventions};
+    use super::advantage::baseline::{ema_baseline, fixed_baseline};
     #[pymodule_export]
     use super::advantage::gdpo::gdpo;
     #[pymodule_export]
-    use super::advantage::running::{ema_baseline, fixed_baseline};
-    #[pymodule_export]
     use super::advantage::steps::{discounted_returns, empg, gigpo};
     #[pymodule_export]
-    use super::advantage::tokens::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
+    use super::advantage::trainers::{by_convention, conventions};
+    #[pymodule_export]
+    use super::advantage::whiten::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
     #[pymodule_export]
     use super::advantage::{centre, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
     #[pymodule_export]
-    use super::built::build_facts;
+    use super::boundary::build_info::build_facts;
     #[pymodule_export]
     use super::convert::{convert, transcript_by_keys, transcripts};
     #[pymodule_export]
@@ -65,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use super::diversity::sequences::{distinct_n, ngram_gram, self_bleu, vendi_ngrams};
     #[pymodule_export]
-    use super::draft::{Draft, Export, redacted};
+    use super::export::{Draft, Export, redacted};
     #[pymodule_export]
     use super::filter::{
         constant_groups, low_ratio_negatives, mixed_groups, overlong, probability_difference, reasons,
@@ -80,13 +74,13 @@ mod _core {
     #[pymodule_export]
     use super::log::{Log, formats, read};
     #[pymodule_export]
-    use super::partition::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
+    use super::logsumexp::{LogSumExp, ess, log_mean_exp, log_sum_exp, log_sum_exp_by};
     #[pymodule_export]
-    use super::place::Target;
-    #[pymodule_export]
-    use super::ratio::{
+    use super::objective::{
         check_aggregate, check_clip, policy_loss, sequence_log_ratio, token_log_ratio, token_weights,
     };
+    #[pymodule_export]
+    use super::place::Target;
     #[pymodule_export]
     use super::replay::age::{age_distribution, exponential_decay, power_decay, window_decay};
     #[pymodule_export]
@@ -104,16 +98,16 @@ mod _core {
     #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]
-    use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
-    #[pymodule_export]
-    use super::sampling::{
+    use super::sample::kernels::{
         Alias, draw_priority, draw_var_opt, draw_with_inclusion, inclusion, reservoir_of, threshold,
         weighted_reservoir_of,
     };
     #[pymodule_export]
+    use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};
+    #[pymodule_export]
     use super::selection::Selection;
     #[pymodule_export]
-    use super::state::{Moments, Top, VarOpt};
+    use super::sketch::{Moments, Top, VarOpt};
     #[pymodule_export]
     use super::stream::stream;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use karl_log::emit::directory;
 use karl_log::place::{self, PARQUET};
 use pyo3::prelude::*;
 
-use crate::enter::enter;
+use crate::boundary::enter::enter;
 
 /// The place of an output, and what was there when this was made.
 #[pyclass(frozen, module = "karl_fast._core")]

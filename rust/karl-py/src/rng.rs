@@ -4,9 +4,9 @@ use karl_core::rng::{Purpose, uniform};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::keys;
-use crate::enter::compute;
-use crate::error::ArgumentError;
+use crate::boundary::array::keys;
+use crate::boundary::enter::compute;
+use crate::boundary::error::ArgumentError;
 
 /// One uniform of (seed, key, purpose) a row.
 #[pyfunction]

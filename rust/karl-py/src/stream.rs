@@ -10,7 +10,7 @@ use karl_log::input::pipe::Pipe;
 use karl_log::read::Settings;
 use pyo3::prelude::*;
 
-use crate::enter::enter;
+use crate::boundary::enter::enter;
 use crate::log::{Log, wishes};
 use crate::reward::asymmetric;
 

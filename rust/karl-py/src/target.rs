@@ -3,14 +3,14 @@
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
 use karl_core::target::Tpo;
-use karl_core::{Scopes, Temperature, target};
+use karl_core::{Scopes, Temperature, logsumexp, target};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{groups, reals, threads, widened, with_reals};
-use crate::enter::compute;
-use crate::error::UsageError;
-use crate::grouping::{Given, Grouping, score};
+use crate::boundary::array::{groups, reals, threads, widened, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::UsageError;
+use crate::boundary::grouping::{Given, Grouping, score};
 
 type Doubles<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -114,7 +114,7 @@ pub(crate) fn soft_value<'py>(
     temperature: f64,
 ) -> PyResult<Doubles<'py>> {
     score!(py, rewards, (group_ids, offsets), |values, layout| {
-        target::soft_value(values, layout, temperature, threads())
+        logsumexp::soft_value(values, layout, temperature, threads())
     })
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn regression_intercept<'py>(
     let log_ratio = reals("log_ratio", log_ratio)?;
     with_reals!(&log_ratio, |log_ratio| {
         score!(py, rewards, (group_ids, offsets), |values, layout| {
-            target::regression_intercept(values, log_ratio, layout, temperature, threads())
+            logsumexp::regression_intercept(values, log_ratio, layout, temperature, threads())
         })
     })
 }

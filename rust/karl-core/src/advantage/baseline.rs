@@ -5,7 +5,7 @@ use crate::check::{
 };
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::real::Real;
+use crate::numeric::float::Real;
 
 /// The reward less a number.
 ///

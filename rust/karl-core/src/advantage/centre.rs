@@ -1,9 +1,9 @@
 //! The reward less its group's mean.
 
-use super::Layout;
-use super::frame::{Formula, Line, Spread, score};
+use super::engine::frame::{Formula, Line, Spread, score};
 use crate::error::Result;
-use crate::real::Real;
+use crate::group::Layout;
+use crate::numeric::float::Real;
 
 /// Centred advantage within each group.
 ///

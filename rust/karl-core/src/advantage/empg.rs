@@ -2,9 +2,9 @@
 
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative, check_within};
 use crate::error::Result;
-use crate::numeric::sum;
-use crate::ragged::Offsets;
-use crate::real::Real;
+use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+use crate::numeric::sum::sum;
 
 /// The numbers of [`empg`].
 #[derive(Clone, Copy, Debug, PartialEq)]

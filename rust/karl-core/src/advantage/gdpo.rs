@@ -1,13 +1,13 @@
 //! Several rewards, each normalised by itself before they are added.
 
-use super::Layout;
-use super::frame::score;
-use super::whole::Whole;
+use super::engine::frame::score;
+use super::engine::global_stats::Whole;
 use super::zscore::ZScore;
-use crate::blocks;
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
-use crate::real::Real;
+use crate::group::Layout;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
 
 /// Group-decoupled advantage of several rewards, one column after the other.
 ///
@@ -68,7 +68,7 @@ impl<'a> Gdpo<'a> {
     pub fn normalised(mut self) -> Result<Vec<f64>> {
         let whole = Whole::of(&self.sums, |_| 1.0, self.threads);
         let divisor = whole.deviation(self.ddof) + self.eps;
-        blocks::fill(&mut self.sums, self.threads, |_, block| {
+        parallel::fill(&mut self.sums, self.threads, |_, block| {
             for sum in block.iter_mut().filter(|sum| !sum.is_nan()) {
                 *sum = if whole.is_constant() { 0.0 } else { *sum / divisor };
             }

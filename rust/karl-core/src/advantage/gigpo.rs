@@ -1,15 +1,15 @@
 //! Credit for a trajectory, and for each of its steps among steps from the same state.
 
-use super::Layout;
 use super::centre::centre;
 use super::returns::discounted_returns;
 use super::zscore::zscore;
 use crate::check::{check_length, check_number};
 use crate::error::Result;
 use crate::group::Groups;
-use crate::numeric::sum;
-use crate::ragged::Offsets;
-use crate::real::Real;
+use crate::group::Layout;
+use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+use crate::numeric::sum::sum;
 
 /// What the statistics of a trajectory's advantage count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The reward less its group's mean, divided by that mean.
 
-use super::Layout;
-use super::frame::{Formula, Line, Spread, score};
+use super::engine::frame::{Formula, Line, Spread, score};
 use crate::check::{check_not_negative, check_within};
 use crate::error::Result;
-use crate::real::Real;
+use crate::group::Layout;
+use crate::numeric::float::Real;
 
 /// Mean-normalised advantage within each group.
 ///

@@ -39,53 +39,43 @@
 
 mod baseline;
 mod centre;
-mod coded;
-mod constancy;
-mod convention;
 mod empg;
-mod frame;
+pub(crate) mod engine;
 mod gdpo;
 mod gigpo;
-mod laid;
-mod lanes;
-mod layout;
 mod leave_one_out;
 mod maxrl;
-mod partition;
-mod ragged;
 mod returns;
-mod shrunk;
-mod single;
+mod shrinkage;
+mod soft_baseline;
+mod trainers;
 mod whiten;
-mod whole;
 mod zscore;
 
 pub use baseline::{Ema, ema_baseline, fixed_baseline};
 pub use centre::centre;
-pub use convention::{CONVENTIONS, Convention, Missing, Single, Singleton};
 pub use empg::{Empg, empg};
 pub use gdpo::Gdpo;
 pub use gigpo::{Credit, Gigpo, Norm, Steps, Unit, gigpo};
-pub use layout::Layout;
 pub use leave_one_out::leave_one_out;
 pub use maxrl::maxrl;
-pub use partition::partition_baseline;
 pub use returns::discounted_returns;
-pub use shrunk::{Shrunk, shrunk};
+pub use shrinkage::{Shrunk, shrunk};
+pub use soft_baseline::partition_baseline;
+pub use trainers::{CONVENTIONS, Convention, Missing, Single, Singleton};
 pub use whiten::{Whitening, reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
 pub use zscore::{Extent, zscore, zscore_over};
-
-pub(crate) use constancy::Constancy;
 
 use std::borrow::Cow;
 
 use crate::check::{check_length, check_not_negative};
-use crate::deal::Room;
 use crate::error::Result;
-use crate::group::Groups;
-use crate::real::Real;
+use crate::group::{Groups, Layout};
+use crate::numeric::float::Real;
+use crate::numeric::radix::Room;
 use centre::Centre;
-use frame::{Formula, check, check_rewards, fill, score};
+use engine::constant_groups::Constancy;
+use engine::frame::{Formula, check, check_rewards, fill, score};
 use leave_one_out::LeaveOneOut;
 use zscore::ZScore;
 

@@ -1,11 +1,11 @@
 //! What a step is worth with what follows it.
 
-use super::ragged::cut;
-use crate::blocks::each;
+use super::engine::contiguous::cut;
 use crate::check::{check_length, check_not_infinite, check_range};
 use crate::error::{Error, Result};
-use crate::ragged::Offsets;
-use crate::real::Real;
+use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+use crate::numeric::parallel::each;
 
 /// Discounted returns of the steps of each row.
 ///

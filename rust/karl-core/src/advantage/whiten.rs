@@ -1,14 +1,14 @@
 //! Mean 0 and variance 1 over all tokens: REINFORCE++.
 
-use super::Layout;
 use super::centre::centre;
+use super::engine::global_stats::Whole;
 use super::returns::discounted_returns;
-use super::whole::Whole;
-use crate::blocks;
 use crate::check::{check_length, check_not_negative};
 use crate::error::{Error, Result};
-use crate::ragged::Offsets;
-use crate::real::Real;
+use crate::group::Layout;
+use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
 
 /// The numbers of [`whiten()`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +76,7 @@ fn whiten_by<R: Real>(
         value => (value - whole.mean) / divisor,
     };
     let mut whitened = vec![0.0; values.len()];
-    blocks::fill(&mut whitened, threads, |first, block| {
+    parallel::fill(&mut whitened, threads, |first, block| {
         block.iter_mut().zip(first..).for_each(|(value, at)| *value = one(at));
     });
     let beyond = |&at: &usize| !(whitened[at].is_finite() || values[at].widen().is_nan() && weight(at) > 0.0);

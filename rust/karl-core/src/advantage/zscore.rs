@@ -1,11 +1,11 @@
 //! Centred, and divided by a standard deviation.
 
-use super::Layout;
-use super::frame::{Formula, Line, Spread, check_rewards, score, square};
-use super::whole::Whole;
+use super::engine::frame::{Formula, Line, Spread, check_rewards, score, square};
+use super::engine::global_stats::Whole;
 use crate::check::check_not_negative;
 use crate::error::Result;
-use crate::real::Real;
+use crate::group::Layout;
+use crate::numeric::float::Real;
 
 /// Centred, unit-variance advantage within each group.
 ///

@@ -5,7 +5,7 @@ use special::Beta;
 use crate::check::{check_counts, check_length, check_parts, check_range};
 use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
-use crate::state::bytes::{Kind, Reader, Writer};
+use crate::sketch::codec::{Kind, Reader, Writer};
 
 /// What a prior may hold. The series of a quantile takes about as many terms as the root of what was seen, so that it
 /// has to end somewhere.
@@ -252,6 +252,6 @@ impl Stream {
 
     fn beta(&mut self, a: f64, b: f64) -> f64 {
         let (x, y) = (self.log_gamma(a), self.log_gamma(b));
-        crate::numeric::sigmoid(x - y)
+        crate::numeric::sum::sigmoid(x - y)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-use crate::blocks;
 use crate::check::{check_length, check_range, check_within};
 use crate::error::{Error, Result};
 use crate::group::{check_rows, numbered};
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
 
 /// The probability that a group of rollouts is not all right and not all wrong.
 ///
@@ -79,7 +79,7 @@ pub fn nearest<R: Real>(rates: &[R], ids: Option<&[i64]>, target: f64, k: usize)
 
 fn mapped<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
     let mut values = vec![0.0; rates.len()];
-    blocks::fill(&mut values, threads, |first, block| {
+    parallel::fill(&mut values, threads, |first, block| {
         block.iter_mut().zip(&rates[first..]).for_each(|(value, rate)| *value = one(rate.widen()));
     });
     values

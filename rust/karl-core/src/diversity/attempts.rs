@@ -1,11 +1,11 @@
 //! What k attempts reach, from n of them.
 
-use crate::blocks::{self, in_parts};
 use crate::check::{check_counts, check_length, check_not_infinite, check_parts, check_positive};
 use crate::error::Result;
 use crate::group::Groups;
-use crate::numeric::Compensated;
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::parallel::{self, in_parts};
+use crate::numeric::sum::Compensated;
 
 /// pass@k: the chance that at least one of k attempts at a prompt is right, from n of which c are.
 ///
@@ -26,7 +26,7 @@ pub fn pass_at_k(rollouts: &[i64], successes: &[i64], k: usize, threads: usize) 
     check_counts("rollouts", rollouts)?;
     check_parts("successes", successes, rollouts)?;
     let mut passed = vec![0.0; rollouts.len()];
-    blocks::fill(&mut passed, threads, |first, block| {
+    parallel::fill(&mut passed, threads, |first, block| {
         for ((passed, &n), &c) in block.iter_mut().zip(&rollouts[first..]).zip(&successes[first..]) {
             *passed = passes(n as f64, c as f64, k as f64);
         }

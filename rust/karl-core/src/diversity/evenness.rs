@@ -6,8 +6,8 @@
 
 use crate::check::{check_finite, check_most, check_within};
 use crate::error::{Error, Result};
-use crate::numeric;
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::sum::sum;
 
 /// Entropy of categories, in nats.
 ///
@@ -60,7 +60,7 @@ pub fn effective_number<R: Real>(weights: &[R], order: usize) -> Result<f64> {
         let number = match order {
             0 => used,
             1 => libm::exp(entropy_of(shares)),
-            _ => 1.0 / numeric::sum(shares.iter().map(|share| share * share)),
+            _ => 1.0 / sum(shares.iter().map(|share| share * share)),
         };
         number.clamp(1.0, used)
     })
@@ -82,7 +82,7 @@ pub fn gini<R: Real>(weights: &[R]) -> Result<f64> {
         let (mut sorted, count) = (shares.to_vec(), shares.len() as f64);
         sorted.sort_unstable_by(f64::total_cmp);
         let ranked = sorted.iter().enumerate().map(|(at, share)| (2.0 * at as f64 + 1.0 - count) * share);
-        numeric::sum(ranked).max(0.0) / count
+        sum(ranked).max(0.0) / count
     })
 }
 
@@ -99,13 +99,13 @@ pub fn coverage<R: Real>(weights: &[R]) -> Result<f64> {
 /// The entropy of shares that add up to one.
 fn entropy_of(shares: &[f64]) -> f64 {
     let used = shares.iter().filter(|&&share| share > 0.0);
-    numeric::sum(used.map(|share| -share * libm::log(*share)))
+    sum(used.map(|share| -share * libm::log(*share)))
 }
 
 /// A number of the shares of the weights; NaN where there is no weight to share.
 fn measured<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f64> {
     check(weights)?;
-    let total = numeric::sum(weights.iter().map(|weight| weight.widen()));
+    let total = sum(weights.iter().map(|weight| weight.widen()));
     if !total.is_finite() {
         return Err(Error::Number { what: "total of weights", value: total });
     }

@@ -5,7 +5,7 @@ use super::ngram::{NO_PAIR, number, pair, split};
 use crate::check::check_length;
 use crate::error::Result;
 use crate::group::{Groups, numbered};
-use crate::numeric;
+use crate::numeric::sum::sum;
 
 /// What inputs and outputs say of each other, in nats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ pub fn mutual_information(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: us
         let ([x, y], count) = (cell.at, cell.count as f64);
         count * libm::log(count * rows / (xs[x] * ys[y]))
     };
-    let mutual = (numeric::sum(cells.iter().map(term)) / rows).clamp(0.0, f64::INFINITY);
+    let mutual = (sum(cells.iter().map(term)) / rows).clamp(0.0, f64::INFINITY);
     let output_entropy = entropy(&ys)?;
     Ok(Information {
         rows: present,

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::blocks;
 use crate::check::check_positive;
 use crate::error::{Error, Result};
+use crate::group::offsets::Offsets;
 use crate::group::{Groups, numbered};
-use crate::ragged::Offsets;
+use crate::numeric::parallel;
 
 /// Token ids end to end, and where each sequence of them begins.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +151,7 @@ fn number_any(pairs: &[u64], threads: usize) -> (Vec<u32>, usize) {
     distinct.sort_unstable();
     distinct.dedup();
     let mut codes = vec![Groups::NONE; pairs.len()];
-    blocks::fill(&mut codes, threads, |first, block| {
+    parallel::fill(&mut codes, threads, |first, block| {
         for (code, pair) in block.iter_mut().zip(&pairs[first..]) {
             *code = distinct.binary_search(pair).map_or(Groups::NONE, numbered);
         }

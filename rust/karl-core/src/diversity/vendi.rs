@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::ngram::{Grams, Sequences};
-use crate::blocks::{self, in_parts};
 use crate::error::Result;
 use crate::group::numbered;
-use crate::numeric;
+use crate::numeric::parallel::{self, in_parts};
+use crate::numeric::sum::sum;
 
 /// A sparse matrix: the columns of each row that hold a number, in rising order.
 pub(super) struct Counts {
@@ -19,7 +19,7 @@ pub(super) struct Counts {
 impl Counts {
     /// How often each sequence has each n-gram.
     pub(super) fn of(grams: &Grams<'_>, threads: usize) -> Self {
-        let parts = blocks::map(grams.rows(), threads, |rows| Self::of_rows(grams, rows));
+        let parts = parallel::map(grams.rows(), threads, |rows| Self::of_rows(grams, rows));
         let mut all =
             Self { starts: vec![0], columns: Vec::new(), values: Vec::new(), width: grams.distinct };
         for part in parts {
@@ -170,7 +170,7 @@ pub fn vendi_ngrams(sequences: Sequences<'_>, n: usize, threads: usize) -> Resul
     let cheap = if pair.columns.products() <= pair.rows.products() { pair } else { pair.swapped() };
     let squares =
         cheap.gram_rows(threads, |sums, touched| touched.iter().map(|&at| sums[at] * sums[at]).sum::<f64>());
-    let score = count * count / numeric::sum(squares.into_iter());
+    let score = count * count / sum(squares.into_iter());
     Ok(score.clamp(1.0, count.max(1.0)))
 }
 

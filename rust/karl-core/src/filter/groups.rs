@@ -1,12 +1,12 @@
 //! Groups that teach nothing, and what a filter leaves of the others.
 
 use super::Reason;
-use crate::blocks::{self, ALONE, in_parts};
 use crate::check::{check_length, check_not_infinite};
-use crate::deal::{Deals, Room, with_room};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::parallel::{self, ALONE, in_parts};
+use crate::numeric::radix::{Deals, Room, with_room};
 
 /// The first present value of each group, NaN for none, and whether another differs from it.
 struct Firsts {
@@ -73,7 +73,7 @@ fn dealt<R: Real>(values: &[R], groups: &Groups, room: Room<'_>, threads: usize)
     let mut differs = vec![false; groups.len()];
     let mut ranges: Vec<_> = differs.chunks_mut(width).zip(deals.hands()).collect();
     let share = ranges.len().div_ceil(threads).max(1);
-    blocks::each(ranges.chunks_mut(share), |ranges| {
+    parallel::each(ranges.chunks_mut(share), |ranges| {
         for (differs, hands) in ranges {
             let mut firsts = Firsts::new(differs.len());
             for hand in hands {
@@ -242,7 +242,7 @@ pub fn starved<R: Real>(
 /// The reason of each row.
 pub(super) fn each(rows: usize, threads: usize, reason: impl Fn(usize) -> Reason + Sync) -> Vec<Reason> {
     let mut reasons = vec![Reason::Kept; rows];
-    blocks::fill(&mut reasons, threads, |first, block| {
+    parallel::fill(&mut reasons, threads, |first, block| {
         block.iter_mut().zip(first..).for_each(|(given, row)| *given = reason(row));
     });
     reasons

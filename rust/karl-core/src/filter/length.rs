@@ -2,9 +2,9 @@
 
 use super::Reason;
 use super::groups::each;
-use crate::blocks;
 use crate::check::{check_counts, check_length, check_most, check_not_negative};
 use crate::error::{Error, Result};
+use crate::numeric::parallel;
 
 /// Drops rollouts that were cut at the limit of tokens (overlong filtering).
 ///
@@ -80,7 +80,7 @@ pub fn soft_overlong_penalty(
     check_not_negative("factor", factor)?;
     let (free, stretch) = (i64::from(max_tokens - cache_tokens), f64::from(cache_tokens));
     let mut penalties = vec![0.0; lengths.len()];
-    blocks::fill(&mut penalties, threads, |first, block| {
+    parallel::fill(&mut penalties, threads, |first, block| {
         for (penalty, &length) in block.iter_mut().zip(&lengths[first..]) {
             let excess = (length - free).max(0) as f64 / stretch;
             *penalty = -factor * excess.min(most);

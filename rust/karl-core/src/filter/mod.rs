@@ -2,8 +2,8 @@
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `rules` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
-//! | `count` | how many groups are constant, and where they sit |
+//! | `verdict` | the rules of the pipeline: one [`Verdict`] a row, in a fixed order |
+//! | `constant` | how many groups are constant, and where they sit |
 //! | [`groups`] | groups without a difference in outcome; what a filter leaves of groups |
 //! | [`variance`] | the groups that hold most of the variance of reward (RAGEN-2) |
 //! | [`length`] | rollouts that fill the limit, and the soft penalty before it (DAPO) |
@@ -14,16 +14,16 @@
 //! twice and nothing unnamed, so rows = kept + the counts of all reasons.
 
 pub mod age;
-mod count;
+mod constant;
 pub mod groups;
 pub mod length;
-mod rules;
 pub mod tokens;
 pub mod variance;
+mod verdict;
 
-pub(crate) use count::count_constant;
-pub use count::{ConstantCount, constant_groups};
-pub use rules::{
+pub(crate) use constant::count_constant;
+pub use constant::{ConstantCount, constant_groups};
+pub use verdict::{
     Rules, Verdict, below_minimum, constant_group, duplicate, missing_group, missing_log_weight,
     missing_reward, tally,
 };

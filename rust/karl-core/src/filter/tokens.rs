@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::Reason;
 use super::groups::each;
-use crate::blocks;
 use crate::check::{check_finite, check_length, check_not_infinite, check_not_negative};
 use crate::error::{Error, Result};
-use crate::exp::exp;
-use crate::ragged::Offsets;
-use crate::real::Real;
-use crate::simd::{Kernel, wide};
+use crate::group::offsets::Offsets;
+use crate::numeric::exp::exp;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::simd::{Kernel, wide};
 
 /// Terms that are added side by side, so that a sum is not one long chain of additions.
 const LANES: usize = 8;
@@ -132,7 +132,7 @@ pub fn probability_difference<L: Real, O: Real, A: Real>(
     check_not_negative("low", low)?;
     check_not_negative("high", high)?;
     let mut reasons = vec![Reason::Kept; tokens.logp.len()];
-    blocks::fill(&mut reasons, threads, |first, block| {
+    parallel::fill(&mut reasons, threads, |first, block| {
         for (row, part) in tokens.within(first..first + block.len()) {
             let reasons = &mut block[part.start - first..part.end - first];
             let (new, old) = (&tokens.logp[part.clone()], &tokens.logp_old[part.clone()]);

@@ -5,8 +5,8 @@ use super::groups::{differing, each};
 use crate::check::{check_length, check_most, check_not_infinite, check_range};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::numeric::{Compensated, sum};
-use crate::real::Real;
+use crate::numeric::float::Real;
+use crate::numeric::sum::{Compensated, sum};
 
 /// How many groups are kept, of those whose rewards differ, largest variance first.
 #[derive(Clone, Copy, Debug, PartialEq)]

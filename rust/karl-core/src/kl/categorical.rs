@@ -1,12 +1,12 @@
 //! The divergence between two distributions over a vocabulary, summed and not estimated.
 
-use crate::blocks;
 use crate::check::{check_finite, check_length, check_logs, check_positive};
 use crate::error::{Error, Result};
-use crate::exp::{exp, exp_less_line};
-use crate::partition::{ROOM, log_sum_exp};
-use crate::real::Real;
-use crate::simd::{self, Kernel, wide};
+use crate::logsumexp::{ROOM, log_sum_exp};
+use crate::numeric::exp::{exp, exp_less_line};
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::simd::{self, Kernel, wide};
 
 /// Which of the two distributions the mean is under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn categorical_gradient<T: Real>(
         check_finite("divergence", &divergences)?;
     }
     let mut gradient = vec![T::default(); logits.len()];
-    blocks::fill(&mut gradient, threads, |first, block| {
+    parallel::fill(&mut gradient, threads, |first, block| {
         for (slope, at) in block.iter_mut().zip(first..) {
             let row = &rows[at / vocabulary];
             let (here, there) = (logits[at].widen(), logits_ref[at].widen());
@@ -110,7 +110,7 @@ impl<T: Real> Table<'_, T> {
         check_logs("logits", self.logits)?;
         check_logs("logits_ref", self.logits_ref)?;
         let parts =
-            blocks::in_parts(count, threads, |rows| rows.map(|row| self.row(row)).collect::<Vec<_>>());
+            parallel::in_parts(count, threads, |rows| rows.map(|row| self.row(row)).collect::<Vec<_>>());
         parts.into_iter().flatten().collect()
     }
 

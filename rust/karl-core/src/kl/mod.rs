@@ -20,14 +20,14 @@ mod categorical;
 
 pub use categorical::{Direction, categorical, categorical_gradient};
 
-use crate::blocks;
 use crate::check::{check_finite, check_finite_where, check_length, check_not_infinite, check_range};
 use crate::error::Result;
-use crate::exp::{exp, exp_less_line};
-use crate::numeric::Compensated;
-use crate::ragged::Offsets;
-use crate::real::Real;
-use crate::simd::{Kernel, wide};
+use crate::group::offsets::Offsets;
+use crate::numeric::exp::{exp, exp_less_line};
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::simd::{Kernel, wide};
+use crate::numeric::sum::Compensated;
 
 /// An estimator of the divergence from one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl<T: Real> Tokens<'_, T> {
     /// `one` of the log-ratio to the reference, times the importance ratio; exactly 0 where a token is masked.
     fn map(self, one: impl Fn(f64) -> f64 + Copy + Sync, threads: usize) -> Vec<T> {
         let mut column = vec![T::default(); self.logp.len()];
-        blocks::fill(&mut column, threads, |first, block| {
+        parallel::fill(&mut column, threads, |first, block| {
             let mask = self.mask.map(|mask| &mask[first..first + block.len()]);
             wide(Map { tokens: self, first, block: &mut *block, one });
             for (value, &keep) in block.iter_mut().zip(mask.unwrap_or_default()) {
@@ -191,7 +191,7 @@ pub fn in_reward<T: Real, R: Real>(
     check_not_infinite("rewards", rewards)?;
     tokens.check()?;
     let mut penalised = vec![0.0; rewards.len()];
-    blocks::fill(&mut penalised, threads, |first, block| {
+    parallel::fill(&mut penalised, threads, |first, block| {
         for (value, row) in block.iter_mut().zip(first..) {
             let mut total = Compensated::default();
             for token in offsets.row(row).filter(|&token| tokens.keeps(token)) {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::blocks;
 use crate::check::{check_counts, check_finite, check_length, check_not_negative};
 use crate::error::{Error, Result};
-use crate::numeric::{self, Compensated};
-use crate::partition;
-use crate::real::Real;
+use crate::logsumexp;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::sum::{Compensated, sum};
 
 /// How the weight of a rollout falls with its age in versions of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +31,7 @@ impl Decay {
         check_counts("ages", ages)?;
         self.check()?;
         let mut weights = vec![0.0; ages.len()];
-        blocks::fill(&mut weights, threads, |first, block| {
+        parallel::fill(&mut weights, threads, |first, block| {
             block.iter_mut().zip(&ages[first..]).for_each(|(weight, &age)| *weight = self.log_weight(age));
         });
         Ok(weights)
@@ -82,7 +82,7 @@ pub struct AgeDistribution {
 pub fn age_distribution<R: Real>(ages: &[i64], log_weights: &[R], levels: &[f64]) -> Result<AgeDistribution> {
     check_length("log_weights", log_weights.len(), ages.len())?;
     check_levels(levels)?;
-    let ess = partition::ess(log_weights, 1)?;
+    let ess = logsumexp::ess(log_weights, 1)?;
     let most = log_weights.iter().map(|weight| weight.widen()).fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY {
         return Err(Error::Positive { what: "sum of weights", value: 0.0 });
@@ -92,8 +92,8 @@ pub fn age_distribution<R: Real>(ages: &[i64], log_weights: &[R], levels: &[f64]
     for (age, weight) in rows.filter(|&(_, weight)| weight > f64::NEG_INFINITY) {
         held.entry(age).or_default().add(libm::exp(weight - most));
     }
-    let total = numeric::sum(held.values().map(|weight| weight.value()));
-    let mean_age = numeric::sum(held.iter().map(|(&age, weight)| age as f64 * weight.value())) / total;
+    let total = sum(held.values().map(|weight| weight.value()));
+    let mean_age = sum(held.iter().map(|(&age, weight)| age as f64 * weight.value())) / total;
     Ok(AgeDistribution {
         mean_age,
         ess,

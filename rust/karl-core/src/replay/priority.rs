@@ -1,14 +1,14 @@
 //! Priorities: what makes a rollout worth another look, the draw by it, and what corrects for the draw.
 
-use crate::blocks;
 use crate::check::{check_finite, check_length, check_logs, check_not_infinite};
 use crate::check::{check_not_negative, check_positive, check_range, check_within};
 use crate::error::{Error, Result};
 use crate::group::Groups;
-use crate::numeric::{self, sigmoid};
-use crate::partition;
-use crate::ragged::Offsets;
-use crate::real::Real;
+use crate::group::offsets::Offsets;
+use crate::logsumexp;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::sum::{sigmoid, sum};
 use crate::sample::Ranking;
 
 /// The surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without tokens.
@@ -32,10 +32,10 @@ pub fn surprisal<R: Real>(
         return Err(Error::NotFinite { what: "logp", index, value: logp[index].widen() });
     }
     let mut surprisals = vec![0.0; offsets.len()];
-    blocks::fill(&mut surprisals, threads, |first, block| {
+    parallel::fill(&mut surprisals, threads, |first, block| {
         for (surprisal, row) in block.iter_mut().zip(first..) {
             let tokens = || offsets.row(row).filter(taken);
-            *surprisal = -numeric::sum(tokens().map(|token| logp[token].widen())) / tokens().count() as f64;
+            *surprisal = -sum(tokens().map(|token| logp[token].widen())) / tokens().count() as f64;
         }
     });
     Ok(surprisals)
@@ -67,7 +67,7 @@ pub fn delight_gate<R: Real>(delights: &[R], eta: f64, price: f64, threads: usiz
     check_positive("eta", eta)?;
     check_finite("price", &[price])?;
     let mut gates = vec![0.0; delights.len()];
-    blocks::fill(&mut gates, threads, |first, block| {
+    parallel::fill(&mut gates, threads, |first, block| {
         for (gate, delight) in block.iter_mut().zip(&delights[first..]) {
             *gate = sigmoid((delight.widen() - price) / eta);
         }
@@ -98,8 +98,7 @@ pub fn kondo_price<R: Real>(delights: &[R], keep: f64, eta: f64) -> Result<f64> 
     let shift = eta * libm::log(keep / (1.0 - keep));
     let mut low = present.iter().copied().fold(f64::INFINITY, f64::min) - shift;
     let mut high = present.iter().copied().fold(f64::NEG_INFINITY, f64::max) - shift;
-    let share =
-        |price: f64| numeric::sum(present.iter().map(|x| sigmoid((x - price) / eta))) / present.len() as f64;
+    let share = |price: f64| sum(present.iter().map(|x| sigmoid((x - price) / eta))) / present.len() as f64;
     loop {
         let middle = low.midpoint(high);
         if middle <= low || middle >= high {
@@ -165,12 +164,12 @@ pub fn prioritised<R: Real>(priorities: &[R], alpha: f64, eps: f64, threads: usi
         priority => alpha * libm::log(priority + eps),
     };
     let mut logs = vec![0.0; priorities.len()];
-    blocks::fill(&mut logs, threads, |first, block| {
+    parallel::fill(&mut logs, threads, |first, block| {
         for (log, priority) in block.iter_mut().zip(&priorities[first..]) {
             *log = log_weight(priority.widen());
         }
     });
-    let log_z = partition::log_sum_exp(&logs, threads)?;
+    let log_z = logsumexp::log_sum_exp(&logs, threads)?;
     if log_z == f64::NEG_INFINITY {
         return Err(Error::Positive { what: "sum of priorities", value: 0.0 });
     }

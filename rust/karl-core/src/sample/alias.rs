@@ -8,12 +8,12 @@
 //! integers of [`Copies`](super::Copies), so the parts of a row add up to its weight without any rounding; with floats, what
 //! the subtractions lose ends in the last cells.
 
-use super::systematic::part;
-use super::{Weighted, copies};
+use super::with_replacement::part;
+use super::{Weighted, with_replacement};
 use crate::error::{Error, Result};
 use crate::group::{check_rows, numbered};
-use crate::hashes::Hashes;
-use crate::keys::Keys;
+use crate::rng::keys::Keys;
+use crate::rng::xxh3::Hashes;
 use crate::rng::{Key, Purpose};
 
 /// A cell: its own row below the cut, another from there on.
@@ -53,7 +53,7 @@ impl Alias {
     pub fn new(log_weights: &[f64]) -> Result<Self> {
         check_rows(log_weights.len())?;
         let keys = Keys::of_indices(log_weights.len());
-        let weights = copies::whole_weights(Weighted::by_logs(log_weights, &keys)?);
+        let weights = with_replacement::whole_weights(Weighted::by_logs(log_weights, &keys)?);
         let size: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
         if size == 0 {
             return Err(Error::Positive { what: "total weight", value: 0.0 });

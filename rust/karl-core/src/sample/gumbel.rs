@@ -16,11 +16,11 @@
 
 use std::ops::Range;
 
-use super::race::{Race, reach};
+use super::threshold_scan::{Race, reach};
 use super::{Sampler, Weighted};
 use crate::error::Result;
-use crate::hashes::Hashes;
-use crate::keys::Keys;
+use crate::rng::keys::Keys;
+use crate::rng::xxh3::Hashes;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
 /// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).

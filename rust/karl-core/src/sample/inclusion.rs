@@ -16,10 +16,10 @@
 //! What an estimate from one draw divides by is another number, given the threshold of that draw:
 //! [`gumbel::inclusion`](super::gumbel::inclusion).
 
-use crate::blocks::in_parts;
 use crate::check::{check_logs, check_range};
 use crate::error::Result;
-use crate::numeric::sum;
+use crate::numeric::parallel::in_parts;
+use crate::numeric::sum::sum;
 
 /// Halving the step has to change no probability by more than this; the error is then far less.
 const CLOSE: f64 = 1e-12;

@@ -9,12 +9,12 @@
 //! largest of two shards together are those of the whole. References: Duffield, Lund and Thorup 2007; Szegedy 2006.
 use std::ops::Range;
 
-use super::race::Race;
+use super::threshold_scan::Race;
 use super::{Estimated, Ranking};
 use crate::check::{check_length, check_weights};
 use crate::error::Result;
-use crate::hashes::Hashes;
-use crate::keys::Keys;
+use crate::rng::keys::Keys;
+use crate::rng::xxh3::Hashes;
 use crate::rng::{Purpose, open};
 
 /// The priority of a row; minus infinity without weight.

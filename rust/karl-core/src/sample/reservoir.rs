@@ -14,10 +14,10 @@
 
 use std::ops::Range;
 
-use super::race::Race;
+use super::threshold_scan::Race;
 use super::{Keyed, Ranked, Weighted};
 use crate::group::numbered;
-use crate::hashes::Hashes;
+use crate::rng::xxh3::Hashes;
 use crate::rng::{Purpose, open, uniform};
 
 /// Rows by ascending uniform.

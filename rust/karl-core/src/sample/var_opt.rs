@@ -18,9 +18,9 @@ use super::Estimated;
 use crate::check::{check_length, check_positive, check_total, check_weights};
 use crate::error::Result;
 use crate::group::{check_rows, numbered};
-use crate::hashes::Hashes;
-use crate::keys::Keys;
 use crate::rng::Purpose;
+use crate::rng::keys::Keys;
+use crate::rng::xxh3::Hashes;
 
 /// An item above the threshold.
 #[derive(Clone, Copy, Debug)]

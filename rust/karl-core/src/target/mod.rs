@@ -8,37 +8,35 @@
 //! normalised together: the whole log, or each group of a partition, and then each scope has total weight 1.
 //! Weights stay logarithms throughout; `exp(b s)` itself overflows at b s = 710.
 //!
-//! Sums of weights are exact ([`crate::exact`]): they do not depend on the order of the rows, nor on threads.
+//! Sums of weights are exact ([`crate::numeric::exact`]): they do not depend on the order of the rows, nor on threads.
 //!
 //! The inverse temperature is given, or found from the effective sample size (ESS) it should leave. The same
 //! `b` means nothing across logs (it depends on the scale of the reward), a share of ESS means the same
 //! everywhere. A target that cannot be reached is not an error: the nearest is taken, and [`Note`] says why.
 
-mod levels;
-mod logs;
+mod distinct;
+mod likelihood;
+mod log_weights;
 mod rows;
-mod solve;
+mod search;
 mod stream;
 mod sums;
-mod temper;
+mod sweep;
 mod tpo;
-mod value;
-mod weights;
 
+pub use likelihood::{awr_weights, rwr_weights};
 pub use rows::Rows;
 pub use stream::StreamSums;
-pub use temper::{Tempered, temper};
+pub use sweep::{Tempered, temper};
 pub use tpo::{Tpo, tpo};
-pub use value::{regression_intercept, soft_value};
-pub use weights::{awr_weights, rwr_weights};
 
-use crate::blocks;
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
-use crate::exp::{Each, exp};
 use crate::group::{Scope, Scopes};
-use crate::simd::wide;
-use logs::Logs;
+use crate::numeric::exp::{Each, exp};
+use crate::numeric::parallel;
+use crate::numeric::simd::wide;
+use log_weights::Logs;
 use sums::{Scale, Sums};
 
 /// How the inverse temperature is chosen.
@@ -123,10 +121,10 @@ impl Boltzmann {
     fn of(scale: &Scale<'_>, temperature: Temperature) -> Result<Self> {
         let (wanted_ess, (found, note)) = match temperature {
             Temperature::Inverse(given) => (None, (given, (scale.kept == 0).then_some(Note::NoRows))),
-            Temperature::Ess(wanted) => (Some(wanted), solve::solve(scale, wanted, |b| scale.share(b))),
+            Temperature::Ess(wanted) => (Some(wanted), search::solve(scale, wanted, |b| scale.share(b))),
             Temperature::Kl(nats) => {
                 let share = |b| libm::exp(-scale.kl(b));
-                (None, solve::solve(scale, libm::exp(-nats), share))
+                (None, search::solve(scale, libm::exp(-nats), share))
             }
         };
         Self::at(scale, found).map(|fit| Self { wanted_ess, note, ..fit })
@@ -190,7 +188,7 @@ impl Boltzmann {
     /// A kept row without a value makes it NaN, and so do no kept rows. Blocks of rows fold in row order.
     #[must_use]
     pub fn expected(&self, rows: &Rows<'_>, values: &[f64], threads: usize) -> f64 {
-        let parts = blocks::map(rows.len(), threads, |block| {
+        let parts = parallel::map(rows.len(), threads, |block| {
             let mut logs = vec![0.0; block.len()];
             wide(Logs { target: self, rows, first: block.start, out: &mut logs });
             let mut weights = logs.clone();
@@ -198,9 +196,9 @@ impl Boltzmann {
             // A dropped row may have no value, and 0 * NaN is NaN.
             let terms = weights.iter().zip(&values[block]).zip(logs);
             let kept = terms.filter(|&(_, log)| log > f64::NEG_INFINITY);
-            crate::numeric::sum(kept.map(|((weight, value), _)| weight * value))
+            crate::numeric::sum::sum(kept.map(|((weight, value), _)| weight * value))
         });
-        crate::numeric::sum(parts.into_iter()) / self.filled as f64
+        crate::numeric::sum::sum(parts.into_iter()) / self.filled as f64
     }
 }
 
@@ -258,7 +256,7 @@ pub fn boltzmann<'a>(
     let scale = scaled(rows, temperature, threads)?;
     let fit = Boltzmann::of(&scale, temperature)?;
     let mut log_weights = vec![0.0; scores.len()];
-    blocks::fill(&mut log_weights, threads, |first, out| {
+    parallel::fill(&mut log_weights, threads, |first, out| {
         wide(Logs { target: &fit, rows: &rows, first, out });
     });
     Ok(Target {

@@ -2,7 +2,7 @@
 
 use super::{Boltzmann, Normaliser, Note, Rows};
 use crate::error::Result;
-use crate::exact::LogSum;
+use crate::numeric::exact::LogSum;
 
 /// The sums under a target over one scope, taken from a stream: the same bits in any order.
 #[derive(Clone, Debug, Default)]

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::Rows;
-use super::levels::levels;
-use crate::blocks;
+use super::distinct::levels;
 use crate::error::{Error, Result};
-use crate::exact::{Share, Shares};
-use crate::exp::exp;
 use crate::group::{Groups, Scope, Scopes};
-use crate::simd::{Kernel, SIDE, wide};
+use crate::numeric::exact::{Share, Shares};
+use crate::numeric::exp::exp;
+use crate::numeric::parallel;
+use crate::numeric::simd::{Kernel, SIDE, wide};
 
 /// Sums of one scope at one inverse temperature b, over its rows, with d = score - top.
 #[derive(Clone, Copy, Default)]
@@ -90,7 +90,7 @@ pub(super) struct Scale<'a> {
 impl<'a> Scale<'a> {
     /// Cost: two passes. Fails where the spread is beyond f64.
     pub(super) fn new(rows: Rows<'a>, threads: usize) -> Result<Self> {
-        let seen = blocks::map(rows.len(), threads, |block| Seen::of(rows, block));
+        let seen = parallel::map(rows.len(), threads, |block| Seen::of(rows, block));
         let Seen { kept, alone, low, high } = seen.into_iter().fold(Seen::NOTHING, Seen::merge);
         let spread = if kept == 0 { 0.0 } else { high - low };
         if !spread.is_finite() {
@@ -128,7 +128,7 @@ impl<'a> Scale<'a> {
                 Sums { first: first.times(count), second: second.times(count) }
             }))],
             (None, None) if rows.is_empty() => Vec::new(),
-            (None, None) => vec![sum(blocks::map(rows.len(), self.threads, |block| {
+            (None, None) => vec![sum(parallel::map(rows.len(), self.threads, |block| {
                 wide(Whole { rows, block, top: tops[0], b, second })
             })
             .into_iter())],
@@ -201,7 +201,7 @@ impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
 
     #[inline(always)]
     fn run(self) -> Sums {
-        const { assert!(blocks::BLOCK <= SIDE * Shares::MOST) };
+        const { assert!(parallel::BLOCK <= SIDE * Shares::MOST) };
         let (mut first, mut second) = (Shares::ZERO, Shares::ZERO);
         let (mut scores, mut weights, mut others) = ([0.0; SIDE], [0.0; SIDE], [0.0; SIDE]);
         for start in self.block.clone().step_by(SIDE) {

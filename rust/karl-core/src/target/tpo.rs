@@ -1,14 +1,14 @@
 //! The target of Target Policy Optimization: what the candidates of a prompt should weigh, from rewards and the policy that
 //! drew them.
 
-use crate::blocks;
 use crate::check::{check_length, check_logs, check_not_infinite, check_positive};
 use crate::error::Result;
-use crate::exp::exp;
 use crate::group::Groups;
-use crate::numeric::Compensated;
-use crate::partition::log_sum_exp_by;
-use crate::real::Real;
+use crate::logsumexp::log_sum_exp_by;
+use crate::numeric::exp::exp;
+use crate::numeric::float::Real;
+use crate::numeric::parallel;
+use crate::numeric::sum::Compensated;
 
 /// Rewards whose standard deviation is no more than this are centred, and not scaled. The reference code's.
 const FLAT: f64 = 1e-6;
@@ -58,11 +58,11 @@ pub fn tpo<L: Real, T: Real>(
         _ => f64::NEG_INFINITY,
     };
     let mut column = vec![0.0; groups.rows()];
-    blocks::fill(&mut column, threads, |first, block| {
+    parallel::fill(&mut column, threads, |first, block| {
         block.iter_mut().zip(first..).for_each(|(value, row)| *value = exponent(row));
     });
     let logs = log_sum_exp_by(&column, groups, threads)?;
-    blocks::fill(&mut column, threads, |first, block| {
+    parallel::fill(&mut column, threads, |first, block| {
         for (value, row) in block.iter_mut().zip(first..) {
             let log_z = groups.code(row).map_or(0.0, |group| logs[group].max(f64::MIN));
             *value = exp(*value - log_z);

@@ -1,6 +1,6 @@
 //! Plackett-Luce, the keys that draw from it, and the uniform numbers under the keys.
 
-use karl_core::partition::ess;
+use karl_core::logsumexp::ess;
 use karl_core::rng::gumbel;
 use karl_core::{Ranking, Scopes, Temperature, boltzmann};
 

@@ -1,7 +1,7 @@
 //! Log-sum-exp and moments, value by value.
 
-use karl_core::partition::Partition;
-use karl_core::state::Moments;
+use karl_core::logsumexp::Partition;
+use karl_core::sketch::Moments;
 use serde_json::Value;
 
 use super::{CLOSE, assert_close, each, golden, number, numbers};

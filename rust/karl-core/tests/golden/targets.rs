@@ -1,6 +1,6 @@
 //! Partitions and tempered weights.
 
-use karl_core::partition::{log_mean_exp, log_sum_exp};
+use karl_core::logsumexp::{log_mean_exp, log_sum_exp};
 use karl_core::target::temper;
 use karl_core::{Rows, Scopes, Score, Temperature, boltzmann};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Sums without order.
 
 use crate::{close, config};
-use karl_core::exact::{LogSum, Share};
-use karl_core::partition::log_sum_exp;
+use karl_core::logsumexp::log_sum_exp;
+use karl_core::numeric::exact::{LogSum, Share};
 use karl_core::{Groups, Rows, Scopes, Temperature, boltzmann};
 use proptest::prelude::*;
 

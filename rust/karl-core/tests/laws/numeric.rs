@@ -2,7 +2,7 @@
 
 use crate::naive;
 use crate::{CLOSE, close, config};
-use karl_core::partition::{Partition, ess, log_mean_exp, log_sum_exp};
+use karl_core::logsumexp::{Partition, ess, log_mean_exp, log_sum_exp};
 use proptest::prelude::*;
 
 proptest! {

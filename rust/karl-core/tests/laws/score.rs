@@ -3,7 +3,7 @@
 use crate::naive;
 use crate::{CLOSE, SCORES, all_close, bits, config, log, reward};
 use karl_core::advantage::{centre, leave_one_out, zscore};
-use karl_core::numeric::sum;
+use karl_core::numeric::sum::sum;
 use karl_core::reward::composite;
 use karl_core::{Groups, Score};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use crate::naive;
 use crate::{CLOSE, all_close, bits, close, config, log};
-use karl_core::numeric::sum;
+use karl_core::numeric::sum::sum;
 use karl_core::target::{Note, temper};
 use karl_core::{Rows, Target, Temperature, boltzmann};
 use proptest::prelude::*;

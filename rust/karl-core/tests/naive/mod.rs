@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test crate uses its own part of the twins")]
 
 use karl_core::filter::Verdict;
-use karl_core::numeric::sum;
+use karl_core::numeric::sum::sum;
 use karl_core::{Groups, Rules, Score};
 
 /// The codes as the crate wants them.

@@ -1,12 +1,12 @@
 //! Traces worked out elsewhere: `tests/golden/sampling.json`, with its maker named inside.
 
+use karl_core::sample::a_expj::weighted_reservoir;
 use karl_core::sample::algorithm_l::{Jumps, reservoir};
-use karl_core::sample::exp_jumps::weighted_reservoir;
 use karl_core::sample::inclusion::{inclusion, inclusion_while};
+use karl_core::sample::pps::threshold;
 use karl_core::sample::priority::priority;
-use karl_core::sample::threshold::threshold;
 use karl_core::sample::var_opt;
-use karl_core::state::VarOpt;
+use karl_core::sketch::VarOpt;
 use karl_core::{Error, Keys, Ranking};
 use serde_json::Value;
 

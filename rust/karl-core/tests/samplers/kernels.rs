@@ -7,10 +7,10 @@
 )]
 
 use karl_core::rng::{id128, uniform};
+use karl_core::sample::a_expj::{by_logs, weighted_reservoir};
 use karl_core::sample::algorithm_l::{Jumps, reservoir, stream};
-use karl_core::sample::exp_jumps::{by_logs, weighted_reservoir};
 use karl_core::sample::{Alias, priority, var_opt};
-use karl_core::state::{Law, Moments, Top, VarOpt};
+use karl_core::sketch::{Law, Moments, Top, VarOpt};
 use karl_core::{Key, Keys, Purpose};
 
 use super::{assert_follows, assert_rejected, logs, ordered};

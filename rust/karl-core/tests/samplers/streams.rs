@@ -3,7 +3,7 @@
 use karl_core::filter::Verdict;
 use karl_core::reward::AsymmetricScale;
 use karl_core::rng::{gumbel, uniform};
-use karl_core::state::Moments;
+use karl_core::sketch::Moments;
 use karl_core::stream::{Settings, Stream};
 use karl_core::{Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Temperature, select};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! The rows of a draft dealt into train, valid and test.
 
 use karl_core::Keys;
-use karl_core::order::write_order;
+use karl_core::output_order::write_order;
 use karl_core::rng::{Key, id128};
 use karl_core::split::{Group, split};
 use rustc_hash::FxHashMap;

@@ -7,10 +7,10 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
-use crate::array::{freedom, reals, threads, with_reals};
-use crate::enter::compute;
-use crate::error::ArgumentError;
-use crate::grouping::Grouping;
+use crate::boundary::array::{freedom, reals, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::ArgumentError;
+use crate::boundary::grouping::Grouping;
 
 /// Several rewards, each normalised in its group before they are added (GDPO).
 ///

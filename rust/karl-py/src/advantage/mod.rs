@@ -3,21 +3,21 @@
 
 #![allow(clippy::doc_markdown, reason = "these are docstrings of Python")]
 
-pub(crate) mod convention;
+pub(crate) mod baseline;
 pub(crate) mod gdpo;
-pub(crate) mod running;
 pub(crate) mod steps;
-pub(crate) mod tokens;
+pub(crate) mod trainers;
+pub(crate) mod whiten;
 
 use karl_core::Room;
 use karl_core::advantage::{self, Extent, Score, Shrunk};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use crate::array::{count, freedom, fresh, reals, threads, with_reals};
-use crate::enter::compute;
-use crate::error::UsageError;
-use crate::grouping::{Given, Grouping, score};
+use crate::boundary::array::{count, freedom, fresh, reals, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::UsageError;
+use crate::boundary::grouping::{Given, Grouping, score};
 
 pub(crate) type Scores<'py> = Bound<'py, PyArray1<f64>>;
 

@@ -7,10 +7,10 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Scores;
-use crate::array::{column, freedom, groups, reals, threads, with_reals};
-use crate::enter::compute;
-use crate::error::UsageError;
-use crate::grouping::{Given, Grouping, ragged};
+use crate::boundary::array::{column, freedom, groups, reals, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::error::UsageError;
+use crate::boundary::grouping::{Given, Grouping, ragged};
 
 /// What a step is worth with what follows it.
 ///

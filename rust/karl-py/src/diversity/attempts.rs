@@ -5,9 +5,9 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Floats;
-use crate::array::{column, count, reals, threads, with_reals};
-use crate::enter::compute;
-use crate::grouping::{Given, Grouping};
+use crate::boundary::array::{column, count, reals, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::grouping::{Given, Grouping};
 
 /// pass@k: the chance that at least one of k attempts at a prompt is right, from n of which c are.
 ///

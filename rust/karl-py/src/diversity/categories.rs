@@ -3,8 +3,8 @@
 use karl_core::diversity;
 use pyo3::prelude::*;
 
-use crate::array::{count, groups, reals, threads, with_reals};
-use crate::enter::compute;
+use crate::boundary::array::{count, groups, reals, threads, with_reals};
+use crate::boundary::enter::compute;
 
 /// Entropy of categories, in nats.
 ///

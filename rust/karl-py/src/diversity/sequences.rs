@@ -6,9 +6,9 @@ use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 
 use super::Floats;
-use crate::array::{Column, column, count, groups, threads};
-use crate::enter::compute;
-use crate::error::UsageError;
+use crate::boundary::array::{Column, column, count, groups, threads};
+use crate::boundary::enter::compute;
+use crate::boundary::error::UsageError;
 
 /// Ragged token ids, borrowed.
 struct Ragged<'py> {

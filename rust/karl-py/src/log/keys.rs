@@ -4,7 +4,7 @@ use karl_log::format::{Fields, Overrides, by_keys};
 use pyo3::prelude::*;
 
 use super::wishes;
-use crate::error::to_python;
+use crate::boundary::error::to_python;
 
 /// The columns of a table that are looked into; none where records are known by all of theirs, for want of an id.
 #[pyfunction]

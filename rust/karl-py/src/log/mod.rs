@@ -24,11 +24,11 @@ pub(crate) use self::facts::{BadRow, shown};
 use self::facts::{DomainFacts, InputFacts};
 use self::settings::compared;
 pub(crate) use self::settings::wishes;
-use crate::arrow;
-use crate::arrow::frame::Frame;
-use crate::arrow::table::{self, Wanted};
-use crate::enter::enter;
-use crate::error::{LogError, UsageError};
+use crate::boundary::arrow;
+use crate::boundary::arrow::frame::Frame;
+use crate::boundary::arrow::table::{self, Wanted};
+use crate::boundary::enter::enter;
+use crate::boundary::error::{LogError, UsageError};
 
 /// Every record of some files, as columns in the order of their ids.
 #[pyclass(frozen, module = "karl_fast._core")]

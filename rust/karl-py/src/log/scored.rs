@@ -7,9 +7,9 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use super::Log;
-use crate::array::column;
-use crate::enter::enter;
-use crate::error::UsageError;
+use crate::boundary::array::column;
+use crate::boundary::enter::enter;
+use crate::boundary::error::UsageError;
 
 /// Rows from `first` on whose records have `bytes` together, or one, each as the text `[prompt, completion, record]`;
 /// None for a record that is damaged.

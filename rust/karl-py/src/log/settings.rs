@@ -5,7 +5,7 @@ use karl_log::extract::Compare;
 use karl_log::format::{Overrides, by_name};
 use pyo3::prelude::*;
 
-use crate::error::UsageError;
+use crate::boundary::error::UsageError;
 
 /// What the caller knows of the files.
 pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {

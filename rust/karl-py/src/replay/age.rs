@@ -5,8 +5,8 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
 use super::Floats;
-use crate::array::{column, reals, threads, with_reals};
-use crate::enter::compute;
+use crate::boundary::array::{column, reals, threads, with_reals};
+use crate::boundary::enter::compute;
 
 fn decayed<'py>(ages: &Bound<'py, PyAny>, decay: Decay) -> PyResult<Floats<'py>> {
     let (py, ages) = (ages.py(), column::<i64>("ages", ages)?);

@@ -5,9 +5,9 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
 use super::Floats;
-use crate::array::{column, count, flags, reals, threads, with_reals};
-use crate::enter::compute;
-use crate::grouping::Grouping;
+use crate::boundary::array::{column, count, flags, reals, threads, with_reals};
+use crate::boundary::enter::compute;
+use crate::boundary::grouping::Grouping;
 
 /// The surprise of each rollout: the mean of -log p over its tokens, in nats a token.
 ///

@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
 
 use super::python::Object;
-use crate::array::{Column, column, threads};
-use crate::arrow::columns::Cell;
-use crate::enter::{compute, enter};
-use crate::error::ArgumentError;
+use crate::boundary::array::{Column, column, threads};
+use crate::boundary::arrow::columns::Cell;
+use crate::boundary::enter::{compute, enter};
+use crate::boundary::error::ArgumentError;
 
 const SCORES: [&str; 6] = [
     "outcome_score",

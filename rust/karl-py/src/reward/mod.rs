@@ -7,9 +7,9 @@ use karl_core::reward::{self, AsymmetricScale};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
-use crate::array::{Column, column};
-use crate::enter::compute;
-use crate::error::to_python;
+use crate::boundary::array::{Column, column};
+use crate::boundary::enter::compute;
+use crate::boundary::error::to_python;
 
 /// The weighted sum of reward components; missing where a component is missing.
 ///

@@ -5,7 +5,7 @@ use karl_core::{Groups, Population, Sampler, Scopes};
 use karl_log::columns::category::Category;
 use pyo3::prelude::*;
 
-use crate::error::UsageError;
+use crate::boundary::error::UsageError;
 
 /// What log Z is taken over.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! The numbers of a selection, as dictionaries.
 
 use karl_core::filter::ConstantCount;
-use karl_core::state::Moments;
+use karl_core::sketch::Moments;
 use karl_core::summary::Summary;
 use pyo3::prelude::*;
 

@@ -4,7 +4,7 @@ mod columns;
 mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
-use karl_core::state::Moments;
+use karl_core::sketch::Moments;
 use karl_core::stream::Facts as Stream;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 
 use self::columns::{Partition, own_rewards, rewards, with};
 use self::facts::{Facts, GroupFacts, LogZ, SCOPES_TOLD, SummaryFacts, TemperFacts};
-use crate::enter::{compute, enter};
-use crate::error::UsageError;
+use crate::boundary::enter::{compute, enter};
+use crate::boundary::error::UsageError;
 use crate::log::Log;
 use crate::reward::asymmetric;
 use crate::sample::sampler_by_name;

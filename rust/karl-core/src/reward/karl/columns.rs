@@ -6,10 +6,10 @@ use super::numbers::{Call, Kind, Numbers, said};
 use super::plan::Ledger;
 use super::tally::Tally;
 use super::{Tools, Version, Words, round4, score};
-use crate::blocks;
 use crate::check::{check_length, check_not_infinite};
 use crate::error::{Error, Result};
-use crate::ragged::Offsets;
+use crate::group::offsets::Offsets;
+use crate::numeric::parallel;
 
 /// Trajectories in columns. What is asked and answered by a number is 1 for yes, 0 for no, below 0 where nothing is said.
 #[derive(Clone, Copy, Debug)]
@@ -52,8 +52,8 @@ pub fn scores(
     let words = columns.texts.iter().map(|text| Words::of(text));
     let words: Vec<Words> = iter::once(Words::default()).chain(words).collect();
     let rows = columns.offsets.len();
-    let threads = if rows < blocks::ALONE { 1 } else { threads };
-    let parts = blocks::in_parts(rows, threads, |rows| match version {
+    let threads = if rows < parallel::ALONE { 1 } else { threads };
+    let parts = parallel::in_parts(rows, threads, |rows| match version {
         Version::V1 => {
             let mut tally = Tally::new(kinds.len());
             rows.map(|row| columns.plain(row, weights, &kinds, &mut tally)).collect()

@@ -1,0 +1,177 @@
+//! The frame the group scores share: everything but the formula.
+//!
+//! A formula turns what is known of a group (a [`Spread`], and a second sum where it asks for one) into a [`Line`], which
+//! turns the reward of each member into its advantage. One pass, a second where a sum needs the mean first, and the line.
+
+use super::{by_id, contiguous};
+use crate::check::check_length;
+use crate::error::{Error, Result};
+use crate::group::Layout;
+use crate::numeric::float::Real;
+use crate::numeric::radix::Room;
+use crate::numeric::sum::Compensated;
+
+/// The present rewards of a group, seen one after another in row order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    /// How many.
+    pub(crate) count: u32,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(in crate::advantage) total: Compensated,
+}
+
+impl Spread {
+    /// What is known of no reward.
+    pub(in crate::advantage) const EMPTY: Self =
+        Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::ZERO };
+
+    #[inline]
+    pub(crate) fn push(&mut self, reward: f64) {
+        if !reward.is_nan() {
+            self.count += 1;
+            self.min = self.min.min(reward);
+            self.max = self.max.max(reward);
+            self.total.add(reward);
+        }
+    }
+
+    /// Whether all are equal; true for one and for none.
+    #[inline(always)]
+    pub(crate) fn is_constant(&self) -> bool {
+        (self.min >= self.max) | (self.count == 0)
+    }
+
+    /// Their mean. A group of 1e308s overflows to infinity, which [`check`] then reports.
+    #[inline(always)]
+    pub(in crate::advantage) fn mean(&self) -> f64 {
+        self.total.value() / f64::from(self.count)
+    }
+
+    /// How many, as a float.
+    #[inline(always)]
+    pub(in crate::advantage) fn size(&self) -> f64 {
+        f64::from(self.count)
+    }
+
+    /// The square root of `squares / (count - ddof)`; NaN where there is none, or where it overflows: that would divide
+    /// every advantage down to a false 0.
+    #[inline(always)]
+    pub(in crate::advantage) fn deviation(&self, squares: f64, ddof: u8) -> f64 {
+        let freedom = self.size() - f64::from(ddof);
+        let variance = if freedom > 0.0 { squares / freedom } else { f64::NAN };
+        if variance.is_finite() { variance.sqrt() } else { f64::NAN }
+    }
+}
+
+/// From a reward to its advantage: `factor * (reward - baseline) / divisor`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::advantage) struct Line {
+    pub(in crate::advantage) baseline: f64,
+    pub(in crate::advantage) factor: f64,
+    pub(in crate::advantage) divisor: f64,
+}
+
+impl Line {
+    /// The line of a group whose rewards are all equal: exactly 0.
+    #[inline(always)]
+    pub(in crate::advantage) const fn zero(group: &Spread) -> Self {
+        Self::less(group.min)
+    }
+
+    /// The reward less a baseline.
+    #[inline(always)]
+    pub(in crate::advantage) const fn less(baseline: f64) -> Self {
+        Self { baseline, factor: 1.0, divisor: 1.0 }
+    }
+
+    #[inline(always)]
+    pub(in crate::advantage) fn at(self, reward: f64) -> f64 {
+        self.factor * (reward - self.baseline) / self.divisor
+    }
+
+    /// Whether every member has a finite advantage: so have those between, where the two ends have.
+    #[inline(always)]
+    pub(in crate::advantage) fn fits(self, group: &Spread) -> bool {
+        (group.count == 0) | (self.at(group.min).is_finite() & self.at(group.max).is_finite())
+    }
+}
+
+/// What tells one group score from another. Each function is marked `#[inline(always)]`, for it is called a lane at a time.
+pub(in crate::advantage) trait Formula: Sync {
+    /// Whether [`term`](Self::term) is summed over the group before the line is asked for.
+    const TERMS: bool = false;
+
+    /// What terms are taken about.
+    #[inline(always)]
+    fn about(&self, group: &Spread) -> f64 {
+        group.mean()
+    }
+
+    /// What a member adds to the second sum.
+    #[inline(always)]
+    fn term(&self, _reward: f64, _about: f64) -> f64 {
+        0.0
+    }
+
+    /// The line of a group.
+    fn line(&self, group: &Spread, about: f64, terms: f64) -> Line;
+}
+
+/// The square of the distance from the mean, which is the second sum of all formulas with a deviation.
+#[inline(always)]
+pub(in crate::advantage) fn square(reward: f64, about: f64) -> f64 {
+    (reward - about) * (reward - about)
+}
+
+/// The advantages of all rows under one formula. Infinite rewards and advantages beyond f64 are refused.
+pub(in crate::advantage) fn score<R: Real, F: Formula>(
+    rewards: &[R],
+    layout: Layout<'_>,
+    formula: &F,
+    threads: usize,
+) -> Result<Vec<f64>> {
+    let mut advantages = vec![0.0; rewards.len()];
+    fill(rewards, layout, formula, (&mut advantages, Room::default()), threads)?;
+    Ok(advantages)
+}
+
+/// As [`score`], into a column that there is.
+pub(in crate::advantage) fn fill<R: Real, F: Formula>(
+    rewards: &[R],
+    layout: Layout<'_>,
+    formula: &F,
+    (advantages, room): (&mut [f64], Room<'_>),
+    threads: usize,
+) -> Result<()> {
+    layout.check("rewards", rewards.len())?;
+    check_length("advantages", advantages.len(), rewards.len())?;
+    let fine = match layout {
+        Layout::Coded(groups) => by_id::fill(rewards, groups, formula, (advantages, room), threads),
+        Layout::Ragged(offsets) => contiguous::fill(rewards, offsets, formula, advantages, threads),
+    };
+    if fine { Ok(()) } else { check(advantages, rewards, layout) }
+}
+
+/// A row that has a reward and a group has an advantage, unless f64 has no such number.
+pub(in crate::advantage) fn check<R: Real>(
+    advantages: &[f64],
+    rewards: &[R],
+    layout: Layout<'_>,
+) -> Result<()> {
+    check_rewards(rewards)?;
+    let wrong =
+        |row: usize| !advantages[row].is_finite() && !rewards[row].widen().is_nan() && layout.has(row);
+    match (0..advantages.len()).find(|&row| wrong(row)) {
+        Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses infinite rewards; NaN passes, because it says "missing".
+pub(in crate::advantage) fn check_rewards<R: Real>(rewards: &[R]) -> Result<()> {
+    match rewards.iter().position(|reward| reward.widen().is_infinite()) {
+        Some(index) => Err(Error::NotFinite { what: "rewards", index, value: rewards[index].widen() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,63 @@
+//! How many groups are constant, and where they sit.
+
+use crate::advantage::engine::constant_groups::Constancy;
+use crate::check::check_length;
+use crate::error::Result;
+use crate::group::Groups;
+use crate::numeric::parallel;
+
+/// How many groups have no difference in reward, and where they sit.
+///
+/// Only groups with two or more present rewards count. A log whose groups are mostly at the top is too easy,
+/// one whose groups are mostly at the bottom too hard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConstantCount {
+    /// Groups with two or more present rewards.
+    pub groups: usize,
+    /// Constant groups at the largest reward of the log.
+    pub all_max: usize,
+    /// Constant groups at the smallest reward of the log.
+    pub all_min: usize,
+    /// Constant groups in between; all of them where the log has one reward only, for there top is bottom.
+    pub other: usize,
+}
+
+impl ConstantCount {
+    /// Constant groups, wherever they sit.
+    #[must_use]
+    pub const fn constant(self) -> usize {
+        self.all_max + self.all_min + self.other
+    }
+
+    fn add(&mut self, reward: f64, min: f64, max: f64) {
+        match reward {
+            _ if reward >= max && max > min => self.all_max += 1,
+            _ if reward <= min && max > min => self.all_min += 1,
+            _ => self.other += 1,
+        }
+    }
+}
+
+/// Counts constant groups among those with two or more present rewards. Cost: linear.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
+    check_length("rewards", rewards.len(), groups.rows())?;
+    Ok(count_constant(rewards, &Constancy::of(rewards, groups, threads), threads))
+}
+
+/// The same where it is known which groups are constant.
+pub(crate) fn count_constant(rewards: &[f64], constancy: &Constancy, threads: usize) -> ConstantCount {
+    let (min, max) = parallel::map(rewards.len(), threads, |rows| range(&rewards[rows]))
+        .into_iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));
+    let mut count = ConstantCount { groups: constancy.comparable(), ..ConstantCount::default() };
+    constancy.rewards().for_each(|reward| count.add(reward, min, max));
+    count
+}
+
+fn range(rewards: &[f64]) -> (f64, f64) {
+    let present = rewards.iter().filter(|reward| !reward.is_nan());
+    present.fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), &r| (r.min(min), r.max(max)))
+}

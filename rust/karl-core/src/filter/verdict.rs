@@ -1,0 +1,242 @@
+//! The rules of the pipeline: every row gets one [`Verdict`], so rows read = rows kept + rows dropped by name.
+//!
+//! Rules run in a fixed order, and a row counts under the first that drops it:
+//!
+//! ```text
+//! missing reward -> missing group -> missing log-weight -> duplicate -> below minimum -> constant group, group of one
+//! -> (draw) -> over group cap
+//! ```
+//!
+//! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
+//! order decides, and a draw may not depend on how a log was cut into files.
+
+use crate::advantage::engine::constant_groups::Constancy;
+use crate::check::{check_finite, check_length};
+use crate::error::Result;
+use crate::group::Groups;
+use crate::numeric::parallel;
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Verdict {
+    /// It may be drawn.
+    Kept,
+    /// It has no reward.
+    MissingReward,
+    /// It has no group (or no scope) where one is needed.
+    MissingGroup,
+    /// It has no log-weight where those are given, or one of minus infinity.
+    MissingLogWeight,
+    /// A kept row of the same group before it has the same content.
+    Duplicate,
+    /// Its reward is below the minimum.
+    BelowMinimum,
+    /// All present rewards of its group, two or more, are equal.
+    ConstantGroup,
+    /// Its group has no other present reward.
+    GroupOfOne,
+}
+
+impl Verdict {
+    /// All verdicts, in the order of the rules; `Verdict::ALL[v as usize] == v`.
+    pub const ALL: [Self; 8] = [
+        Self::Kept,
+        Self::MissingReward,
+        Self::MissingGroup,
+        Self::MissingLogWeight,
+        Self::Duplicate,
+        Self::BelowMinimum,
+        Self::ConstantGroup,
+        Self::GroupOfOne,
+    ];
+
+    /// The name used in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::MissingReward => "missing_reward",
+            Self::MissingGroup => "missing_group",
+            Self::MissingLogWeight => "missing_log_weight",
+            Self::Duplicate => "duplicate",
+            Self::BelowMinimum => "below_minimum",
+            Self::ConstantGroup => "constant_group",
+            Self::GroupOfOne => "group_of_one",
+        }
+    }
+}
+
+/// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
+#[must_use]
+pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 8] {
+    let mut counts = [0; 8];
+    for block in parallel::map(verdicts.len(), threads, |rows| counted(&verdicts[rows])) {
+        counts.iter_mut().zip(block).for_each(|(count, more)| *count += more);
+    }
+    counts
+}
+
+fn counted(verdicts: &[Verdict]) -> [usize; 8] {
+    Verdict::ALL.map(|one| verdicts.iter().filter(|&&verdict| verdict == one).count())
+}
+
+/// The rules a user can ask for. The default drops nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Rows with a smaller reward are dropped.
+    pub min_reward: Option<f64>,
+    /// Rows of groups without any difference in reward are dropped (DAPO), and so are groups of one.
+    pub drop_constant_groups: bool,
+    /// Of rows with one content in one group, the first stays.
+    pub dedup: bool,
+}
+
+impl Rules {
+    /// Marks rows under the rules that look at rows alone: duplicate, below minimum, constant group.
+    ///
+    /// `fingerprints` are needed for `dedup` only. Shapes: all `[B]`. Cost: linear, and one sort for `dedup`.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) for columns that differ in rows, or `dedup` without fingerprints;
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite.
+    pub fn mark(
+        &self,
+        verdicts: &mut [Verdict],
+        rewards: &[f64],
+        groups: &Groups,
+        fingerprints: Option<&[u128]>,
+        threads: usize,
+    ) -> Result<()> {
+        check_length("verdicts", verdicts.len(), rewards.len())?;
+        check_length("groups", groups.rows(), rewards.len())?;
+        let needed = self.drop_constant_groups;
+        let constancy = if needed { Constancy::of(rewards, groups, threads) } else { Constancy::default() };
+        self.mark_with(verdicts, rewards, groups, fingerprints, &constancy, threads)
+    }
+
+    /// The same where it is known which groups are constant.
+    pub(crate) fn mark_with(
+        &self,
+        verdicts: &mut [Verdict],
+        rewards: &[f64],
+        groups: &Groups,
+        fingerprints: Option<&[u128]>,
+        constancy: &Constancy,
+        threads: usize,
+    ) -> Result<()> {
+        if self.dedup {
+            duplicate(verdicts, fingerprints.unwrap_or_default(), groups)?;
+        }
+        if let Some(minimum) = self.min_reward {
+            below_minimum(verdicts, rewards, minimum, threads)?;
+        }
+        if self.drop_constant_groups {
+            mark_constant(verdicts, groups, constancy, threads);
+        }
+        Ok(())
+    }
+}
+
+/// Marks rows whose reward is NaN.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64], threads: usize) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingReward, threads, |row| rewards[row].is_nan());
+    Ok(())
+}
+
+/// Marks rows without a group.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups, threads: usize) -> Result<()> {
+    check_length("groups", groups.rows(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingGroup, threads, |row| groups.code(row).is_none());
+    Ok(())
+}
+
+/// Marks rows whose log-weight is NaN or minus infinity.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64], threads: usize) -> Result<()> {
+    check_length("log_weights", log_weights.len(), verdicts.len())?;
+    mark(verdicts, Verdict::MissingLogWeight, threads, |row| {
+        log_weights[row].is_nan() || log_weights[row] == f64::NEG_INFINITY
+    });
+    Ok(())
+}
+
+/// Marks each row whose fingerprint a kept row before it in the same group has too.
+///
+/// Rows without a group are compared among themselves. A row dropped by an earlier rule is no original: its
+/// copy stays. Cost: one sort of the kept rows.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Groups) -> Result<()> {
+    check_length("fingerprints", fingerprints.len(), verdicts.len())?;
+    check_length("groups", groups.rows(), verdicts.len())?;
+    let of = |row: u32| (groups.code(row as usize), fingerprints[row as usize]);
+    let kept = (0..).zip(&*verdicts).filter(|&(_, &verdict)| verdict == Verdict::Kept);
+    let mut sorted: Vec<u32> = kept.map(|(row, _)| row).collect();
+    sorted.sort_unstable_by_key(|&row| (of(row), row));
+    for run in sorted.chunk_by(|&a, &b| of(a) == of(b)) {
+        run[1..].iter().for_each(|&row| verdicts[row as usize] = Verdict::Duplicate);
+    }
+    Ok(())
+}
+
+/// Marks rows with a reward less than `minimum`.
+///
+/// # Errors
+/// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite;
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64, threads: usize) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    check_finite("min_reward", &[minimum])?;
+    mark(verdicts, Verdict::BelowMinimum, threads, |row| rewards[row] < minimum);
+    Ok(())
+}
+
+/// Marks rows of groups whose present rewards are all equal.
+///
+/// The group is judged on all present rewards, as the log was read, not on what other rules have left: a
+/// group is constant because it teaches nothing, not because a filter made it so. A group of one teaches nothing
+/// either, for its advantage is 0, and is marked as one. A row without a group is not judged. Cost: linear.
+///
+/// # Errors
+/// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
+pub fn constant_group(
+    verdicts: &mut [Verdict],
+    rewards: &[f64],
+    groups: &Groups,
+    threads: usize,
+) -> Result<()> {
+    check_length("rewards", rewards.len(), verdicts.len())?;
+    check_length("groups", groups.rows(), verdicts.len())?;
+    mark_constant(verdicts, groups, &Constancy::of(rewards, groups, threads), threads);
+    Ok(())
+}
+
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constancy, threads: usize) {
+    let constant = |row| groups.code(row).filter(|&group| constancy.is_constant(group));
+    mark(verdicts, Verdict::GroupOfOne, threads, |row| {
+        constant(row).is_some_and(|group| !constancy.is_comparable(group))
+    });
+    mark(verdicts, Verdict::ConstantGroup, threads, |row| constant(row).is_some());
+}
+
+/// Gives `verdict` to kept rows for which `drops` holds.
+fn mark(verdicts: &mut [Verdict], verdict: Verdict, threads: usize, drops: impl Fn(usize) -> bool + Sync) {
+    parallel::fill(verdicts, threads, |first, block| {
+        for (row, given) in (first..).zip(block) {
+            if *given == Verdict::Kept && drops(row) {
+                *given = verdict;
+            }
+        }
+    });
+}

@@ -1,0 +1,118 @@
+//! The advantage of each token.
+
+use std::ops::Range;
+
+use crate::check::check_length;
+use crate::error::Result;
+use crate::group::offsets::Offsets;
+use crate::numeric::float::Real;
+
+/// What one advantage is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Per<'a> {
+    /// A sequence: all its tokens have the same.
+    Sequence,
+    /// A turn: where each begins, with a turn's beginning at the beginning of each sequence.
+    Turn(Offsets<'a>),
+    /// A token.
+    Token,
+}
+
+/// The advantages of a batch, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Advantages<'a> {
+    values: Values<'a>,
+    per: Per<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Values<'a> {
+    Single(&'a [f32]),
+    Double(&'a [f64]),
+}
+
+impl<'a> Advantages<'a> {
+    /// Advantages of double precision, one for each of what `per` says.
+    #[must_use]
+    pub fn double(values: &'a [f64], per: Per<'a>) -> Self {
+        Self { values: Values::Double(values), per }
+    }
+
+    /// Advantages of single precision.
+    #[must_use]
+    pub fn single(values: &'a [f32], per: Per<'a>) -> Self {
+        Self { values: Values::Single(values), per }
+    }
+
+    pub(super) fn check(&self, offsets: Offsets) -> Result<()> {
+        let wanted = match self.per {
+            Per::Sequence => offsets.len(),
+            Per::Turn(turns) => turns.len(),
+            Per::Token => offsets.values(),
+        };
+        check_length("advantages", self.values.len(), wanted)
+    }
+
+    /// The turns, where those are what the advantages are for.
+    pub(super) fn turns(&self) -> Option<Offsets<'a>> {
+        if let Per::Turn(turns) = self.per { Some(turns) } else { None }
+    }
+
+    /// The stretches of some tokens of a sequence, each with what its advantage is.
+    pub(super) fn spans(
+        self,
+        sequence: usize,
+        tokens: Range<usize>,
+    ) -> impl Iterator<Item = (Range<usize>, Credit<'a>)> {
+        let rows = match self.per {
+            Per::Sequence => sequence..sequence + 1,
+            Per::Turn(turns) => turns.meeting(&tokens),
+            Per::Token => 0..1,
+        };
+        rows.map(move |row| match self.per {
+            Per::Sequence => (tokens.clone(), self.values.one(row)),
+            Per::Turn(turns) => (common(&turns.row(row), &tokens), self.values.one(row)),
+            Per::Token => (tokens.clone(), self.values.each(tokens.clone())),
+        })
+    }
+}
+
+fn common(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    let start = a.start.max(b.start);
+    start..a.end.min(b.end).max(start)
+}
+
+impl<'a> Values<'a> {
+    fn len(self) -> usize {
+        match self {
+            Self::Single(values) => values.len(),
+            Self::Double(values) => values.len(),
+        }
+    }
+
+    fn one(self, index: usize) -> Credit<'a> {
+        let value = match self {
+            Self::Single(values) => values[index].widen(),
+            Self::Double(values) => values[index],
+        };
+        Credit::One { value, index }
+    }
+
+    fn each(self, tokens: Range<usize>) -> Credit<'a> {
+        match self {
+            Self::Single(values) => Credit::Single(&values[tokens]),
+            Self::Double(values) => Credit::Double(&values[tokens]),
+        }
+    }
+}
+
+/// The advantages of some tokens.
+#[derive(Clone, Copy)]
+pub(super) enum Credit<'a> {
+    /// They share one, which stands at a place.
+    One { value: f64, index: usize },
+    /// One each.
+    Single(&'a [f32]),
+    /// One each.
+    Double(&'a [f64]),
+}

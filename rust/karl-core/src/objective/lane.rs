@@ -1,0 +1,47 @@
+//! A few tokens side by side.
+
+use std::ops::{Mul, Neg, Sub};
+
+use crate::numeric::exp::{exp, exp_f32};
+use crate::numeric::float::Real;
+
+/// Arithmetic in the type that log-probabilities are stored in.
+pub trait Lane: Real + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self> {
+    /// 1.
+    const ONE: Self;
+
+    /// `e^x`, within 1 ulp.
+    #[must_use]
+    fn exp(self) -> Self;
+
+    /// Whether it is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
+}
+
+impl Lane for f64 {
+    const ONE: Self = 1.0;
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        exp(self)
+    }
+
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.abs() < Self::INFINITY
+    }
+}
+
+impl Lane for f32 {
+    const ONE: Self = 1.0;
+
+    #[inline(always)]
+    fn exp(self) -> Self {
+        exp_f32(self)
+    }
+
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.abs() < Self::INFINITY
+    }
+}

@@ -1,0 +1,224 @@
+//! What is summed over a batch beside the coefficients.
+
+use super::clip::Bounds;
+use super::lane::Lane;
+use crate::numeric::float::Real;
+use crate::numeric::simd::{SIDE, fold_side};
+
+/// Sums over a block of sequences, or over all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Total {
+    pub(super) loss: f64,
+    pub(super) tokens: u64,
+    pub(super) sequences: u64,
+    /// Tokens whose ratio is below its range, above it, and above it with a negative advantage.
+    pub(super) clipped: Clipped,
+    pub(super) ratios: Ratios,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clipped {
+    pub(super) low: u64,
+    pub(super) high: u64,
+    pub(super) bound: u64,
+}
+
+impl Clipped {
+    /// Counts tokens that share a ratio and the sign of their advantage.
+    pub(super) fn add(&mut self, bounds: Bounds, negative: bool, ratio: f64, tokens: u64) {
+        if ratio < bounds.floor {
+            self.low += tokens;
+        } else if ratio > bounds.ceiling {
+            *(if negative { &mut self.bound } else { &mut self.high }) += tokens;
+        }
+    }
+}
+
+/// The ratios of tokens, turns or sequences, before any clip: the sum of their distances from 1, and that of the squared
+/// distances from their own mean, piece by piece.
+///
+/// Reference: Chan, Golub and `LeVeque`, Updating formulae and a pairwise algorithm for computing sample variances (1979).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratios {
+    pub(super) count: u64,
+    above: f64,
+    squares: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Ratios {
+    const NONE: Self =
+        Self { count: 0, above: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    /// Takes in one ratio.
+    #[inline(always)]
+    pub(super) fn push(&mut self, ratio: f64) {
+        self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
+    }
+
+    /// Takes in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
+    #[inline(always)]
+    pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], kept: usize) {
+        let (chunks, rest) = ratios.as_chunks::<FEW>();
+        let mut moments = Moments::about(ratios);
+        for ratios in chunks {
+            moments.add(ratios);
+        }
+        let mut last = [moments.about; FEW];
+        last[..rest.len()].copy_from_slice(rest);
+        moments.add(&last);
+        self.merge(&moments.fold(kept));
+    }
+
+    /// NaN where there is none.
+    pub(super) fn mean(&self) -> f64 {
+        1.0 + self.above / self.count as f64
+    }
+
+    /// With ddof 0; NaN where there is none.
+    pub(super) fn std(&self) -> f64 {
+        (self.squares / self.count as f64).sqrt()
+    }
+
+    #[inline(always)]
+    fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count > 0 {
+            let (ours, theirs) = (self.count as f64, other.count as f64);
+            let apart = other.above / theirs - self.above / ours;
+            self.squares += apart * apart * (ours * theirs / (ours + theirs));
+        }
+        self.count += other.count;
+        self.above += other.above;
+        self.squares += other.squares;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+}
+
+impl Total {
+    pub(super) const NOTHING: Self = Self {
+        loss: 0.0,
+        tokens: 0,
+        sequences: 0,
+        clipped: Clipped { low: 0, high: 0, bound: 0 },
+        ratios: Ratios::NONE,
+    };
+
+    pub(super) fn merge(mut self, other: Self) -> Self {
+        self.loss += other.loss;
+        self.tokens += other.tokens;
+        self.sequences += other.sequences;
+        self.clipped.low += other.clipped.low;
+        self.clipped.high += other.clipped.high;
+        self.clipped.bound += other.clipped.bound;
+        self.ratios.merge(&other.ratios);
+        self
+    }
+}
+
+/// Ratios whose sums are kept side by side: four to a ratio, and so few that all of them stay in registers.
+const FEW: usize = SIDE / 2;
+
+/// Sums over ratios side by side. They are taken about one of the ratios: where all are equal, their deviation is
+/// exactly 0, and where they are near each other, no digit is lost.
+struct Moments<T> {
+    about: T,
+    apart: [f64; FEW],
+    squares: [f64; FEW],
+    min: [T; FEW],
+    max: [T; FEW],
+}
+
+impl<T: Lane> Moments<T> {
+    /// No ratio yet, to be taken about the first that is finite.
+    #[inline(always)]
+    fn about(ratios: &[T]) -> Self {
+        let about = ratios.iter().copied().find(|ratio| ratio.is_finite()).unwrap_or(T::ONE);
+        Self { about, apart: [0.0; FEW], squares: [0.0; FEW], min: [about; FEW], max: [about; FEW] }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, ratios: &[T; FEW]) {
+        let about = self.about.widen();
+        for (lane, &ratio) in ratios.iter().enumerate() {
+            let apart = ratio.widen() - about;
+            self.apart[lane] += apart;
+            self.squares[lane] += apart * apart;
+            self.min[lane] = if ratio < self.min[lane] { ratio } else { self.min[lane] };
+            self.max[lane] = if ratio > self.max[lane] { ratio } else { self.max[lane] };
+        }
+    }
+
+    #[inline(always)]
+    fn fold(&self, kept: usize) -> Ratios {
+        let (apart, count) = (fold_side(&self.apart), kept as f64);
+        let squares = fold_side(&self.squares) - apart * (apart / count);
+        let (mut min, mut max) = (self.about, self.about);
+        for (&low, &high) in self.min.iter().zip(&self.max) {
+            min = if low < min { low } else { min };
+            max = if high > max { high } else { max };
+        }
+        Ratios {
+            count: kept as u64,
+            above: apart + count * (self.about.widen() - 1.0),
+            // Rounding may leave less than nothing; a NaN stays one.
+            squares: if squares < 0.0 { 0.0 } else { squares },
+            min: min.widen(),
+            max: max.widen(),
+        }
+    }
+}
+
+/// The sum of some numbers.
+#[inline(always)]
+pub(super) fn sum<T: Real>(values: &[T]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<SIDE>();
+    let mut lanes = [0.0; SIDE];
+    for chunk in chunks {
+        for lane in 0..SIDE {
+            lanes[lane] += chunk[lane].widen();
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += value.widen();
+    }
+    fold_side(&lanes)
+}
+
+/// The sum of the differences of two columns, each widened first.
+#[inline(always)]
+pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
+    let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
+    let mut lanes = [0.0; SIDE];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..SIDE {
+            lanes[lane] += a[lane].widen() - b[lane].widen();
+        }
+    }
+    for ((lane, a), b) in lanes.iter_mut().zip(rest).zip(other) {
+        *lane += a.widen() - b.widen();
+    }
+    fold_side(&lanes)
+}
+
+/// The same over the places that are kept.
+#[inline(always)]
+pub(super) fn sum_of_kept_differences<T: Real>(a: &[T], b: &[T], keep: &[bool]) -> f64 {
+    let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
+    let (masks, mask) = keep.as_chunks::<SIDE>();
+    let mut lanes = [0.0; SIDE];
+    for ((a, b), keep) in a.iter().zip(b).zip(masks) {
+        for lane in 0..SIDE {
+            let difference = a[lane].widen() - b[lane].widen();
+            lanes[lane] += if keep[lane] { difference } else { 0.0 };
+        }
+    }
+    for (((lane, a), b), &keep) in lanes.iter_mut().zip(rest).zip(other).zip(mask) {
+        *lane += if keep { a.widen() - b.widen() } else { 0.0 };
+    }
+    fold_side(&lanes)
+}

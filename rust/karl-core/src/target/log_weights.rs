@@ -1,0 +1,71 @@
+//! The log weights of a run of rows, on whole vectors of them.
+
+use super::{Boltzmann, Normaliser, Rows};
+use crate::group::Scopes;
+use crate::numeric::simd::{Kernel, SIDE};
+
+/// The log weights of the rows from `first` on, as many as there are places.
+pub(super) struct Logs<'a> {
+    pub(super) target: &'a Boltzmann,
+    pub(super) rows: &'a Rows<'a>,
+    pub(super) first: usize,
+    pub(super) out: &'a mut [f64],
+}
+
+impl Kernel for Logs<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.target.log_weights(self.rows, self.first, self.out);
+    }
+}
+
+impl Boltzmann {
+    /// [`log_weight`](Self::log_weight) of the rows from `first` on, as many as there are places.
+    #[inline(always)]
+    pub(crate) fn log_weights(&self, rows: &Rows<'_>, first: usize, out: &mut [f64]) {
+        let (Scopes::Whole, Some(&Normaliser { top, log_sum })) = (rows.scopes, self.scopes.first()) else {
+            return out.iter_mut().zip(first..).for_each(|(log, row)| *log = self.log_weight(rows, row));
+        };
+        let (b, mut scores) = (self.inverse_temperature, [0.0; SIDE]);
+        for (first, out) in (first..).step_by(SIDE).zip(out.chunks_mut(SIDE)) {
+            rows.side(first..first + out.len(), &mut scores);
+            for (log, score) in out.iter_mut().zip(scores) {
+                *log = if score.is_nan() { f64::NEG_INFINITY } else { b * (score - top) - log_sum };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::Verdict;
+    use crate::group::Groups;
+    use crate::numeric::simd::wide;
+    use crate::target::Temperature;
+
+    #[test]
+    fn a_run_of_rows_has_the_log_weights_of_each() {
+        let codes: Vec<u32> =
+            (0..300).map(|row| if row % 11 == 0 { Groups::NONE } else { row % 7 }).collect();
+        let scores: Vec<f64> =
+            (0..300_u32).map(|row| if row % 5 == 0 { f64::NAN } else { f64::from(row % 37) }).collect();
+        let verdict = |row| if row % 13 == 0 { Verdict::Duplicate } else { Verdict::Kept };
+        let verdicts: Vec<Verdict> = (0..300).map(verdict).collect();
+        let groups = Groups::from_codes(codes, 7).unwrap();
+        for scopes in [Scopes::Whole, Scopes::Of(&groups), Scopes::OfOrAlone(&groups)] {
+            for verdicts in [&[], verdicts.as_slice(), &[Verdict::Duplicate; 300]] {
+                let rows = Rows { scores: &scores, verdicts, scopes };
+                let target = Boltzmann::fit(rows, Temperature::Inverse(0.3), 1).unwrap();
+                for (first, count) in [(0, 300), (1, 64), (63, 200), (299, 1), (300, 0)] {
+                    let mut out = vec![0.0; count];
+                    wide(Logs { target: &target, rows: &rows, first, out: &mut out });
+                    let each = (first..first + count).map(|row| target.log_weight(&rows, row).to_bits());
+                    assert!(out.iter().map(|log| log.to_bits()).eq(each), "{scopes:?} {first}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is cast in silence.
+//!
+//! A `NumPy` array is never copied. An Arrow column is, where it has nulls or several chunks, as its users are told.
+
+use std::sync::OnceLock;
+
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::DataType;
+use karl_core::{Groups, Key, Keys};
+use numpy::{
+    Element, PyArrayDescrMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+use crate::boundary::arrow;
+use crate::boundary::arrow::columns::{Cell, category, is_text, numbers};
+use crate::boundary::error::{ArgumentError, DTypeError, LayoutError, to_python};
+
+/// A column of numbers, wherever its memory is.
+pub(crate) enum Column<'py, T: Element + Cell> {
+    /// In a `NumPy` array, which is borrowed.
+    Borrowed(PyReadonlyArray1<'py, T>),
+    /// In Arrow memory, shared with its owner or copied.
+    Arrow(ScalarBuffer<T>),
+}
+
+impl<T: Element + Cell> Column<'_, T> {
+    /// The numbers.
+    pub(crate) fn as_slice(&self) -> PyResult<&[T]> {
+        match self {
+            Self::Borrowed(array) => Ok(array.as_slice()?),
+            Self::Arrow(values) => Ok(values),
+        }
+    }
+}
+
+/// A contiguous one-dimensional `NumPy` array, or an Arrow column, of exactly this element type.
+///
+/// A null is NaN in a column of numbers, and -1, which says "none", in one of integers.
+pub(crate) fn column<'py, T: Element + Cell>(
+    name: &str,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Column<'py, T>> {
+    if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        return Ok(Column::Arrow(numbers(name, &chunks, &kind)?));
+    }
+    check::<T>(name, object, 1)?;
+    let array: PyReadonlyArray1<'py, T> = object.extract()?;
+    if array.as_slice().is_err() { Err(misaligned(name)) } else { Ok(Column::Borrowed(array)) }
+}
+
+/// A column of f32 or f64, whichever came.
+pub(crate) enum Reals<'py> {
+    Single(Column<'py, f32>),
+    Double(Column<'py, f64>),
+}
+
+/// Calls a kernel that is generic over what a column holds: `with_reals!(&column, |slice| kernel(slice))`.
+macro_rules! with_reals {
+    ($column:expr, |$slice:ident| $work:expr) => {
+        match $column {
+            $crate::boundary::array::Reals::Single(column) => {
+                let $slice = column.as_slice()?;
+                $work
+            }
+            $crate::boundary::array::Reals::Double(column) => {
+                let $slice = column.as_slice()?;
+                $work
+            }
+        }
+    };
+}
+pub(crate) use with_reals;
+
+/// A contiguous one-dimensional column of float32 or float64. Nothing is cast: a kernel widens as it reads.
+pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Reals<'py>> {
+    let refused = |what: String| {
+        let wanted = "a NumPy array or an Arrow column of float32 or float64";
+        Err(DTypeError::new_err(format!("{name} {what}, wanted {wanted}")))
+    };
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        if !arrow::speaks(object)? {
+            return refused(format!("is a {}", object.get_type().name()?));
+        }
+        // Asked for once: a stream can be read no second time.
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        return match kind {
+            DataType::Float32 => Ok(Reals::Single(Column::Arrow(numbers(name, &chunks, &kind)?))),
+            DataType::Float64 => Ok(Reals::Double(Column::Arrow(numbers(name, &chunks, &kind)?))),
+            _ => refused(format!("is an Arrow column of {kind}")),
+        };
+    };
+    if array.dtype().is_equiv_to(&f32::get_dtype(object.py())) {
+        return column(name, object).map(Reals::Single);
+    }
+    if array.dtype().is_equiv_to(&f64::get_dtype(object.py())) {
+        return column(name, object).map(Reals::Double);
+    }
+    refused(format!("has dtype {}", array.dtype()))
+}
+
+/// A column of float32 or float64 for a kernel that keeps f64: single numbers are widened here, once.
+pub(crate) fn widened<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Column<'py, f64>> {
+    match reals(name, object)? {
+        Reals::Double(column) => Ok(column),
+        Reals::Single(column) => {
+            Ok(Column::Arrow(column.as_slice()?.iter().map(|&value| f64::from(value)).collect()))
+        }
+    }
+}
+
+/// A contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
+pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
+    if object.cast::<PyUntypedArray>().is_err() {
+        let kind = object.get_type().name()?;
+        return Err(DTypeError::new_err(format!("{name} is a {kind}, wanted a NumPy array of bool")));
+    }
+    check::<bool>(name, object, 1)?;
+    object.extract()
+}
+
+fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -> PyResult<()> {
+    let wanted = T::get_dtype(object.py());
+    let Ok(array) = object.cast::<PyUntypedArray>() else {
+        let kind = object.get_type().name()?;
+        let message = format!("{name} is a {kind}, wanted a NumPy array or an Arrow column of {wanted}");
+        return Err(DTypeError::new_err(message));
+    };
+    if !array.dtype().is_equiv_to(&wanted) {
+        return Err(DTypeError::new_err(format!("{name} has dtype {}, wanted {wanted}", array.dtype())));
+    }
+    if array.ndim() != dimensions {
+        let got = array.ndim();
+        return Err(LayoutError::new_err(format!("{name} has {got} dimensions, wanted {dimensions}")));
+    }
+    if !array.is_c_contiguous() {
+        let message = format!("{name} is not contiguous, wanted a copy by numpy.ascontiguousarray");
+        return Err(LayoutError::new_err(message));
+    }
+    Ok(())
+}
+
+/// What is left to be wrong with an array once dtype, dimensions and contiguity are right.
+fn misaligned(name: &str) -> PyErr {
+    LayoutError::new_err(format!("{name} is not aligned in memory, wanted a copy by numpy.array"))
+}
+
+/// Group ids, one a row; a negative one says that the row has no group. An Arrow column may hold names instead.
+pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
+    numbered(name, object, Groups::from_ids)
+}
+
+/// The same for what does not depend on the order of groups, which costs less.
+pub(crate) fn groups_in_any_order(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
+    numbered(name, object, Groups::from_ids_in_any_order)
+}
+
+fn numbered(
+    name: &str,
+    object: &Bound<'_, PyAny>,
+    number: fn(&[i64]) -> karl_core::error::Result<Groups<'static>>,
+) -> PyResult<Groups<'static>> {
+    let groups = if object.cast::<PyUntypedArray>().is_err() && arrow::speaks(object)? {
+        let (chunks, kind) = arrow::chunks(name, object)?;
+        if is_text(&kind) {
+            let category = category(name, &chunks, &kind)?;
+            Groups::from_codes(category.codes().into_owned(), category.names().len())
+        } else {
+            number(&numbers::<i64>(name, &chunks, &kind)?)
+        }
+    } else {
+        number(column::<i64>(name, object)?.as_slice()?)
+    };
+    groups.map_err(|error| to_python(error.into()))
+}
+
+/// A new array for a kernel that fills all of it: what it holds before is nothing anyone may read. It is `NumPy` that
+/// allocates, for it asks for large pages, and no pass goes into zeros that are written over.
+pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadwriteArray1<'_, T>> {
+    static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let array = EMPTY.import(py, "numpy", "empty")?.call1((rows, T::get_dtype(py)))?;
+    array.extract()
+}
+
+/// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
+pub(crate) fn threads() -> usize {
+    /// Asking the system takes longer than a small kernel does.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.
+pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Keys> {
+    let Some(object) = object else {
+        return Ok(Keys::of_indices(rows));
+    };
+    check::<u64>("keys", object, 2)?;
+    let table: PyReadonlyArray2<'_, u64> = object.extract()?;
+    if table.shape()[0] != rows {
+        let message = format!("keys has {} rows, wanted {rows}", table.shape()[0]);
+        return Err(ArgumentError::new_err(message));
+    }
+    if table.shape()[1] != 3 {
+        return Err(LayoutError::new_err(format!("keys has {} columns, wanted 3", table.shape()[1])));
+    }
+    let (rows, _) = table.as_slice().map_err(|_| misaligned("keys"))?.as_chunks::<3>();
+    Ok(Keys::given(rows.iter().copied().map(Key::from_words).collect()))
+}
+
+/// A count, which no negative number is.
+pub(crate) fn count(what: &'static str, value: i64) -> PyResult<usize> {
+    let refused = |_| ArgumentError::new_err(format!("{what} is {value}, wanted 0 or more"));
+    usize::try_from(value).map_err(refused)
+}
+
+/// A count of 32 bits, which is what a formula takes of tokens and of rollouts.
+pub(crate) fn small_count(what: &'static str, value: i64) -> PyResult<u32> {
+    let got = count(what, value)?;
+    let most = u32::MAX as usize;
+    u32::try_from(got).map_err(|_| to_python(karl_core::Error::Most { what, got, most }.into()))
+}
+
+/// What is taken from the count under a variance: 0 or 1.
+pub(crate) fn freedom(ddof: i64) -> PyResult<u8> {
+    match ddof {
+        0 => Ok(0),
+        1 => Ok(1),
+        _ => Err(ArgumentError::new_err(format!("ddof is {ddof}, wanted 0 or 1"))),
+    }
+}

@@ -1,0 +1,288 @@
+//! Binding of `karl_log::emit`: from a selection to files.
+
+mod failed;
+mod strata;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use karl_core::sample::strata::Deal;
+use karl_core::{Ranking, Sampler};
+use karl_log::Error;
+use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
+use karl_log::emit::{self, Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
+use pyo3::prelude::*;
+
+use self::failed::FailedRow;
+use self::strata::{Dealt, Stratum, strata};
+use crate::boundary::array::column;
+use crate::boundary::enter::enter;
+use crate::boundary::error::{UsageError, to_python};
+use crate::log::Log;
+use crate::place::Target;
+use crate::selection::Selection;
+
+/// The rows of a data set before it is written.
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct Draft {
+    inner: emit::Draft,
+    /// None where nothing is read again: it would be in memory for as long as the draft.
+    log: Option<Py<Log>>,
+    threads: usize,
+    splits: Splits,
+    failed: Vec<FailedRow>,
+    strata: (Vec<Stratum>, usize),
+}
+
+/// How to make rows of records, and how to deal them into splits.
+#[pyclass(frozen, module = "karl_fast._core")]
+pub(crate) struct Export {
+    settings: emit::Settings,
+    dealing: Dealing,
+    judge: Option<Py<PyAny>>,
+    per: Option<(String, Deal)>,
+}
+
+#[pymethods]
+impl Export {
+    /// `judge` gives the name of a rendered row's flaw, or None: `too_many_tokens`, `bad_template`.
+    #[new]
+    #[pyo3(signature = (*, shape, allow_secrets, prepared, fractions, fewest, seed, threads, max_per_group=None, judge=None, per=None))]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one keyword a setting; the Python layer holds them in one object"
+    )]
+    fn new(
+        shape: &str,
+        allow_secrets: bool,
+        prepared: &str,
+        fractions: [f64; 3],
+        fewest: usize,
+        seed: u64,
+        threads: usize,
+        max_per_group: Option<usize>,
+        judge: Option<Py<PyAny>>,
+        per: Option<(String, String)>,
+    ) -> PyResult<Self> {
+        let unknown = || {
+            UsageError::new_err(format!("shape is {shape:?}, wanted chat, prompt-completion, text or raw"))
+        };
+        let not_prepared =
+            || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
+        let settings = emit::Settings {
+            shape: Shape::by_name(shape).ok_or_else(unknown)?,
+            allow_secrets,
+            prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
+            max_per_group,
+            dealt: fractions[0] < 1.0,
+            threads,
+        };
+        let dealing = Dealing { fractions, fewest, seed };
+        let unknown = |name: &str| {
+            UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
+        };
+        let deal = |(field, deal): (String, String)| {
+            Ok((field, Deal::by_name(&deal).ok_or_else(|| unknown(&deal))?))
+        };
+        let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
+        Ok(Self { settings, dealing, judge, per })
+    }
+
+    /// The same with every record read and judged before it is written.
+    fn judged(&self, py: Python<'_>) -> Self {
+        let settings = emit::Settings { prepared: self.settings.prepared.judged(), ..self.settings };
+        let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
+        Self { settings, judge, per: self.per.clone(), ..*self }
+    }
+}
+
+/// The numbers of a draft, as a dictionary.
+#[derive(IntoPyObject)]
+struct Facts {
+    rows: Vec<u32>,
+    shape: Option<&'static str>,
+    dropped: Vec<(&'static str, u64)>,
+    trimmed_rows: u64,
+    trimmed_messages: u64,
+    secrets: Vec<(&'static str, u64)>,
+    splits: [usize; 3],
+    split_quotas: [f64; 3],
+    split_groups: [usize; 3],
+    merged_into_train: [usize; 3],
+    threshold: Option<f64>,
+    over_group_cap: u64,
+    strata: Vec<Stratum>,
+    strata_count: usize,
+}
+
+#[pymethods]
+impl Draft {
+    /// `count` rows of a selection that can be written, as far as it is known of them.
+    #[staticmethod]
+    fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
+        let mut strata = strata(selection, count, export.per.as_ref())?;
+        let budgets = strata.as_ref().map(Dealt::limits);
+        let ordinals = match selection.settings.sampler {
+            Sampler::WeightedReservoir => Ordinals::Digests,
+            _ => Ordinals::Ranks,
+        };
+        let log = &selection.log;
+        let mut draft = make(py, export, log, ordinals, |judge, watch| {
+            selection.with(|population| {
+                let rows = selection.inner.rows(population);
+                let log_weight = |row| selection.inner.target.log_weight(&rows, row);
+                let facts =
+                    emit::Facts { rewards: population.rewards, scores: rows.scores, log_weight: &log_weight };
+                let draw = if selection.settings.sampler.replaces() {
+                    Draw::Copied(selection.inner.copies(population, &selection.settings, count)?)
+                } else {
+                    let ranking = selection.inner.ranking(population, &selection.settings)?;
+                    Draw::Ranked { ranking, count, strata: budgets }
+                };
+                emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)
+            })
+        })?;
+        if selection.settings.sampler == Sampler::WeightedReservoir {
+            // Its keys are taken before log Z; a threshold is compared with log weights.
+            let log_z = selection.inner.target.log_z().next().unwrap_or_default();
+            let passed = log.get().inner.streamed.as_ref().and_then(|streamed| streamed.facts.threshold);
+            draft.inner.threshold = draft.inner.threshold.map(|threshold| threshold - log_z).or(passed);
+        }
+        draft.strata = strata.as_mut().map(|strata| strata.tell(&draft.inner.rows)).unwrap_or_default();
+        Ok(draft)
+    }
+
+    /// Rows that were chosen elsewhere, in that order, with a reward, score and log-weight for every row of the log. A
+    /// row that stands several times is written as often.
+    #[staticmethod]
+    fn given(
+        py: Python<'_>,
+        log: Py<Log>,
+        rows: &Bound<'_, PyAny>,
+        rewards: &Bound<'_, PyAny>,
+        scores: &Bound<'_, PyAny>,
+        log_weights: &Bound<'_, PyAny>,
+        export: &Export,
+    ) -> PyResult<Self> {
+        let rows = column::<i64>("rows", rows)?;
+        let (rewards, scores) = (column::<f64>("rewards", rewards)?, column::<f64>("scores", scores)?);
+        let log_weights = column::<f64>("log_weights", log_weights)?;
+        let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
+        let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
+        let facts =
+            emit::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
+        let ranking = Ranking::given(rows, log.get().inner.len()).map_err(|error| to_python(error.into()))?;
+        let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
+        make(py, export, &log, Ordinals::Ranks, |judge, watch| {
+            let mut draft = emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)?;
+            let mut copies: HashMap<i64, u32> = HashMap::new();
+            for &row in rows {
+                *copies.entry(row).or_default() += 1;
+            }
+            draft.copy(|row| copies.get(&i64::from(row)).copied().unwrap_or(1));
+            Ok(draft)
+        })
+    }
+
+    /// The numbers that a manifest holds.
+    fn facts(&self) -> Facts {
+        let draft = &self.inner;
+        Facts {
+            rows: draft.drawn(),
+            shape: draft.shape.map(Shape::name),
+            dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),
+            trimmed_rows: draft.trimmed_rows,
+            trimmed_messages: draft.trimmed_messages,
+            secrets: draft.secrets.iter().map(|(&family, &count)| (family, count)).collect(),
+            splits: [0, 1, 2].map(|split| self.splits.lines[split].len()),
+            split_quotas: self.splits.quotas,
+            split_groups: self.splits.groups,
+            merged_into_train: self.splits.merged,
+            threshold: draft.threshold,
+            over_group_cap: draft.over_group_cap,
+            strata: self.strata.0.clone(),
+            strata_count: self.strata.1,
+        }
+    }
+
+    /// The first chosen records that could not be written, by place; none of a stream.
+    #[getter]
+    fn failed_rows(&self) -> Vec<FailedRow> {
+        self.failed.clone()
+    }
+
+    /// How many bytes the lines of all splits take, each with its end.
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.splits.lines.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
+    }
+
+    /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
+    /// read again from the log.
+    fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
+        let lines = self.splits.lines.get(split).map_or(&[][..], Vec::as_slice);
+        enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
+    }
+
+    /// Writes the directory, whole or not at all. False, and nothing is written, where a record that was taken unread
+    /// turns out to be no row: the draft is to be made again of judged ones.
+    #[pyo3(signature = (target, manifest, *, progress = None))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        target: &Target,
+        manifest: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<bool> {
+        enter(py, progress.as_ref(), |watch| {
+            let splits = self.splits.lines.each_ref().map(|lines| self.inner.written(self.log(), lines));
+            let files = SPLITS
+                .into_iter()
+                .zip(&splits)
+                .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
+            let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
+            let manifest = [Line::Text(manifest)];
+            parts.push(Part { name: MANIFEST, lines: &manifest });
+            match directory::write(&target.inner, &parts, self.threads, watch) {
+                Err(Error::Unwritable { .. }) => Ok(false),
+                written => written.map(|()| true),
+            }
+        })
+    }
+}
+
+impl Draft {
+    fn log(&self) -> Option<&karl_log::Log> {
+        self.log.as_ref().map(|log| log.get().inner.as_ref())
+    }
+}
+
+/// A text without what looks like a secret: for names from a log that go into a report.
+#[pyfunction]
+pub(crate) fn redacted(text: &str) -> String {
+    emit::secrets::redacted(text)
+}
+
+fn make(
+    py: Python<'_>,
+    export: &Export,
+    log: &Py<Log>,
+    ordinals: Ordinals,
+    work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
+) -> PyResult<Draft> {
+    let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
+    let (inner, splits) = enter(py, None, |watch| {
+        let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
+        let inner = work(judge, watch)?;
+        let splits = inner.split(&log.get().inner, ordinals, export.dealing)?;
+        Ok::<_, karl_log::Error>((inner, splits))
+    })?;
+    let failed = inner.failed.iter().map(|&failed| FailedRow::new(&log.get().inner, failed)).collect();
+    let log = (!inner.holds_all()).then(|| log.clone_ref(py));
+    Ok(Draft { inner, log, threads: export.settings.threads, splits, failed, strata: (Vec::new(), 0) })
+}
+
+fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
+    let flaw = Python::attach(|py| judge.call1(py, (line,))?.extract::<Option<String>>(py));
+    Ok(flaw.map_err(|error| error.to_string())?.and_then(|name| Flaw::by_name(&name)))
+}

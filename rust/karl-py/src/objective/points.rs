@@ -1,0 +1,87 @@
+//! Points of the axes of `karl_core::objective`, read from their Python objects or words.
+
+use karl_core::Offsets;
+use karl_core::objective::{Aggregate, Clip, Level, Per};
+use pyo3::prelude::*;
+
+use crate::boundary::error::{UsageError, to_python};
+
+pub(super) fn clip_of(object: &Bound<'_, PyAny>, clamp: Option<f64>) -> PyResult<Clip> {
+    let kind = kind("clip", object)?;
+    let number = |name: &str| object.getattr(name)?.extract::<f64>();
+    let clip = match kind.as_str() {
+        "none" => Ok(Clip::NONE),
+        "clip" => Clip::ppo(number("low")?, number("high")?),
+        "dual-clip" => Clip::dual(number("low")?, number("high")?, number("bound")?),
+        "two-sided" => Clip::two_sided(number("low")?, number("high")?, number("delta")?),
+        "cap" => Clip::cap(number("floor")?, number("ceiling")?),
+        other => return Err(unknown("clip", other, "none, clip, dual-clip, two-sided or cap")),
+    };
+    let clamped = clip.and_then(|clip| clamp.map_or(Ok(clip), |nats| clip.clamped(nats)));
+    clamped.map_err(|error| to_python(error.into()))
+}
+
+pub(super) fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
+    let kind = kind("aggregate", object)?;
+    let given = |name: &str| object.getattr(name)?.extract::<Option<f64>>();
+    let aggregate = match kind.as_str() {
+        "sequence-mean" => Aggregate::SequenceMean { sequences: given("sequences")? },
+        "token-mean" => Aggregate::TokenMean { tokens: given("tokens")? },
+        "sequence-sum" => Aggregate::SequenceSum { sequences: given("sequences")? },
+        "constant-length" => {
+            let tokens = object.getattr("tokens")?.extract()?;
+            Aggregate::ConstantLength { tokens, sequences: given("sequences")? }
+        }
+        other => {
+            let wanted = "sequence-mean, token-mean, constant-length or sequence-sum";
+            return Err(unknown("aggregate", other, wanted));
+        }
+    };
+    aggregate.check().map(|()| aggregate).map_err(|error| to_python(error.into()))
+}
+
+/// The word by which a point of an axis says what it is.
+fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let Ok(kind) = object.getattr("kind").and_then(|kind| kind.extract()) else {
+        let got = object.get_type().name()?;
+        return Err(UsageError::new_err(format!(
+            "{what} is a {got}, wanted one of those in karl_fast.ratio"
+        )));
+    };
+    Ok(kind)
+}
+
+fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
+    UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
+}
+
+/// The level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
+pub(super) fn places<'a>(
+    level: &str,
+    per: &str,
+    turns: Option<Offsets<'a>>,
+) -> PyResult<(Level<'a>, Per<'a>)> {
+    let missing = || UsageError::new_err("turn_offsets are not given, wanted for level or per = \"turn\"");
+    let level = match level {
+        "token" => Level::Token,
+        "turn" => Level::Turn(turns.ok_or_else(missing)?),
+        "sequence" => Level::Sequence,
+        "sequence-product" => Level::SequenceProduct,
+        "sequence-token" => Level::SequenceToken,
+        other => {
+            let wanted = "token, turn, sequence, sequence-product or sequence-token";
+            return Err(unknown("level", other, wanted));
+        }
+    };
+    let per = match per {
+        "sequence" => Per::Sequence,
+        "turn" => Per::Turn(turns.ok_or_else(missing)?),
+        "token" => Per::Token,
+        other => return Err(unknown("per", other, "sequence, turn or token")),
+    };
+    let used = matches!(level, Level::Turn(_)) || matches!(per, Per::Turn(_));
+    if turns.is_some() && !used {
+        return Err(UsageError::new_err("turn_offsets are given, wanted only for level or per = \"turn\""));
+    }
+    Ok((level, per))
+}
