@@ -2,7 +2,7 @@
 
 Each class is also the class of the standard library that it is a case of, so that code which knows nothing of
 karl-fast can catch it. ``exit_code`` is what the command line ends with, ``hint`` what it says after the error. To add
-one, derive it here and raise it from Python, or import it in ``rust/karl-py/src/error.rs``.
+one, derive it here and raise it from Python, or import it in ``rust/karl-py/src/boundary/error.rs``.
 """
 
 from __future__ import annotations

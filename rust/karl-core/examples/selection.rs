@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use karl_core::rng::{Key, uniform};
 use karl_core::{
-    Boltzmann, Groups, Keys, Population, Purpose, Rows, Rules, Sampler, Scopes, Score, Settings, Temperature,
-    select,
+    Boltzmann, Groups, Keys, Population, Purpose, Rows, Rules, Sampler, Scopes, Score, SelectionSettings,
+    Temperature, select,
 };
 
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> T {
@@ -34,7 +34,7 @@ fn main() {
         .collect();
     ids.sort_unstable();
     let keys = Keys::sorted(ids);
-    let settings = Settings {
+    let settings = SelectionSettings {
         shaping: None,
         score: Score::ZScore { ddof: 0, eps: 1e-6 },
         rules: Rules::default(),
@@ -61,12 +61,12 @@ fn main() {
         let mut ranking = selection.ranking(&population, &settings).unwrap();
         timed("ranking, k = 30,000", || ranking.reach(30_001).len());
         for sampler in [Sampler::Reservoir, Sampler::All] {
-            let settings = Settings { sampler, ..settings };
+            let settings = SelectionSettings { sampler, ..settings };
             let mut ranking = selection.ranking(&population, &settings).unwrap();
             timed(sampler.name(), || ranking.reach(30_001).len());
         }
         for sampler in [Sampler::Systematic, Sampler::Multinomial] {
-            let settings = Settings { sampler, ..settings };
+            let settings = SelectionSettings { sampler, ..settings };
             timed(sampler.name(), || selection.copies(&population, &settings, 30_000).unwrap());
         }
     });

@@ -15,7 +15,7 @@
 
 use std::borrow::Cow;
 
-use crate::advantage::engine::constant_groups::Constancy;
+use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::advantage::{Grouped, Score};
 use crate::check::{check_length, check_none_infinite};
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ pub struct Population<'a> {
 
 /// The choices of a draw: one point on each axis, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct SelectionSettings {
     /// What becomes of a reward before it is scored; none where it is scored as it is.
     pub shaping: Option<AsymmetricScale>,
     /// What is tempered.
@@ -90,7 +90,7 @@ pub struct Selection {
 /// use karl_core::group::{Groups, Scopes};
 /// use karl_core::rng::keys::Keys;
 /// use karl_core::sample::Sampler;
-/// use karl_core::selection::{Population, Settings, select};
+/// use karl_core::selection::{Population, SelectionSettings, select};
 /// use karl_core::target::Temperature;
 ///
 /// let groups = Groups::from_ids(&[1, 1, 2, 2])?;
@@ -122,7 +122,7 @@ pub struct Selection {
 /// [`Error::Length`] for columns that differ in rows, or `dedup` without fingerprints;
 /// [`Error::NeedsGroups`] for a group score over rows of which none has a group; else as
 /// [`Score::apply`], [`Rules::mark`] and [`Boltzmann::fit`].
-pub fn select(population: &Population, settings: &Settings) -> Result<Selection> {
+pub fn select(population: &Population, settings: &SelectionSettings) -> Result<Selection> {
     check(population, settings)?;
     let (constancy, scores) = score(population, settings)?;
     let verdicts = judge(population, settings, &constancy, None)?;
@@ -140,11 +140,12 @@ pub fn select(population: &Population, settings: &Settings) -> Result<Selection>
 pub fn select_weighted(
     population: &Population,
     log_weights: &[f64],
-    settings: &Settings,
+    settings: &SelectionSettings,
 ) -> Result<Selection> {
-    let settings = Settings { score: Score::Raw, temperature: Temperature::Inverse(1.0), ..*settings };
+    let settings =
+        SelectionSettings { score: Score::Raw, temperature: Temperature::Inverse(1.0), ..*settings };
     check(population, &settings)?;
-    let constancy = Constancy::of(population.rewards, population.groups, settings.threads);
+    let constancy = ConstantGroups::of(population.rewards, population.groups, settings.threads);
     let verdicts = judge(population, &settings, &constancy, Some(log_weights))?;
     let score = |&given: &f64| if given == f64::NEG_INFINITY { f64::NAN } else { given };
     weigh(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
@@ -152,12 +153,15 @@ pub fn select_weighted(
 
 /// Which groups are constant, and the score of every row: from its shaped reward where there is a
 /// shaping.
-fn score<'a>(population: &Population<'a>, settings: &Settings) -> Result<(Constancy, Cow<'a, [f64]>)> {
+fn score<'a>(
+    population: &Population<'a>,
+    settings: &SelectionSettings,
+) -> Result<(ConstantGroups, Cow<'a, [f64]>)> {
     let (rewards, groups, threads) = (population.rewards, population.groups, settings.threads);
     let Some(shaping) = settings.shaping else {
         return settings.score.with_constancy(Grouped { rewards, groups, threads });
     };
-    let (constancy, shaped) = (Constancy::of(rewards, groups, threads), shaping.apply(rewards)?);
+    let (constancy, shaped) = (ConstantGroups::of(rewards, groups, threads), shaping.apply(rewards)?);
     if settings.score == Score::Raw {
         return Ok((constancy, Cow::Owned(shaped)));
     }
@@ -168,8 +172,8 @@ fn score<'a>(population: &Population<'a>, settings: &Settings) -> Result<(Consta
 /// The target over the rows that passed.
 fn weigh(
     population: &Population,
-    settings: &Settings,
-    constancy: &Constancy,
+    settings: &SelectionSettings,
+    constancy: &ConstantGroups,
     scores: Cow<'_, [f64]>,
     verdicts: Vec<Verdict>,
 ) -> Result<Selection> {
@@ -209,7 +213,11 @@ impl Selection {
     ///
     /// # Errors
     /// As [`Weighted::ranking`].
-    pub fn ranking<'a>(&'a self, population: &Population<'a>, settings: &Settings) -> Result<Ranking<'a>> {
+    pub fn ranking<'a>(
+        &'a self,
+        population: &Population<'a>,
+        settings: &SelectionSettings,
+    ) -> Result<Ranking<'a>> {
         let mut rows = self.weighted(population)?;
         if let Some(digests) = population.digests.filter(|_| settings.sampler == Sampler::WeightedReservoir) {
             rows = rows.by_digest(digests)?;
@@ -224,14 +232,14 @@ impl Selection {
     pub fn copies<'a>(
         &'a self,
         population: &Population<'a>,
-        settings: &Settings,
+        settings: &SelectionSettings,
         count: usize,
     ) -> Result<Copies<'a>> {
         Copies::new(self.weighted(population)?, settings.sampler, count, settings.seed, settings.threads)
     }
 }
 
-fn check(population: &Population, settings: &Settings) -> Result<()> {
+fn check(population: &Population, settings: &SelectionSettings) -> Result<()> {
     let rows = population.rewards.len();
     check_length("keys", population.keys.len(), rows)?;
     check_length("groups", population.groups.rows(), rows)?;
@@ -246,8 +254,8 @@ fn check(population: &Population, settings: &Settings) -> Result<()> {
 /// The verdicts of the rules that come before the draw.
 fn judge(
     population: &Population,
-    settings: &Settings,
-    constancy: &Constancy,
+    settings: &SelectionSettings,
+    constancy: &ConstantGroups,
     log_weights: Option<&[f64]>,
 ) -> Result<Vec<Verdict>> {
     let Population { rewards, groups, fingerprints, .. } = *population;

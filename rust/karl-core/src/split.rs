@@ -35,7 +35,7 @@ pub struct Group {
 pub fn split(groups: &[Group], fractions: &[f64; 3], seed: u64, fewest: u64) -> Result<Vec<usize>> {
     check_fractions(fractions)?;
     let rest = if fractions[0] > 0.0 { 0 } else { 2 - usize::from(fractions[2] <= 0.0) };
-    let mut deal = Deal::new(groups, seed, rest);
+    let mut deal = Assignment::new(groups, seed, rest);
     let all = deal.left as f64;
     for split in (1..3).filter(|&split| split != rest && fractions[split] > 0.0) {
         let quota = fractions[split] * all;
@@ -48,7 +48,7 @@ pub fn split(groups: &[Group], fractions: &[f64; 3], seed: u64, fewest: u64) -> 
 }
 
 /// A deal on its way.
-struct Deal<'a> {
+struct Assignment<'a> {
     groups: &'a [Group],
     /// Groups that no split has taken, in the order of their uniforms.
     order: Vec<usize>,
@@ -57,7 +57,7 @@ struct Deal<'a> {
     splits: Vec<usize>,
 }
 
-impl<'a> Deal<'a> {
+impl<'a> Assignment<'a> {
     fn new(groups: &'a [Group], seed: u64, rest: usize) -> Self {
         let mut numbered: Vec<(f64, Key, usize)> = groups
             .iter()

@@ -19,7 +19,7 @@ use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 
 /// What a stream has to know before its first row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct StreamSettings {
     /// The weight of each component of the reward.
     pub weights: Vec<f64>,
     /// Rows with a smaller reward are dropped.
@@ -36,9 +36,9 @@ pub struct Settings {
 
 /// A stream of rewards, and what is held of the rows of the largest keys.
 #[derive(Debug)]
-pub struct Stream<T> {
-    settings: Settings,
-    held: BinaryHeap<Held<T>>,
+pub struct RewardStream<T> {
+    settings: StreamSettings,
+    held: BinaryHeap<StreamItem<T>>,
     rows: usize,
     /// The largest key that was not held.
     passed: f64,
@@ -53,7 +53,7 @@ pub struct Stream<T> {
 
 /// What a stream was, once it has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
+pub struct StreamSummary {
     /// Rows by verdict.
     pub verdicts: Vec<(Verdict, u64)>,
     /// The target over the rows that may be drawn.
@@ -72,7 +72,7 @@ pub struct Facts {
     pub held: usize,
 }
 
-impl Facts {
+impl StreamSummary {
     /// How many rows have a verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> u64 {
@@ -80,12 +80,12 @@ impl Facts {
     }
 }
 
-impl<T> Stream<T> {
+impl<T> RewardStream<T> {
     /// A stream of which nothing has been seen.
     ///
     /// # Errors
     /// As [`composite`](crate::reward::composite) and [`boltzmann`](crate::boltzmann) for the settings they share.
-    pub fn new(settings: Settings) -> Result<Self> {
+    pub fn new(settings: StreamSettings) -> Result<Self> {
         check_finite("weight", &settings.weights)?;
         check_finite("min_reward", settings.min_reward.as_slice())?;
         check_temperature(Temperature::Inverse(settings.inverse_temperature))?;
@@ -160,13 +160,13 @@ impl<T> Stream<T> {
     fn hold(&mut self, rank: f64, key: Key, item: impl FnOnce() -> T) {
         let rank = Rank { key: rank, record: key };
         if self.held.len() < self.settings.room {
-            self.held.push(Held { rank, item: item() });
+            self.held.push(StreamItem { rank, item: item() });
             return;
         }
         match self.held.peek_mut() {
             Some(mut last) if rank < last.rank => {
                 self.passed = self.passed.max(last.rank.key);
-                *last = Held { rank, item: item() };
+                *last = StreamItem { rank, item: item() };
             }
             _ => self.passed = self.passed.max(rank.key),
         }
@@ -176,12 +176,12 @@ impl<T> Stream<T> {
     ///
     /// # Errors
     /// [`Error::NotFinite`] for a log Z beyond f64.
-    pub fn finish(self) -> Result<(Facts, impl Iterator<Item = T>)> {
+    pub fn finish(self) -> Result<(StreamSummary, impl Iterator<Item = T>)> {
         let target = self.target.fit(self.settings.inverse_temperature).checked()?;
         let log_z = target.log_z().next().unwrap_or(f64::NEG_INFINITY);
         let [above, below] = self.expected.map(|sum| libm::exp(sum.value() - log_z));
         let passed = Some(self.passed).filter(|&passed| passed > f64::NEG_INFINITY);
-        let facts = Facts {
+        let facts = StreamSummary {
             verdicts: VERDICTS.into_iter().zip(self.verdicts).collect(),
             expected_reward: if target.filled == 0 { f64::NAN } else { above - below },
             target,
@@ -223,28 +223,28 @@ impl PartialOrd for Rank {
 
 /// A row with what is held of it; the heap has the last of the draw on top.
 #[derive(Debug)]
-struct Held<T> {
+struct StreamItem<T> {
     rank: Rank,
     item: T,
 }
 
-impl<T> Ord for Held<T> {
+impl<T> Ord for StreamItem<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         // No key is NaN.
         self.rank.partial_cmp(&other.rank).unwrap_or(Ordering::Equal)
     }
 }
 
-impl<T> PartialOrd for Held<T> {
+impl<T> PartialOrd for StreamItem<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Held<T> {
+impl<T> PartialEq for StreamItem<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for StreamItem<T> {}

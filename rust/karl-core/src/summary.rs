@@ -50,15 +50,17 @@ impl Summary {
         value: impl Fn(usize) -> f64 + Sync,
         range: Option<(f64, f64)>,
     ) -> Result<Self> {
-        let seen = parallel::map(rows, threads, |block| Seen::of(block, &value));
-        let Seen { count, total, min, max, infinite } = seen.into_iter().fold(Seen::default(), Seen::merge);
+        let seen = parallel::map(rows, threads, |block| FirstPass::of(block, &value));
+        let FirstPass { count, total, min, max, infinite } =
+            seen.into_iter().fold(FirstPass::default(), FirstPass::merge);
         if let Some(index) = infinite {
             return Err(Error::NotFinite { what: "value", index, value: value(index) });
         }
         let own = if count == 0 { (0.0, 0.0) } else { (min, max) };
         let (edges, mean) = (edges(range.unwrap_or(own))?, total.value() / count as f64);
-        let spread = parallel::map(rows, threads, |block| Spread::of(block, &value, mean, &edges));
-        let Spread { squares, counts } = spread.into_iter().fold(Spread::default(), Spread::merge);
+        let spread = parallel::map(rows, threads, |block| SecondPass::of(block, &value, mean, &edges));
+        let SecondPass { squares, counts } =
+            spread.into_iter().fold(SecondPass::default(), SecondPass::merge);
         let std = (squares.value() / count as f64).sqrt();
         Ok(Self { count, mean, std, min, max, histogram: Histogram { edges, counts: counts.to_vec() } })
     }
@@ -72,7 +74,7 @@ impl Summary {
 
 /// What one pass tells of numbers.
 #[derive(Clone, Copy)]
-struct Seen {
+struct FirstPass {
     count: u64,
     total: Compensated,
     min: f64,
@@ -81,14 +83,14 @@ struct Seen {
     infinite: Option<usize>,
 }
 
-impl Default for Seen {
+impl Default for FirstPass {
     fn default() -> Self {
         // `f64::min` and `max` give the other operand for a NaN, so NaN is the empty start.
         Self { count: 0, total: Compensated::default(), min: f64::NAN, max: f64::NAN, infinite: None }
     }
 }
 
-impl Seen {
+impl FirstPass {
     fn of(rows: Range<usize>, value: impl Fn(usize) -> f64) -> Self {
         let mut seen = Self::default();
         for row in rows {
@@ -114,12 +116,12 @@ impl Seen {
 
 /// What a second pass tells, with the mean and the bins at hand.
 #[derive(Clone, Copy, Default)]
-struct Spread {
+struct SecondPass {
     squares: Compensated,
     counts: [u64; BINS],
 }
 
-impl Spread {
+impl SecondPass {
     fn of(rows: Range<usize>, value: impl Fn(usize) -> f64, mean: f64, edges: &[f64]) -> Self {
         let mut spread = Self::default();
         let in_one = BINS as f64 / (edges[BINS] - edges[0]);

@@ -11,8 +11,8 @@ use karl_core::sample::{cap_per_group, gumbel};
 use karl_core::split::check_fractions;
 use karl_core::target::temper;
 use karl_core::{
-    Error, Groups, Keys, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score, Settings, Summary,
-    Temperature, Verdict, Weighted, boltzmann, select,
+    Error, Groups, Keys, Population, Ranking, Result, Rows, Rules, Sampler, Scopes, Score, SelectionSettings,
+    Summary, Temperature, Verdict, Weighted, boltzmann, select,
 };
 
 const INF: f64 = f64::INFINITY;
@@ -222,7 +222,7 @@ fn a_selection_checks_every_column_and_dedup_needs_fingerprints() {
         fingerprints: None,
         digests: None,
     };
-    let mut settings = Settings {
+    let mut settings = SelectionSettings {
         shaping: None,
         score: Score::Raw,
         rules: Rules::default(),

@@ -1,10 +1,11 @@
 //! Partitions, values and divergences: the same bits for any number of threads, and what they are made of.
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 
-use karl_core::kl::{self, Direction, Estimator, Through, Tokens};
+use karl_core::kl::{self, Direction, Estimator, KlTokens, Through};
 use karl_core::logsumexp::{
-    Partition, ess, log_sum_exp, log_sum_exp_by, log_sum_exp_rows, regression_intercept, soft_value,
+    ess, log_sum_exp, log_sum_exp_by, log_sum_exp_rows, regression_intercept, soft_value,
 };
+use karl_core::sketch::LogSumExp;
 use karl_core::target::{Tpo, awr_weights, rwr_weights, tpo};
 use karl_core::{Error, Groups, Offsets, Real, Scopes, Temperature, boltzmann};
 use twox_hash::XxHash3_64;
@@ -67,7 +68,7 @@ fn values_and_weights_do_not_depend_on_threads() {
 #[test]
 fn divergences_do_not_depend_on_threads() {
     let (logp, logp_ref) = (numbers(1), numbers(2));
-    let tokens = Tokens { logp: &logp, logp_ref: &logp_ref, logp_old: Some(&logp_ref), mask: None };
+    let tokens = KlTokens { logp: &logp, logp_ref: &logp_ref, logp_old: Some(&logp_ref), mask: None };
     one_result(|threads| kl::estimate(tokens, Estimator::K3, threads).unwrap());
     one_result(|threads| kl::gradient(tokens, Estimator::K3, Through::Ratio, threads).unwrap());
     let (p, q) = (&logp[..50_000], &logp_ref[..50_000]);
@@ -125,26 +126,26 @@ fn bits_are_pinned() {
 
 #[test]
 fn a_partition_survives_its_bytes_and_refuses_others() {
-    let mut seen = Partition::default();
+    let mut seen = LogSumExp::default();
     seen.update(&numbers(3), 2).unwrap();
     let bytes = seen.to_bytes();
-    assert_eq!(Partition::from_bytes(&bytes), Ok(seen));
+    assert_eq!(LogSumExp::from_bytes(&bytes), Ok(seen));
     for length in 0..bytes.len() {
         assert!(
-            matches!(Partition::from_bytes(&bytes[..length]), Err(Error::Bytes { .. })),
+            matches!(LogSumExp::from_bytes(&bytes[..length]), Err(Error::Bytes { .. })),
             "{length} bytes"
         );
     }
     for at in 0..bytes.len() {
         let mut other = bytes.clone();
         other[at] ^= 1;
-        assert!(matches!(Partition::from_bytes(&other), Err(Error::Bytes { .. })), "byte {at}");
+        assert!(matches!(LogSumExp::from_bytes(&other), Err(Error::Bytes { .. })), "byte {at}");
     }
 }
 
 /// The state of so many zero weights: mark, kind and version, the count, no bins, and the hash.
 fn counted(count: u64) -> Vec<u8> {
-    let mut bytes = Partition::default().to_bytes();
+    let mut bytes = LogSumExp::default().to_bytes();
     bytes[8..16].copy_from_slice(&count.to_le_bytes());
     bytes.truncate(16);
     let hash = XxHash3_64::oneshot(&bytes);
@@ -154,8 +155,8 @@ fn counted(count: u64) -> Vec<u8> {
 
 #[test]
 fn a_partition_counts_no_more_than_its_bins_hold() {
-    assert!(matches!(Partition::from_bytes(&counted((1 << 43) + 1)), Err(Error::Bytes { .. })));
-    let mut full = Partition::from_bytes(&counted(1 << 43)).unwrap();
+    assert!(matches!(LogSumExp::from_bytes(&counted((1 << 43) + 1)), Err(Error::Bytes { .. })));
+    let mut full = LogSumExp::from_bytes(&counted(1 << 43)).unwrap();
     let before = full.clone();
     let refused = full.update(&[0.0], 1).unwrap_err();
     assert!(matches!(refused, Error::Most { most, .. } if most == 1 << 43));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails, fails its test")]
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of a test are small")]
 
-use karl_core::filter::tokens::{Tokens, low_ratio_negatives, probability_difference};
+use karl_core::filter::tokens::{RatioTokens, low_ratio_negatives, probability_difference};
 use karl_core::filter::variance::{Top, top};
 use karl_core::filter::{Reason, age, counts, groups, length};
 use karl_core::{Groups, Key, Offsets, Purpose, rng};
@@ -22,7 +22,7 @@ fn masks_are_the_same_for_any_number_of_threads() {
     let offsets: Vec<i64> = (0..=5000).map(|row| row * 8).collect();
     let offsets = Offsets::new("offsets", &offsets, ROWS).unwrap();
     let (new, old) = (uniforms(3, ROWS), uniforms(4, ROWS));
-    let tokens = Tokens::new(&new, &old, offsets, Some(&right)).unwrap();
+    let tokens = RatioTokens::new(&new, &old, offsets, Some(&right)).unwrap();
     let advantages: Vec<f64> = rewards.iter().take(ROWS / 8).map(|reward| reward - 1.0).collect();
     let numbers: Vec<i64> = rewards.iter().map(|&reward| reward as i64).collect();
     let all = |threads: usize| {

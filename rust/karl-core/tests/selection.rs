@@ -6,7 +6,7 @@ use karl_core::reward::AsymmetricScale;
 use karl_core::sample::gumbel;
 use karl_core::target::boltzmann;
 use karl_core::{
-    Error, Groups, Keys, Population, Ranking, Rules, Sampler, Scopes, Score, Selection, Settings,
+    Error, Groups, Keys, Population, Ranking, Rules, Sampler, Scopes, Score, Selection, SelectionSettings,
     Temperature, Verdict, select,
 };
 
@@ -19,8 +19,8 @@ fn keys(rows: usize) -> Keys {
     Keys::of_indices(rows)
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> SelectionSettings {
+    SelectionSettings {
         shaping: None,
         score: Score::Raw,
         rules: Rules::default(),
@@ -38,7 +38,7 @@ struct Drawn {
     rows: Vec<u32>,
 }
 
-fn of(population: &Population, settings: &Settings) -> Drawn {
+fn of(population: &Population, settings: &SelectionSettings) -> Drawn {
     let selection = select(population, settings).unwrap();
     let weighted = selection.weighted(population).unwrap();
     let logs = (0..weighted.len()).map(|row| weighted.log(row)).collect();
@@ -46,7 +46,7 @@ fn of(population: &Population, settings: &Settings) -> Drawn {
     Drawn { selection, logs, rows }
 }
 
-fn drawn(rewards: &[f64], groups: &Groups, settings: &Settings) -> Drawn {
+fn drawn(rewards: &[f64], groups: &Groups, settings: &SelectionSettings) -> Drawn {
     let keys = keys(rewards.len());
     of(
         &Population {
@@ -66,14 +66,14 @@ fn whole(rows: usize) -> Groups<'static> {
     Groups::from_codes(vec![0; rows], usize::from(rows > 0)).unwrap()
 }
 
-fn drawn_from_eight(settings: &Settings) -> Drawn {
+fn drawn_from_eight(settings: &SelectionSettings) -> Drawn {
     drawn(&REWARDS, &Groups::from_ids(&IDS).unwrap(), settings)
 }
 
 #[test]
 fn rows_read_are_rows_kept_and_rows_dropped() {
     let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
-    let Drawn { selection, mut rows, .. } = drawn_from_eight(&Settings { rules, ..settings() });
+    let Drawn { selection, mut rows, .. } = drawn_from_eight(&SelectionSettings { rules, ..settings() });
     assert_eq!(tally(&selection.verdicts, 1), [4, 1, 0, 0, 0, 1, 2, 0]);
     rows.sort_unstable();
     let kept: Vec<u32> = (0..8).filter(|&row| selection.verdicts[row as usize] == Kept).collect();
@@ -82,7 +82,7 @@ fn rows_read_are_rows_kept_and_rows_dropped() {
 
 #[test]
 fn the_pipeline_is_its_stages_in_a_row() {
-    let settings = Settings { score: Score::Centre, ..settings() };
+    let settings = SelectionSettings { score: Score::Centre, ..settings() };
     let drawn = drawn_from_eight(&settings);
     let groups = Groups::from_ids(&IDS).unwrap();
     let scores = Score::Centre.apply(&REWARDS, &groups, 2).unwrap();
@@ -98,8 +98,9 @@ fn scores_see_the_shaped_reward_and_rules_the_reward_as_it_is() {
     let shaped = scale.apply(&REWARDS).unwrap();
     let rules = Rules { min_reward: Some(0.1), drop_constant_groups: true, dedup: false };
     for score in [Score::Raw, Score::Centre, Score::LeaveOneOut, Score::ZScore { ddof: 0, eps: 1e-6 }] {
-        let plain = Settings { rules, score, ..settings() };
-        let Drawn { selection, logs, .. } = drawn_from_eight(&Settings { shaping: Some(scale), ..plain });
+        let plain = SelectionSettings { rules, score, ..settings() };
+        let Drawn { selection, logs, .. } =
+            drawn_from_eight(&SelectionSettings { shaping: Some(scale), ..plain });
         let of_shaped = score.apply(&shaped, &Groups::from_ids(&IDS).unwrap(), 1).unwrap();
         let bits = |scores: &[f64]| scores.iter().map(|score| score.to_bits()).collect::<Vec<u64>>();
         assert_eq!(bits(selection.scores(&REWARDS)), bits(&of_shaped), "{score:?}");
@@ -121,7 +122,7 @@ fn a_group_is_constant_by_its_rewards_whatever_shaping_makes_of_them() {
     assert_eq!(flat.apply(&rewards[..2]).unwrap(), [0.0, 0.0]);
     for shaping in [Some(flat), Some(steep), None] {
         let temperature = Temperature::Inverse(0.0);
-        let settings = Settings { rules, shaping, temperature, score: Score::Centre, ..settings() };
+        let settings = SelectionSettings { rules, shaping, temperature, score: Score::Centre, ..settings() };
         let Drawn { selection, .. } = drawn(&rewards, &groups, &settings);
         assert_eq!(selection.verdicts, [Kept, Kept, ConstantGroup, ConstantGroup]);
         assert_eq!((selection.constant.groups, selection.constant.all_max), (2, 1));
@@ -135,7 +136,7 @@ fn a_shaped_reward_beyond_f64_is_an_error_of_its_row() {
     let (rewards, scopes) = (&[0.5, 1e10], Scopes::Whole);
     let population =
         Population { keys: &keys, rewards, groups: &groups, scopes, fingerprints: None, digests: None };
-    let refused = select(&population, &Settings { shaping, ..settings() });
+    let refused = select(&population, &SelectionSettings { shaping, ..settings() });
     let value = f64::INFINITY;
     assert_eq!(refused.unwrap_err(), Error::NotFinite { what: "shaped reward", index: 1, value });
 }
@@ -144,7 +145,7 @@ fn a_shaped_reward_beyond_f64_is_an_error_of_its_row() {
 fn scores_see_every_reward_and_the_target_only_kept_rows() {
     let rules = Rules { min_reward: Some(0.6), ..Rules::default() };
     let Drawn { selection, logs, .. } =
-        drawn_from_eight(&Settings { rules, score: Score::Centre, ..settings() });
+        drawn_from_eight(&SelectionSettings { rules, score: Score::Centre, ..settings() });
     let scores = selection.scores(&REWARDS);
     // Group 1 is rewards 1 and 0: the mean is 1/2 although the 0 is dropped.
     assert!((scores[0] - 0.5).abs() < 1e-12);
@@ -155,7 +156,7 @@ fn scores_see_every_reward_and_the_target_only_kept_rows() {
 #[test]
 fn the_target_sees_the_scores_of_kept_rows() {
     let rules = Rules { min_reward: Some(0.6), ..Rules::default() };
-    let Drawn { selection, logs, .. } = drawn_from_eight(&Settings { rules, ..settings() });
+    let Drawn { selection, logs, .. } = drawn_from_eight(&SelectionSettings { rules, ..settings() });
     let kept = |row: usize| selection.verdicts[row] == Kept;
     let scores: Vec<f64> = (0..8).map(|row| if kept(row) { REWARDS[row] } else { f64::NAN }).collect();
     let again = boltzmann(&scores, Scopes::Whole, settings().temperature, 2).unwrap();
@@ -189,7 +190,8 @@ fn a_draw_does_not_depend_on_the_order_of_rows() {
 #[test]
 fn one_seed_is_one_draw_and_another_seed_is_another() {
     let rewards: Vec<f64> = (0..100).map(f64::from).collect();
-    let of = |seed, threads| drawn(&rewards, &whole(100), &Settings { seed, threads, ..settings() }).rows;
+    let of =
+        |seed, threads| drawn(&rewards, &whole(100), &SelectionSettings { seed, threads, ..settings() }).rows;
     assert_eq!(of(7, 1), of(7, 2));
     assert_ne!(of(7, 1)[..20], of(8, 1)[..20]);
 }
@@ -203,7 +205,7 @@ fn without_replacement_no_row_comes_twice_and_every_kept_row_comes() {
 
 #[test]
 fn all_gives_kept_rows_in_row_order() {
-    let all = drawn_from_eight(&Settings { sampler: Sampler::All, ..settings() });
+    let all = drawn_from_eight(&SelectionSettings { sampler: Sampler::All, ..settings() });
     assert_eq!(all.rows, [0, 1, 2, 3, 5, 6, 7]);
 }
 
@@ -211,7 +213,7 @@ fn all_gives_kept_rows_in_row_order() {
 fn a_group_score_needs_groups_and_drops_rows_without_one() {
     let groups = Groups::from_codes(vec![0, 0, Groups::NONE], 1).unwrap();
     let Drawn { selection, .. } =
-        drawn(&[1.0, 0.0, 0.5], &groups, &Settings { score: Score::Centre, ..settings() });
+        drawn(&[1.0, 0.0, 0.5], &groups, &SelectionSettings { score: Score::Centre, ..settings() });
     assert_eq!(selection.verdicts, [Kept, Kept, MissingGroup]);
     let raw = drawn(&[1.0, 0.0, f64::NAN], &groups, &settings());
     assert_eq!(raw.selection.verdicts, [Kept, Kept, MissingReward]);
@@ -225,7 +227,7 @@ fn a_group_score_needs_groups_and_drops_rows_without_one() {
         fingerprints: None,
         digests: None,
     };
-    let refused = select(&population, &Settings { score: Score::LeaveOneOut, ..settings() });
+    let refused = select(&population, &SelectionSettings { score: Score::LeaveOneOut, ..settings() });
     assert_eq!(refused, Err(Error::NeedsGroups { what: "leave-one-out" }));
     assert!(select(&population, &settings()).is_ok());
 }
@@ -248,7 +250,7 @@ fn a_row_without_a_scope_is_dropped_by_name() {
 #[test]
 fn an_empty_log_gives_an_empty_draw() {
     for score in [Score::Raw, Score::Centre] {
-        let drawn = drawn(&[], &whole(0), &Settings { score, ..settings() });
+        let drawn = drawn(&[], &whole(0), &SelectionSettings { score, ..settings() });
         assert!(drawn.rows.is_empty() && drawn.selection.verdicts.is_empty());
     }
 }

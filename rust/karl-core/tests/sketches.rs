@@ -7,7 +7,7 @@ mod naive;
 
 use karl_core::numeric::sum::sum;
 use karl_core::sample::{priority, var_opt};
-use karl_core::sketch::{Law, Moments, Top, VarOpt};
+use karl_core::sketch::{Law, Moments, TopK, VarOptSketch};
 use karl_core::{Error, Key, Keys, Sampler, Weighted};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn keys(items: &[(u8, f64)]) -> Keys {
     )
 }
 
-fn fill(state: &mut Top, items: &[(u8, f64)]) {
+fn fill(state: &mut TopK, items: &[(u8, f64)]) {
     let sizes: Vec<f64> = items.iter().map(|&(_, size)| size).collect();
     let sizes = (state.law() != Law::Uniform).then_some(&sizes[..]);
     state.update(&keys(items), sizes).unwrap();
@@ -39,7 +39,7 @@ proptest! {
         items in items(), k in 0..40_usize, seed: u64, cut in 0..200_usize, turn in 0..200_usize,
     ) {
         for law in LAWS {
-            let new = || Top::new(law, k, seed);
+            let new = || TopK::new(law, k, seed);
             let (mut whole, mut first, mut last) = (new(), new(), new());
             fill(&mut whole, &items);
             let mut turned = items.clone();
@@ -52,7 +52,7 @@ proptest! {
             let bytes = whole.to_bytes();
             prop_assert_eq!(last.to_bytes(), &bytes[..]);
             prop_assert_eq!(first.to_bytes(), &bytes[..], "what is known already changes nothing");
-            let mut read = Top::from_bytes(law, &bytes).unwrap();
+            let mut read = TopK::from_bytes(law, &bytes).unwrap();
             prop_assert_eq!(read.drawn(), whole.drawn());
             prop_assert_eq!(read.to_bytes(), bytes);
         }
@@ -63,7 +63,7 @@ proptest! {
         let keys = Keys::of_indices(sizes.len());
         let weighted = Weighted::by_logs(&sizes, &keys).unwrap();
         let drawn = |law| {
-            let mut state = Top::new(law, k, seed);
+            let mut state = TopK::new(law, k, seed);
             state.update(&keys, (law != Law::Uniform).then_some(&sizes[..])).unwrap();
             let (entries, threshold) = state.drawn();
             (entries.iter().map(|one| u32::try_from(one.key.id).unwrap()).collect::<Vec<_>>(), threshold)
@@ -84,9 +84,9 @@ proptest! {
         let keys = Keys::of_indices(weights.len());
         let cut = cut.min(weights.len());
         let part = |rows: std::ops::Range<usize>| Keys::given(rows.map(|row| keys.get(row)).collect());
-        let mut state = VarOpt::new(k, seed).unwrap();
+        let mut state = VarOptSketch::new(k, seed).unwrap();
         state.update(&part(0..cut), &weights[..cut]).unwrap();
-        let mut state = VarOpt::from_bytes(&state.to_bytes()).unwrap();
+        let mut state = VarOptSketch::from_bytes(&state.to_bytes()).unwrap();
         state.update(&part(cut..weights.len()), &weights[cut..]).unwrap();
         let mut found = state.items();
         found.sort_unstable_by_key(|&(key, _)| key);
@@ -99,9 +99,9 @@ proptest! {
     fn a_variance_optimal_sample_keeps_its_size_and_the_total_over_merges(
         parts in prop::collection::vec(prop::collection::vec(0.1..9.0_f64, 0..60), 1..6), k in 1..20_usize, seed: u64,
     ) {
-        let mut whole = VarOpt::new(k, seed).unwrap();
+        let mut whole = VarOptSketch::new(k, seed).unwrap();
         for (at, weights) in parts.iter().enumerate() {
-            let mut part = VarOpt::new(k, seed).unwrap();
+            let mut part = VarOptSketch::new(k, seed).unwrap();
             let keys = (0..weights.len()).map(|row| Key { id: at as u128, ordinal: row as u64 }).collect();
             part.update(&Keys::given(keys), weights).unwrap();
             whole.merge(&part).unwrap();
@@ -134,26 +134,32 @@ proptest! {
 
 #[test]
 fn states_of_other_settings_are_not_merged_and_stay_as_they_were() {
-    let mut state = Top::new(Law::Gumbel, 3, 7);
+    let mut state = TopK::new(Law::Gumbel, 3, 7);
     fill(&mut state, &[(1, 0.5), (2, 1.0)]);
     let before = state.to_bytes();
     for (other, wanted) in [
-        (Top::new(Law::Priority, 3, 7), "law"),
-        (Top::new(Law::Gumbel, 4, 7), "k"),
-        (Top::new(Law::Gumbel, 3, 8), "seed"),
+        (TopK::new(Law::Priority, 3, 7), "law"),
+        (TopK::new(Law::Gumbel, 4, 7), "k"),
+        (TopK::new(Law::Gumbel, 3, 8), "seed"),
     ] {
         assert!(matches!(state.merge(&other), Err(Error::Merge { differs, .. }) if differs == wanted));
     }
     assert_eq!(state.to_bytes(), before);
-    let mut sample = VarOpt::new(3, 7).unwrap();
-    assert!(matches!(sample.merge(&VarOpt::new(4, 7).unwrap()), Err(Error::Merge { differs: "k", .. })));
-    assert!(matches!(sample.merge(&VarOpt::new(3, 8).unwrap()), Err(Error::Merge { differs: "seed", .. })));
-    assert!(VarOpt::new(0, 7).is_err());
+    let mut sample = VarOptSketch::new(3, 7).unwrap();
+    assert!(matches!(
+        sample.merge(&VarOptSketch::new(4, 7).unwrap()),
+        Err(Error::Merge { differs: "k", .. })
+    ));
+    assert!(matches!(
+        sample.merge(&VarOptSketch::new(3, 8).unwrap()),
+        Err(Error::Merge { differs: "seed", .. })
+    ));
+    assert!(VarOptSketch::new(0, 7).is_err());
 }
 
 #[test]
 fn a_refused_column_leaves_a_state_as_it_was() {
-    let (mut state, keys) = (Top::new(Law::Priority, 3, 7), Keys::of_indices(2));
+    let (mut state, keys) = (TopK::new(Law::Priority, 3, 7), Keys::of_indices(2));
     assert!(state.update(&keys, Some(&[1.0, -1.0])).is_err());
     assert!(state.update(&keys, Some(&[1.0])).is_err());
     assert!(state.drawn().0.is_empty());
@@ -167,19 +173,19 @@ fn a_refused_column_leaves_a_state_as_it_was() {
 fn of_equal_ranks_the_smallest_keys_are_held() {
     // Beside 1e300 a Gumbel number is nothing. The smallest come last, when the state has been tidied.
     let keys = Keys::given((0..500).rev().map(Key::of_index).collect());
-    let mut state = Top::new(Law::Gumbel, 3, 7);
+    let mut state = TopK::new(Law::Gumbel, 3, 7);
     state.update(&keys, Some(&[1e300; 500])).unwrap();
     assert_eq!(state.drawn().0.iter().map(|one| one.key.id).collect::<Vec<_>>(), [0, 1, 2]);
 }
 
 /// The round stands behind mark, kind, version, k and seed.
-fn round(state: &VarOpt) -> u64 {
+fn round(state: &VarOptSketch) -> u64 {
     u64::from_le_bytes(state.to_bytes()[24..32].try_into().unwrap())
 }
 
 #[test]
 fn a_merged_sample_draws_by_numbers_that_neither_of_its_parts_has_used() {
-    let [mut one, mut other] = [(); 2].map(|()| VarOpt::new(3, 7).unwrap());
+    let [mut one, mut other] = [(); 2].map(|()| VarOptSketch::new(3, 7).unwrap());
     one.merge(&other).unwrap();
     assert_eq!((round(&one), round(&other)), (1, 0));
     other.merge(&one).unwrap();
@@ -190,12 +196,12 @@ fn a_merged_sample_draws_by_numbers_that_neither_of_its_parts_has_used() {
 
 #[test]
 fn a_sample_of_more_heavy_items_than_k_is_refused() {
-    let mut sample = VarOpt::new(5, 7).unwrap();
+    let mut sample = VarOptSketch::new(5, 7).unwrap();
     sample.update(&Keys::of_indices(5), &[1.0, 2.0, 3.0, 40.0, 5.0]).unwrap();
     let of = |k: u64| {
         let mut bytes = sample.to_bytes();
         bytes[8..16].copy_from_slice(&k.to_le_bytes());
-        VarOpt::from_bytes(&sealed(bytes)).is_ok()
+        VarOptSketch::from_bytes(&sealed(bytes)).is_ok()
     };
     assert_eq!([6, 5, 4].map(of), [true, true, false]);
 }
@@ -216,18 +222,18 @@ type Reads = fn(&[u8]) -> bool;
 fn written() -> Vec<(Vec<u8>, Reads)> {
     let mut states: Vec<(Vec<u8>, Reads)> = Vec::new();
     let readers: [Reads; 3] = [
-        |bytes| Top::from_bytes(Law::Gumbel, bytes).is_ok(),
-        |bytes| Top::from_bytes(Law::Uniform, bytes).is_ok(),
-        |bytes| Top::from_bytes(Law::Priority, bytes).is_ok(),
+        |bytes| TopK::from_bytes(Law::Gumbel, bytes).is_ok(),
+        |bytes| TopK::from_bytes(Law::Uniform, bytes).is_ok(),
+        |bytes| TopK::from_bytes(Law::Priority, bytes).is_ok(),
     ];
     for (law, reader) in LAWS.into_iter().zip(readers) {
-        let mut state = Top::new(law, 3, 7);
+        let mut state = TopK::new(law, 3, 7);
         fill(&mut state, &[(1, 0.5), (2, 1.0), (3, 1.5), (4, 2.0), (5, 2.5)]);
         states.push((state.to_bytes(), reader));
     }
-    let mut sample = VarOpt::new(3, 7).unwrap();
+    let mut sample = VarOptSketch::new(3, 7).unwrap();
     sample.update(&Keys::of_indices(5), &[1.0, 2.0, 3.0, 40.0, 5.0]).unwrap();
-    states.push((sample.to_bytes(), |bytes| VarOpt::from_bytes(bytes).is_ok()));
+    states.push((sample.to_bytes(), |bytes| VarOptSketch::from_bytes(bytes).is_ok()));
     let mut moments = Moments::default();
     moments.update(&[1.0, -2.5, 1e9]).unwrap();
     states.push((moments.to_bytes(), |bytes| Moments::from_bytes(bytes).is_ok()));

@@ -10,7 +10,8 @@ use karl_core::rng::{gumbel, id128, uniform};
 use karl_core::sample::gumbel::keys;
 use karl_core::split::{Group, split};
 use karl_core::{
-    Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Settings, Temperature, select,
+    Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, SelectionSettings, Temperature,
+    select,
 };
 
 use Purpose::{Draw, Order, Split};
@@ -107,7 +108,7 @@ fn drawn(score: Score, temperature: Temperature) -> (Vec<u32>, f64, Vec<f64>) {
         fingerprints: None,
         digests: None,
     };
-    let settings = Settings {
+    let settings = SelectionSettings {
         shaping: None,
         score,
         rules: Rules::default(),

@@ -4,16 +4,16 @@
 use karl_core::filter::tally;
 use karl_core::logsumexp::log_sum_exp;
 use karl_core::{
-    Error, Groups, Keys, Population, Result, Rules, Sampler, Scopes, Score, Selection, Settings, Temperature,
-    Verdict, select, select_weighted,
+    Error, Groups, Keys, Population, Result, Rules, Sampler, Scopes, Score, Selection, SelectionSettings,
+    Temperature, Verdict, select, select_weighted,
 };
 
 const REWARDS: [f64; 6] = [1.0, 0.0, 0.5, f64::NAN, 0.9, 0.2];
 const GIVEN: [f64; 6] = [2.0, f64::NEG_INFINITY, -1.0, 0.0, f64::NAN, 700.0];
 
-fn settings(rules: Rules) -> Settings {
+fn settings(rules: Rules) -> SelectionSettings {
     let temperature = Temperature::Inverse(3.0);
-    Settings {
+    SelectionSettings {
         shaping: None,
         score: Score::Raw,
         rules,
@@ -33,7 +33,7 @@ struct Found {
 
 fn found(
     rewards: &[f64],
-    settings: &Settings,
+    settings: &SelectionSettings,
     make: impl FnOnce(&Population) -> Result<Selection>,
 ) -> Result<Found> {
     let groups = Groups::from_ids(&vec![0; rewards.len()])?;

@@ -2,7 +2,7 @@
 
 use karl_core::Offsets;
 use karl_core::filter::length::Form;
-use karl_core::filter::tokens::{self, Tokens};
+use karl_core::filter::tokens::{self, RatioTokens};
 use karl_core::filter::variance::{self, Top};
 use karl_core::filter::{self, Reason, age, length};
 use numpy::{IntoPyArray, PyArray1};
@@ -194,7 +194,7 @@ pub(crate) struct Given<'py>(
     Option<Bound<'py, PyAny>>,
 );
 
-/// Calls a kernel on `Tokens` and advantages, whatever the three columns of numbers hold.
+/// Calls a kernel on `RatioTokens` and advantages, whatever the three columns of numbers hold.
 macro_rules! with_tokens {
     ($py:expr, $given:expr, $advantages:expr, |$tokens:ident, $values:ident| $work:expr) => {{
         let Given(logp, logp_old, offsets, mask) = $given;
@@ -206,7 +206,7 @@ macro_rules! with_tokens {
         with_reals!(&logp, |new| with_reals!(&logp_old, |old| with_reals!(&advantages, |$values| {
             compute($py, || {
                 let offsets = Offsets::new("offsets", places, new.len())?;
-                let $tokens = Tokens::new(new, old, offsets, mask)?;
+                let $tokens = RatioTokens::new(new, old, offsets, mask)?;
                 $work
             })
         })))

@@ -1,6 +1,6 @@
 //! Bindings of `karl_core::kl`.
 
-use karl_core::kl::{self, Direction, Estimator, Through, Tokens};
+use karl_core::kl::{self, Direction, Estimator, KlTokens, Through};
 use karl_core::{Offsets, Real};
 use numpy::{Element, IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -36,8 +36,8 @@ impl<'a, 'py, T: Element + Cell + Real> Given<'a, 'py, T> {
         Ok(Self { logp, logp_ref, logp_old, mask })
     }
 
-    fn tokens(&self) -> PyResult<Tokens<'_, T>> {
-        Ok(Tokens {
+    fn tokens(&self) -> PyResult<KlTokens<'_, T>> {
+        Ok(KlTokens {
             logp: self.logp,
             logp_ref: self.logp_ref.as_slice()?,
             logp_old: self.logp_old.as_ref().map(Column::as_slice).transpose()?,

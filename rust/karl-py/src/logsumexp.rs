@@ -4,6 +4,7 @@
 
 use karl_core::group::Layout;
 use karl_core::logsumexp;
+use karl_core::sketch::LogSumExp as LogSumExpSketch;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -126,7 +127,7 @@ pub(crate) fn log_sum_exp_by<'py>(
 /// its values, at most 2^43. States pickle, and compare by what they have seen.
 #[pyclass(frozen, module = "karl_fast._core", name = "LogSumExp")]
 pub(crate) struct LogSumExp {
-    state: Shared<logsumexp::Partition>,
+    state: Shared<LogSumExpSketch>,
 }
 
 #[pymethods]
@@ -134,7 +135,7 @@ impl LogSumExp {
     /// A state that has seen nothing.
     #[new]
     fn new() -> Self {
-        Self { state: Shared::new(logsumexp::Partition::default()) }
+        Self { state: Shared::new(LogSumExpSketch::default()) }
     }
 
     /// Take values in; on an error nothing is taken in.
@@ -148,7 +149,7 @@ impl LogSumExp {
     fn update(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
         let values = reals("values", values)?;
         with_reals!(&values, |slice| compute(py, || {
-            let mut seen = logsumexp::Partition::default();
+            let mut seen = LogSumExpSketch::default();
             seen.update(slice, threads())?;
             self.state.lock().merge(&seen)
         }))
@@ -195,7 +196,7 @@ impl LogSumExp {
     ///     ArgumentError: bytes that no state gave, or one of another version.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Self> {
-        let state = logsumexp::Partition::from_bytes(data).map_err(|error| to_python(error.into()))?;
+        let state = LogSumExpSketch::from_bytes(data).map_err(|error| to_python(error.into()))?;
         Ok(Self { state: Shared::new(state) })
     }
 

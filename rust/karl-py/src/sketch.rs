@@ -66,7 +66,7 @@ pub(crate) struct Held<'py> {
 /// The items of the largest ranks.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Top {
-    inner: Shared<sketch::Top>,
+    inner: Shared<sketch::TopK>,
 }
 
 #[pymethods]
@@ -74,14 +74,14 @@ impl Top {
     #[new]
     #[pyo3(signature = (law, k, *, seed))]
     fn new(law: &str, k: usize, seed: u64) -> PyResult<Self> {
-        Ok(Self { inner: Shared::new(sketch::Top::new(law_by_name(law)?, k, seed)) })
+        Ok(Self { inner: Shared::new(sketch::TopK::new(law_by_name(law)?, k, seed)) })
     }
 
     /// The state of bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, law: &str, data: &[u8]) -> PyResult<Self> {
         let law = law_by_name(law)?;
-        Ok(Self { inner: Shared::new(compute(py, || sketch::Top::from_bytes(law, data))?) })
+        Ok(Self { inner: Shared::new(compute(py, || sketch::TopK::from_bytes(law, data))?) })
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -153,7 +153,7 @@ fn given(object: &Bound<'_, PyAny>) -> PyResult<Keys> {
 /// A variance-optimal sample.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct VarOpt {
-    inner: Shared<sketch::VarOpt>,
+    inner: Shared<sketch::VarOptSketch>,
 }
 
 #[pymethods]
@@ -161,13 +161,13 @@ impl VarOpt {
     #[new]
     #[pyo3(signature = (k, *, seed))]
     fn new(py: Python<'_>, k: usize, seed: u64) -> PyResult<Self> {
-        Ok(Self { inner: Shared::new(compute(py, || sketch::VarOpt::new(k, seed))?) })
+        Ok(Self { inner: Shared::new(compute(py, || sketch::VarOptSketch::new(k, seed))?) })
     }
 
     /// The state of bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
-        Ok(Self { inner: Shared::new(compute(py, || sketch::VarOpt::from_bytes(data))?) })
+        Ok(Self { inner: Shared::new(compute(py, || sketch::VarOptSketch::from_bytes(data))?) })
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use karl_core::stream::Settings as Draw;
+use karl_core::stream::StreamSettings as Draw;
 use karl_log::extract;
 use karl_log::format::Overrides;
 use karl_log::input::pipe::Pipe;

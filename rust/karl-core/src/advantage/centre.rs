@@ -1,6 +1,7 @@
 //! The reward less its group's mean.
 
-use super::engine::frame::{Formula, Line, Spread, score};
+use super::engine::apply::score;
+use super::engine::stats::{AffineMap, Formula, GroupStats};
 use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
@@ -26,7 +27,7 @@ pub(super) struct Centre;
 
 impl Formula for Centre {
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
-        if group.is_constant() { Line::zero(group) } else { Line::less(mean) }
+    fn line(&self, group: &GroupStats, mean: f64, _terms: f64) -> AffineMap {
+        if group.is_constant() { AffineMap::zero(group) } else { AffineMap::less(mean) }
     }
 }

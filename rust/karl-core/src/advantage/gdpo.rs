@@ -1,7 +1,7 @@
 //! Several rewards, each normalised by itself before they are added.
 
-use super::engine::frame::score;
-use super::engine::global_stats::Whole;
+use super::engine::apply::score;
+use super::engine::global_stats::GlobalStats;
 use super::zscore::ZScore;
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl<'a> Gdpo<'a> {
     /// # Errors
     /// [`Error::NotFinite`] for an advantage beyond f64, or a batch of at most `ddof` rows that differ.
     pub fn normalised(mut self) -> Result<Vec<f64>> {
-        let whole = Whole::of(&self.sums, |_| 1.0, self.threads);
+        let whole = GlobalStats::of(&self.sums, |_| 1.0, self.threads);
         let divisor = whole.deviation(self.ddof) + self.eps;
         parallel::fill(&mut self.sums, self.threads, |_, block| {
             for sum in block.iter_mut().filter(|sum| !sum.is_nan()) {

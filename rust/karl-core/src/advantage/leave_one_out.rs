@@ -1,6 +1,7 @@
 //! The reward less the mean of the others.
 
-use super::engine::frame::{Formula, Line, Spread, score};
+use super::engine::apply::score;
+use super::engine::stats::{AffineMap, Formula, GroupStats};
 use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
@@ -32,10 +33,10 @@ pub(super) struct LeaveOneOut;
 
 impl Formula for LeaveOneOut {
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, _terms: f64) -> AffineMap {
         if group.is_constant() {
-            return Line::zero(group);
+            return AffineMap::zero(group);
         }
-        Line { factor: group.size() / (group.size() - 1.0), ..Line::less(mean) }
+        AffineMap { factor: group.size() / (group.size() - 1.0), ..AffineMap::less(mean) }
     }
 }

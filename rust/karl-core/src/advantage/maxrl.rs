@@ -1,6 +1,7 @@
 //! The reward less its group's mean, divided by that mean.
 
-use super::engine::frame::{Formula, Line, Spread, score};
+use super::engine::apply::score;
+use super::engine::stats::{AffineMap, Formula, GroupStats};
 use crate::check::{check_not_negative, check_within};
 use crate::error::Result;
 use crate::group::Layout;
@@ -38,11 +39,11 @@ struct MaxRl {
 
 impl Formula for MaxRl {
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, _terms: f64) -> AffineMap {
         if group.is_constant() {
-            Line::zero(group)
+            AffineMap::zero(group)
         } else {
-            Line { divisor: mean + self.eps, ..Line::less(mean) }
+            AffineMap { divisor: mean + self.eps, ..AffineMap::less(mean) }
         }
     }
 }

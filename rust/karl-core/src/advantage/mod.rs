@@ -68,14 +68,15 @@ pub use zscore::{Extent, zscore, zscore_over};
 
 use std::borrow::Cow;
 
-use crate::check::{check_length, check_not_negative};
+use crate::check::{check_length, check_not_infinite, check_not_negative};
 use crate::error::Result;
 use crate::group::{Groups, Layout};
 use crate::numeric::float::Real;
-use crate::numeric::radix::Room;
+use crate::numeric::radix::Scratch;
 use centre::Centre;
-use engine::constant_groups::Constancy;
-use engine::frame::{Formula, check, check_rewards, fill, score};
+use engine::apply::{check, fill, score};
+use engine::constant_groups::ConstantGroups;
+use engine::stats::Formula;
 use leave_one_out::LeaveOneOut;
 use zscore::ZScore;
 
@@ -108,15 +109,15 @@ impl Score {
         let layout = Layout::from(groups);
         layout.check("rewards", rewards.len())?;
         match *self {
-            Self::Raw => check_rewards(rewards).map(|()| Cow::Borrowed(rewards)),
+            Self::Raw => check_not_infinite("rewards", rewards).map(|()| Cow::Borrowed(rewards)),
             Self::Centre => score(rewards, layout, &Centre, threads).map(Cow::Owned),
             Self::ZScore { ddof, eps } => zscore(rewards, layout, ddof, eps, threads).map(Cow::Owned),
             Self::LeaveOneOut => score(rewards, layout, &LeaveOneOut, threads).map(Cow::Owned),
         }
     }
 
-    /// The scores of all rows into a column that there is, dealt in a room that holds [`Layout::room`] rows; what is too
-    /// small a room is not used. Shapes: rewards and `scores` `[B]`.
+    /// Write the scores of all rows into `scores`. `room` is scratch for [`Layout::scratch_rows`] rows; smaller scratch is not
+    /// used. Shapes: rewards and `scores` `[B]`.
     ///
     /// # Errors
     /// As [`apply`](Self::apply); [`Error::Length`](crate::Error::Length) too for a column of another length. What the
@@ -126,7 +127,7 @@ impl Score {
         rewards: &[R],
         groups: impl Into<Layout<'a>>,
         scores: &mut [f64],
-        room: Room<'_>,
+        room: Scratch<'_>,
         threads: usize,
     ) -> Result<()> {
         let (layout, memory) = (groups.into(), (scores, room));
@@ -142,10 +143,13 @@ impl Score {
     }
 
     /// The scores of all rows, and which groups are constant.
-    pub(crate) fn with_constancy<'a>(&self, grouped: Grouped<'a, '_>) -> Result<(Constancy, Cow<'a, [f64]>)> {
+    pub(crate) fn with_constancy<'a>(
+        &self,
+        grouped: Grouped<'a, '_>,
+    ) -> Result<(ConstantGroups, Cow<'a, [f64]>)> {
         let Grouped { rewards, groups, threads } = grouped;
         match *self {
-            Self::Raw => Ok((Constancy::of(rewards, groups, threads), Cow::Borrowed(rewards))),
+            Self::Raw => Ok((ConstantGroups::of(rewards, groups, threads), Cow::Borrowed(rewards))),
             Self::Centre => grouped.score(&Centre),
             Self::ZScore { ddof, eps } => {
                 check_not_negative("eps", eps)?;
@@ -176,7 +180,7 @@ impl Score {
 fn copy<R: Real>(rewards: &[R], layout: Layout<'_>, scores: &mut [f64]) -> Result<()> {
     layout.check("rewards", rewards.len())?;
     check_length("scores", scores.len(), rewards.len())?;
-    check_rewards(rewards)?;
+    check_not_infinite("rewards", rewards)?;
     scores.iter_mut().zip(rewards).for_each(|(score, reward)| *score = reward.widen());
     Ok(())
 }
@@ -190,10 +194,11 @@ pub(crate) struct Grouped<'a, 'g> {
 }
 
 impl<'a> Grouped<'a, '_> {
-    fn score<F: Formula>(self, formula: &F) -> Result<(Constancy, Cow<'a, [f64]>)> {
+    fn score<F: Formula>(self, formula: &F) -> Result<(ConstantGroups, Cow<'a, [f64]>)> {
         let Self { rewards, groups, threads } = self;
         let mut advantages = vec![0.0; rewards.len()];
-        let (constancy, fine) = Constancy::and_scores(rewards, groups, formula, &mut advantages, threads);
+        let (constancy, fine) =
+            ConstantGroups::and_scores(rewards, groups, formula, &mut advantages, threads);
         if !fine {
             check(&advantages, rewards, groups.into())?;
         }

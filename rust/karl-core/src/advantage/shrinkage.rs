@@ -1,8 +1,9 @@
 //! The reward less a baseline between its group's mean and the mean of all.
 
-use super::engine::frame::{Formula, Line, Spread, check_rewards, score, square};
-use super::engine::global_stats::Whole;
-use crate::check::check_not_negative;
+use super::engine::apply::score;
+use super::engine::global_stats::GlobalStats;
+use super::engine::stats::{AffineMap, Formula, GroupStats, square};
+use crate::check::{check_not_infinite, check_not_negative};
 use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
@@ -52,14 +53,14 @@ pub fn shrunk<'a, R: Real>(
     check_not_negative("floor", how.floor)?;
     let layout = groups.into();
     layout.check("rewards", rewards.len())?;
-    check_rewards(rewards)?;
-    let whole = Whole::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
+    check_not_infinite("rewards", rewards)?;
+    let whole = GlobalStats::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
     score(rewards, layout, &Posterior { how, whole }, threads)
 }
 
 struct Posterior {
     how: Shrunk,
-    whole: Whole,
+    whole: GlobalStats,
 }
 
 impl Formula for Posterior {
@@ -71,14 +72,14 @@ impl Formula for Posterior {
     }
 
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, squares: f64) -> AffineMap {
         if group.count == 0 {
-            return Line::zero(group);
+            return AffineMap::zero(group);
         }
         let Shrunk { strength, floor, min_count } = self.how;
         let (count, own) = (group.size(), group.count >= min_count);
         let deviation = if own { group.deviation(squares, 0) } else { self.whole.deviation(0) };
-        Line {
+        AffineMap {
             baseline: (count * mean + strength * self.whole.mean) / (count + strength),
             factor: 1.0,
             // Not f64::max, which would take the floor where the deviation overflowed.

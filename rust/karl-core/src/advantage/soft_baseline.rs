@@ -1,6 +1,6 @@
 //! The reward less its group's soft maximum.
 
-use super::engine::frame::check;
+use super::engine::apply::check;
 use crate::check::check_positive;
 use crate::error::Result;
 use crate::group::Layout;

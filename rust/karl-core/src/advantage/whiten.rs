@@ -1,7 +1,7 @@
 //! Mean 0 and variance 1 over all tokens: REINFORCE++.
 
 use super::centre::centre;
-use super::engine::global_stats::Whole;
+use super::engine::global_stats::GlobalStats;
 use super::returns::discounted_returns;
 use crate::check::{check_length, check_not_negative};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ fn whiten_by<R: Real>(
     if let Some(index) = (0..values.len()).find(wrong) {
         return Err(Error::NotFinite { what: "values", index, value: values[index].widen() });
     }
-    let whole = Whole::of(values, &weight, threads);
+    let whole = GlobalStats::of(values, &weight, threads);
     let divisor = (whole.variance(ddof) + eps).sqrt();
     let one = |at: usize| match values[at].widen() {
         _ if weight(at) == 0.0 => 0.0,

@@ -1,8 +1,9 @@
 //! Centred, and divided by a standard deviation.
 
-use super::engine::frame::{Formula, Line, Spread, check_rewards, score, square};
-use super::engine::global_stats::Whole;
-use crate::check::check_not_negative;
+use super::engine::apply::score;
+use super::engine::global_stats::GlobalStats;
+use super::engine::stats::{AffineMap, Formula, GroupStats, square};
+use crate::check::{check_not_infinite, check_not_negative};
 use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
@@ -75,12 +76,12 @@ pub fn zscore_over<'a, R: Real>(
     if extent == Extent::Group {
         return score(rewards, layout, &ZScore { ddof, eps }, threads);
     }
-    check_rewards(rewards)?;
-    let whole = Whole::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
+    check_not_infinite("rewards", rewards)?;
+    let whole = GlobalStats::of(rewards, |row| if layout.has(row) { 1.0 } else { 0.0 }, threads);
     let divisor = whole.deviation(ddof) + eps;
     match extent {
         Extent::Global => score(rewards, layout, &Global { whole, divisor }, threads),
-        _ => score(rewards, layout, &Batch { divisor }, threads),
+        _ => score(rewards, layout, &BatchScaled { divisor }, threads),
     }
 }
 
@@ -98,39 +99,39 @@ impl Formula for ZScore {
     }
 
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, squares: f64) -> AffineMap {
         if group.is_constant() {
-            return Line::zero(group);
+            return AffineMap::zero(group);
         }
-        Line { divisor: group.deviation(squares, self.ddof) + self.eps, ..Line::less(mean) }
+        AffineMap { divisor: group.deviation(squares, self.ddof) + self.eps, ..AffineMap::less(mean) }
     }
 }
 
-struct Batch {
+struct BatchScaled {
     divisor: f64,
 }
 
-impl Formula for Batch {
+impl Formula for BatchScaled {
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, _terms: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, _terms: f64) -> AffineMap {
         if group.is_constant() {
-            return Line::zero(group);
+            return AffineMap::zero(group);
         }
-        Line { divisor: self.divisor, ..Line::less(mean) }
+        AffineMap { divisor: self.divisor, ..AffineMap::less(mean) }
     }
 }
 
 struct Global {
-    whole: Whole,
+    whole: GlobalStats,
     divisor: f64,
 }
 
 impl Formula for Global {
     #[inline(always)]
-    fn line(&self, group: &Spread, _mean: f64, _terms: f64) -> Line {
+    fn line(&self, group: &GroupStats, _mean: f64, _terms: f64) -> AffineMap {
         if self.whole.is_constant() {
-            return Line::zero(group);
+            return AffineMap::zero(group);
         }
-        Line { divisor: self.divisor, ..Line::less(self.whole.mean) }
+        AffineMap { divisor: self.divisor, ..AffineMap::less(self.whole.mean) }
     }
 }

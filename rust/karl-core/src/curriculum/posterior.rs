@@ -5,7 +5,7 @@ use special::Beta;
 use crate::check::{check_counts, check_length, check_parts, check_range};
 use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
-use crate::sketch::codec::{Kind, Reader, Writer};
+use crate::sketch::codec::{Reader, SketchKind, Writer};
 
 /// What a prior may hold. The series of a quantile takes about as many terms as the root of what was seen, so that it
 /// has to end somewhere.
@@ -83,7 +83,7 @@ impl BetaPosterior {
     /// [`Error::Merge`] for another prior.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.prior != other.prior {
-            return Err(Error::Merge { what: Kind::Beta.name(), differs: "prior" });
+            return Err(Error::Merge { what: SketchKind::Beta.name(), differs: "prior" });
         }
         self.add(&other.tasks);
         Ok(())
@@ -160,13 +160,13 @@ impl BetaPosterior {
     /// (2000). Cost: about six hashes a task.
     #[must_use]
     pub fn thompson(&self, seed: u64) -> Vec<f64> {
-        self.ids().zip(self.parameters()).map(|(id, (a, b))| Stream::of(seed, id).beta(a, b)).collect()
+        self.ids().zip(self.parameters()).map(|(id, (a, b))| TaskUniforms::of(seed, id).beta(a, b)).collect()
     }
 
     /// The posterior as bytes, the same on every machine.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Writer::new(Kind::Beta);
+        let mut bytes = Writer::new(SketchKind::Beta);
         bytes.float(self.prior.0);
         bytes.float(self.prior.1);
         for task in &self.tasks {
@@ -182,7 +182,7 @@ impl BetaPosterior {
     /// # Errors
     /// [`Error::Bytes`] for anything else; [`Error::Range`] for a prior that is none.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut bytes = Reader::open(Kind::Beta, bytes)?;
+        let mut bytes = Reader::open(SketchKind::Beta, bytes)?;
         let mut state = Self::new(bytes.float()?, bytes.float()?)?;
         while !bytes.is_empty() {
             let id = bytes.number()?.cast_signed();
@@ -210,12 +210,12 @@ fn quantile(a: f64, b: f64, probability: f64) -> f64 {
 }
 
 /// The uniforms of one task.
-struct Stream {
+struct TaskUniforms {
     seed: u64,
     count: usize,
 }
 
-impl Stream {
+impl TaskUniforms {
     fn of(seed: u64, id: i64) -> Self {
         let key = Key { id: u128::from(id.cast_unsigned()), ordinal: 0 };
         Self { seed: uniform(seed, key, Purpose::Stream).to_bits(), count: 0 }

@@ -1,7 +1,7 @@
 //! How much of a sequence stands in the others.
 
 use super::ngram::{Grams, Sequences};
-use super::vendi::Counts;
+use super::vendi::SparseCounts;
 use crate::check::check_positive;
 use crate::error::Result;
 
@@ -59,7 +59,7 @@ pub fn self_bleu(
 
 /// For each sequence, how many of its n-grams another one has as often.
 fn matches(grams: &Grams<'_>, threads: usize) -> Vec<f64> {
-    let counts = Counts::of(grams, threads);
+    let counts = SparseCounts::of(grams, threads);
     let mut tops = vec![[0.0; 2]; grams.distinct];
     for (&gram, &count) in counts.columns.iter().zip(&counts.values) {
         let [first, second] = &mut tops[gram as usize];

@@ -47,7 +47,7 @@ pub fn mutual_information(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: us
     let ys = margin(&cells, 1, outputs.len());
     let present = cells.iter().map(|cell| cell.count).sum::<usize>();
     let rows = present as f64;
-    let term = |cell: &Cell| {
+    let term = |cell: &PairCount| {
         let ([x, y], count) = (cell.at, cell.count as f64);
         count * libm::log(count * rows / (xs[x] * ys[y]))
     };
@@ -65,17 +65,17 @@ pub fn mutual_information(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: us
 }
 
 /// A pair of an input and an output, and its rows.
-struct Cell {
+struct PairCount {
     at: [usize; 2],
     count: usize,
 }
 
 /// The pairs that occur.
-fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<Cell> {
+fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairCount> {
     let both = |row| Some(pair(numbered(inputs.code(row)?), numbered(outputs.code(row)?)));
     let pairs: Vec<u64> = (0..inputs.rows()).map(|row| both(row).unwrap_or(NO_PAIR)).collect();
     let (codes, count) = number(&pairs, [inputs.len(), outputs.len()], threads);
-    let mut cells: Vec<_> = (0..count).map(|_| Cell { at: [0, 0], count: 0 }).collect();
+    let mut cells: Vec<_> = (0..count).map(|_| PairCount { at: [0, 0], count: 0 }).collect();
     for (&code, &pair) in codes.iter().zip(&pairs) {
         if let Some(cell) = cells.get_mut(code as usize) {
             (cell.at, cell.count) = (split(pair), cell.count + 1);
@@ -85,7 +85,7 @@ fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<Cell>
 }
 
 /// The rows of each input, side 0, or of each output, side 1.
-fn margin(cells: &[Cell], side: usize, count: usize) -> Vec<f64> {
+fn margin(cells: &[PairCount], side: usize, count: usize) -> Vec<f64> {
     let mut rows = vec![0.0; count];
     for cell in cells {
         rows[cell.at[side]] += cell.count as f64;

@@ -9,14 +9,14 @@ use crate::numeric::parallel::{self, in_parts};
 use crate::numeric::sum::sum;
 
 /// A sparse matrix: the columns of each row that hold a number, in rising order.
-pub(super) struct Counts {
+pub(super) struct SparseCounts {
     starts: Vec<usize>,
     pub(super) columns: Vec<u32>,
     pub(super) values: Vec<f64>,
     width: usize,
 }
 
-impl Counts {
+impl SparseCounts {
     /// How often each sequence has each n-gram.
     pub(super) fn of(grams: &Grams<'_>, threads: usize) -> Self {
         let parts = parallel::map(grams.rows(), threads, |rows| Self::of_rows(grams, rows));
@@ -104,8 +104,8 @@ impl Counts {
 
 /// A matrix and its transpose.
 struct Pair {
-    rows: Counts,
-    columns: Counts,
+    rows: SparseCounts,
+    columns: SparseCounts,
 }
 
 impl Pair {
@@ -145,7 +145,7 @@ impl Pair {
 
 /// Counts of n-grams at length one, the rows being sequences.
 fn units(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Pair> {
-    let rows = Counts::of(&Grams::of(sequences, n, threads)?, threads).unit();
+    let rows = SparseCounts::of(&Grams::of(sequences, n, threads)?, threads).unit();
     let columns = rows.transposed();
     Ok(Pair { rows, columns })
 }

@@ -1,6 +1,6 @@
 //! How many groups are constant, and where they sit.
 
-use crate::advantage::engine::constant_groups::Constancy;
+use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::group::Groups;
@@ -44,11 +44,11 @@ impl ConstantCount {
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
 pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Result<ConstantCount> {
     check_length("rewards", rewards.len(), groups.rows())?;
-    Ok(count_constant(rewards, &Constancy::of(rewards, groups, threads), threads))
+    Ok(count_constant(rewards, &ConstantGroups::of(rewards, groups, threads), threads))
 }
 
 /// The same where it is known which groups are constant.
-pub(crate) fn count_constant(rewards: &[f64], constancy: &Constancy, threads: usize) -> ConstantCount {
+pub(crate) fn count_constant(rewards: &[f64], constancy: &ConstantGroups, threads: usize) -> ConstantCount {
     let (min, max) = parallel::map(rewards.len(), threads, |rows| range(&rewards[rows]))
         .into_iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), (low, high)| (min.min(low), max.max(high)));

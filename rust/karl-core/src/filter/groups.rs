@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::float::Real;
 use crate::numeric::parallel::{self, ALONE, in_parts};
-use crate::numeric::radix::{Deals, Room, with_room};
+use crate::numeric::radix::{Buckets, Scratch, with_scratch};
 
 /// The first present value of each group, NaN for none, and whether another differs from it.
 struct Firsts {
@@ -44,7 +44,7 @@ pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) 
     if groups.len() <= NEAR {
         return near(values, groups, threads);
     }
-    with_room(Room::default(), values.len(), |room| dealt(values, groups, room, threads))
+    with_scratch(Scratch::default(), values.len(), |room| by_bucket(values, groups, room, threads))
 }
 
 /// By a table a thread, each for a part of the rows, as long as the tables together are no larger than the column.
@@ -67,17 +67,17 @@ fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
 }
 
 /// By ranges of groups.
-fn dealt<R: Real>(values: &[R], groups: &Groups, room: Room<'_>, threads: usize) -> Vec<bool> {
-    let mut deals = Deals::new(values, groups, room, threads);
-    let width = deals.width();
+fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads: usize) -> Vec<bool> {
+    let mut bucketed = Buckets::new(values, groups.dense(), room, threads);
+    let width = bucketed.width();
     let mut differs = vec![false; groups.len()];
-    let mut ranges: Vec<_> = differs.chunks_mut(width).zip(deals.hands()).collect();
+    let mut ranges: Vec<_> = differs.chunks_mut(width).zip(bucketed.buckets()).collect();
     let share = ranges.len().div_ceil(threads).max(1);
     parallel::each(ranges.chunks_mut(share), |ranges| {
-        for (differs, hands) in ranges {
+        for (differs, buckets) in ranges {
             let mut firsts = Firsts::new(differs.len());
-            for hand in hands {
-                let members = hand.groups.iter().zip(&*hand.values);
+            for bucket in buckets {
+                let members = bucket.groups.iter().zip(&*bucket.values);
                 members.for_each(|(&group, &value)| firsts.push(usize::from(group), value));
             }
             differs.copy_from_slice(&firsts.differs);
@@ -170,7 +170,7 @@ pub struct Starved {
 }
 
 impl Starved {
-    fn add(&mut self, before: &Extent, after: &Extent, least: usize) {
+    fn add(&mut self, before: &ValueRange, after: &ValueRange, least: usize) {
         if before.count < least || before.is_constant() {
             return;
         }
@@ -185,13 +185,13 @@ impl Starved {
 
 /// How many present values a group has, the least and the largest.
 #[derive(Clone, Copy)]
-struct Extent {
+struct ValueRange {
     count: usize,
     min: f64,
     max: f64,
 }
 
-impl Extent {
+impl ValueRange {
     const EMPTY: Self = Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
     fn push(&mut self, value: f64) {
@@ -227,7 +227,7 @@ pub fn starved<R: Real>(
         return Err(Error::Positive { what: "min_group", value: 0.0 });
     }
     let extents = |mask: &(dyn Fn(usize) -> bool + Sync)| {
-        groups.fold(threads, Extent::EMPTY, |extent, _, row| {
+        groups.fold(threads, ValueRange::EMPTY, |extent, _, row| {
             if mask(row) {
                 extent.push(rewards[row].widen());
             }

@@ -17,14 +17,14 @@ const LANES: usize = 8;
 
 /// The tokens of rollouts under the policy and under the one that produced them.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens<'a, L, O> {
+pub struct RatioTokens<'a, L, O> {
     logp: &'a [L],
     logp_old: &'a [O],
     offsets: Offsets<'a>,
     mask: Option<&'a [bool]>,
 }
 
-impl<'a, L: Real, O: Real> Tokens<'a, L, O> {
+impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
     /// Takes log-probabilities `[T]` in nats, where each rollout begins `[B + 1]`, and which tokens are the policy's
     /// own `[T]`; the others are not read.
     ///
@@ -92,7 +92,7 @@ impl<'a, L: Real, O: Real> Tokens<'a, L, O> {
 /// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage or a `delta` that
 /// is not finite.
 pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
-    tokens: &Tokens<'_, L, O>,
+    tokens: &RatioTokens<'_, L, O>,
     advantages: &[A],
     delta: f64,
     threads: usize,
@@ -123,7 +123,7 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
 /// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage;
 /// [`Error::Negative`] for a negative bound.
 pub fn probability_difference<L: Real, O: Real, A: Real>(
-    tokens: &Tokens<'_, L, O>,
+    tokens: &RatioTokens<'_, L, O>,
     advantages: &[A],
     (low, high): (f64, f64),
     threads: usize,

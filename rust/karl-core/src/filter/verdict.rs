@@ -10,7 +10,7 @@
 //! Rows have to come in the canonical order of their ids, not in file order: where "the first stays", the
 //! order decides, and a draw may not depend on how a log was cut into files.
 
-use crate::advantage::engine::constant_groups::Constancy;
+use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::{check_finite, check_length};
 use crate::error::Result;
 use crate::group::Groups;
@@ -111,7 +111,8 @@ impl Rules {
         check_length("verdicts", verdicts.len(), rewards.len())?;
         check_length("groups", groups.rows(), rewards.len())?;
         let needed = self.drop_constant_groups;
-        let constancy = if needed { Constancy::of(rewards, groups, threads) } else { Constancy::default() };
+        let constancy =
+            if needed { ConstantGroups::of(rewards, groups, threads) } else { ConstantGroups::default() };
         self.mark_with(verdicts, rewards, groups, fingerprints, &constancy, threads)
     }
 
@@ -122,7 +123,7 @@ impl Rules {
         rewards: &[f64],
         groups: &Groups,
         fingerprints: Option<&[u128]>,
-        constancy: &Constancy,
+        constancy: &ConstantGroups,
         threads: usize,
     ) -> Result<()> {
         if self.dedup {
@@ -218,11 +219,11 @@ pub fn constant_group(
 ) -> Result<()> {
     check_length("rewards", rewards.len(), verdicts.len())?;
     check_length("groups", groups.rows(), verdicts.len())?;
-    mark_constant(verdicts, groups, &Constancy::of(rewards, groups, threads), threads);
+    mark_constant(verdicts, groups, &ConstantGroups::of(rewards, groups, threads), threads);
     Ok(())
 }
 
-fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constancy, threads: usize) {
+fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &ConstantGroups, threads: usize) {
     let constant = |row| groups.code(row).filter(|&group| constancy.is_constant(group));
     mark(verdicts, Verdict::GroupOfOne, threads, |row| {
         constant(row).is_some_and(|group| !constancy.is_comparable(group))

@@ -1,6 +1,5 @@
 //! Which rows are one group: by a code a row, or end to end.
 
-use crate::advantage::engine::by_id::are_dealt;
 use crate::check::check_length;
 use crate::error::Result;
 use crate::group::Groups;
@@ -26,11 +25,11 @@ impl Layout<'_> {
         }
     }
 
-    /// How many rows a [`Room`](crate::Room) has to hold for a score of these groups: none where they are not dealt.
+    /// Return the rows that [`Scratch`](crate::Scratch) has to hold for a score of these groups; 0 where they are not bucketed.
     #[must_use]
-    pub fn room(&self) -> usize {
+    pub fn scratch_rows(&self) -> usize {
         match self {
-            Self::Coded(groups) if are_dealt(groups) => groups.rows(),
+            Self::Coded(groups) if groups.needs_buckets() => groups.rows(),
             _ => 0,
         }
     }

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::numeric::parallel::{ALONE, each};
+use crate::numeric::radix::{Codes, needs_buckets};
 
 /// The group of each row.
 ///
@@ -141,6 +142,16 @@ impl<'a> Groups<'a> {
     pub fn code(&self, row: usize) -> Option<usize> {
         let code = *self.codes.get(row)?;
         (code != Self::NONE).then_some(code as usize)
+    }
+
+    /// The groups as bucketing takes them.
+    pub(crate) fn dense(&self) -> Codes<'_> {
+        Codes { codes: &self.codes, groups: self.count }
+    }
+
+    /// Return whether rows of these groups are bucketed.
+    pub(crate) fn needs_buckets(&self) -> bool {
+        needs_buckets(self.count)
     }
 
     /// The code of each row.

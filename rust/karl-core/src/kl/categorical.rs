@@ -41,7 +41,7 @@ pub fn categorical<T: Real>(
     direction: Direction,
     threads: usize,
 ) -> Result<Vec<f64>> {
-    let table = Table { logits, logits_ref, vocabulary, direction };
+    let table = DistributionPair { logits, logits_ref, vocabulary, direction };
     Ok(table.rows(threads)?.into_iter().map(|row| row.divergence).collect())
 }
 
@@ -62,7 +62,7 @@ pub fn categorical_gradient<T: Real>(
     direction: Direction,
     threads: usize,
 ) -> Result<Vec<T>> {
-    let rows = Table { logits, logits_ref, vocabulary, direction }.rows(threads)?;
+    let rows = DistributionPair { logits, logits_ref, vocabulary, direction }.rows(threads)?;
     if direction == Direction::Reverse {
         let divergences: Vec<f64> = rows.iter().map(|row| row.divergence).collect();
         check_finite("divergence", &divergences)?;
@@ -87,7 +87,7 @@ pub fn categorical_gradient<T: Real>(
 
 /// Two distributions a row.
 #[derive(Clone, Copy)]
-struct Table<'a, T> {
+struct DistributionPair<'a, T> {
     logits: &'a [T],
     logits_ref: &'a [T],
     vocabulary: usize,
@@ -95,14 +95,14 @@ struct Table<'a, T> {
 }
 
 /// What a row has in common.
-struct Row {
+struct RowTerms {
     log_z: f64,
     log_z_ref: f64,
     divergence: f64,
 }
 
-impl<T: Real> Table<'_, T> {
-    fn rows(&self, threads: usize) -> Result<Vec<Row>> {
+impl<T: Real> DistributionPair<'_, T> {
+    fn rows(&self, threads: usize) -> Result<Vec<RowTerms>> {
         check_length("logits_ref", self.logits_ref.len(), self.logits.len())?;
         check_positive("vocabulary", self.vocabulary as f64)?;
         let count = self.logits.len() / self.vocabulary;
@@ -114,7 +114,7 @@ impl<T: Real> Table<'_, T> {
         parts.into_iter().flatten().collect()
     }
 
-    fn row(&self, row: usize) -> Result<Row> {
+    fn row(&self, row: usize) -> Result<RowTerms> {
         let place = row * self.vocabulary..(row + 1) * self.vocabulary;
         let (logits, logits_ref) = (&self.logits[place.clone()], &self.logits_ref[place]);
         let (log_z, log_z_ref) = (log_sum_exp(logits, 1)?, log_sum_exp(logits_ref, 1)?);
@@ -122,24 +122,26 @@ impl<T: Real> Table<'_, T> {
             return Err(Error::NotFinite { what: "log_z of the row", index: row, value });
         }
         let divergence = wide(match self.direction {
-            Direction::Reverse => Mean { values: logits, log_z, others: logits_ref, other_log_z: log_z_ref },
+            Direction::Reverse => {
+                MeanLogRatio { values: logits, log_z, others: logits_ref, other_log_z: log_z_ref }
+            }
             Direction::Forward => {
-                Mean { values: logits_ref, log_z: log_z_ref, others: logits, other_log_z: log_z }
+                MeanLogRatio { values: logits_ref, log_z: log_z_ref, others: logits, other_log_z: log_z }
             }
         });
-        Ok(Row { log_z, log_z_ref, divergence })
+        Ok(RowTerms { log_z, log_z_ref, divergence })
     }
 }
 
 /// The mean of the log-ratio of two distributions, under the first.
-struct Mean<'a, T> {
+struct MeanLogRatio<'a, T> {
     values: &'a [T],
     log_z: f64,
     others: &'a [T],
     other_log_z: f64,
 }
 
-impl<T: Real> Kernel for Mean<'_, T> {
+impl<T: Real> Kernel for MeanLogRatio<'_, T> {
     type Output = f64;
 
     #[inline(always)]

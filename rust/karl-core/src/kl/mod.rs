@@ -51,7 +51,7 @@ pub enum Through {
 
 /// The log-probabilities of the tokens that were drawn.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens<'a, T> {
+pub struct KlTokens<'a, T> {
     /// Under the policy. `[T]`
     pub logp: &'a [T],
     /// Under the reference. `[T]`
@@ -62,7 +62,7 @@ pub struct Tokens<'a, T> {
     pub mask: Option<&'a [bool]>,
 }
 
-impl<T: Real> Tokens<'_, T> {
+impl<T: Real> KlTokens<'_, T> {
     fn check(&self) -> Result<()> {
         check_length("logp_ref", self.logp_ref.len(), self.logp.len())?;
         check_length("mask", self.mask.map_or(self.logp.len(), <[bool]>::len), self.logp.len())?;
@@ -92,7 +92,7 @@ impl<T: Real> Tokens<'_, T> {
 }
 
 struct Map<'a, T, F> {
-    tokens: Tokens<'a, T>,
+    tokens: KlTokens<'a, T>,
     first: usize,
     block: &'a mut [T],
     one: F,
@@ -128,7 +128,7 @@ impl<T: Real, F: Fn(f64) -> f64> Kernel for Map<'_, T, F> {
 /// [`Error::Length`](crate::Error::Length) where arguments differ in tokens;
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a log-probability that is not finite, or an
 /// estimate beyond what its type holds: nothing is clamped.
-pub fn estimate<T: Real>(tokens: Tokens<'_, T>, estimator: Estimator, threads: usize) -> Result<Vec<T>> {
+pub fn estimate<T: Real>(tokens: KlTokens<'_, T>, estimator: Estimator, threads: usize) -> Result<Vec<T>> {
     tokens.check()?;
     let estimates = match estimator {
         Estimator::K1 => tokens.map(k1, threads),
@@ -151,7 +151,7 @@ pub fn estimate<T: Real>(tokens: Tokens<'_, T>, estimator: Estimator, threads: u
 /// # Errors
 /// As [`estimate`].
 pub fn gradient<T: Real>(
-    tokens: Tokens<'_, T>,
+    tokens: KlTokens<'_, T>,
     estimator: Estimator,
     through: Through,
     threads: usize,
@@ -180,7 +180,7 @@ pub fn gradient<T: Real>(
 /// [`Error::Range`](crate::Error::Range) for a coefficient that is negative or not finite.
 pub fn in_reward<T: Real, R: Real>(
     rewards: &[R],
-    tokens: Tokens<'_, T>,
+    tokens: KlTokens<'_, T>,
     offsets: &Offsets<'_>,
     kl_coef: f64,
     threads: usize,

@@ -50,19 +50,19 @@ fn by_row<T: Real>(values: &[T], groups: &Groups<'_>, threads: usize) -> Vec<f64
 
 fn by_run<T: Real>(values: &[T], groups: &Groups<'_>, threads: usize) -> Vec<f64> {
     let (codes, mut logs) = (groups.codes(), vec![f64::NEG_INFINITY; groups.len()]);
-    groups.share(threads, &mut logs, |first, logs| wide(Share { values, codes, first, logs }));
+    groups.share(threads, &mut logs, |first, logs| wide(GroupRange { values, codes, first, logs }));
     logs
 }
 
 /// All rows, and the groups from `first` on, whose logarithms are to be filled in.
-struct Share<'a, T> {
+struct GroupRange<'a, T> {
     values: &'a [T],
     codes: &'a [u32],
     first: usize,
     logs: &'a mut [f64],
 }
 
-impl<T: Real> Kernel for Share<'_, T> {
+impl<T: Real> Kernel for GroupRange<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 //! | [`log_sum_exp`], [`log_mean_exp`], [`ess`] | a column | here |
 //! | [`log_sum_exp_rows`] | each row of a ragged column | `rows` |
 //! | [`log_sum_exp_by`] | each group, in any order | `by_id` |
-//! | [`Partition`] | a stream, and streams that were merged | `state` |
+//! | [`sketch::LogSumExp`](crate::sketch::LogSumExp) | a stream, and streams that were merged | `sketch` |
 //!
 //! A column is read once. Each block of it is summed side by side, relative to the largest of its first values, and once
 //! more where a value far above them turns up; blocks are added in their order, so that the bits depend neither on threads
@@ -14,12 +14,10 @@
 mod by_id;
 mod rows;
 mod soft_value;
-mod state;
 
 pub use by_id::log_sum_exp_by;
 pub use rows::log_sum_exp_rows;
 pub use soft_value::{regression_intercept, soft_value};
-pub use state::Partition;
 
 use crate::check::check_logs;
 use crate::error::{Error, Result};
@@ -42,7 +40,7 @@ use crate::numeric::sum::Compensated;
 /// # Errors
 /// [`Error::NotFinite`] for a NaN or plus infinity.
 pub fn log_sum_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
-    let Sums { top, powers: [sum] } = whole("log_sum_exp value", values, threads)?;
+    let PowerSums { top, powers: [sum] } = whole("log_sum_exp value", values, threads)?;
     Ok(top + ln(sum))
 }
 
@@ -54,7 +52,7 @@ pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
     if values.is_empty() {
         return Err(Error::Length { what: "log_mean_exp values", got: 0, wanted: 1 });
     }
-    let Sums { top, powers: [sum] } = whole("log_mean_exp value", values, threads)?;
+    let PowerSums { top, powers: [sum] } = whole("log_mean_exp value", values, threads)?;
     Ok(top + ln(sum / values.len() as f64))
 }
 
@@ -71,7 +69,7 @@ pub fn log_mean_exp<T: Real>(values: &[T], threads: usize) -> Result<f64> {
 /// # Errors
 /// [`Error::NotFinite`] for a NaN or plus infinity.
 pub fn ess<T: Real>(log_weights: &[T], threads: usize) -> Result<f64> {
-    let Sums { powers: [first, second], .. } = whole("log_weights", log_weights, threads)?;
+    let PowerSums { powers: [first, second], .. } = whole("log_weights", log_weights, threads)?;
     Ok(if first > 0.0 { first * first / second } else { 0.0 })
 }
 
@@ -80,14 +78,14 @@ pub(crate) const ROOM: usize = 1024;
 
 /// Sums over some values of the powers `1..=M` of `exp(x - top)`.
 #[derive(Clone, Copy)]
-struct Sums<const M: usize> {
+struct PowerSums<const M: usize> {
     /// The largest value; minus infinity where none is larger.
     top: f64,
     powers: [f64; M],
 }
 
-fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usize) -> Result<Sums<M>> {
-    let sums = joined(&parallel::map(values.len(), threads, |block| wide(Block(&values[block]))));
+fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usize) -> Result<PowerSums<M>> {
+    let sums = joined(&parallel::map(values.len(), threads, |block| wide(ValueBlock(&values[block]))));
     // What is no logarithm of a weight has made the sum NaN.
     if sums.powers[0].is_nan() {
         check_logs(what, values)?;
@@ -96,7 +94,7 @@ fn whole<T: Real, const M: usize>(what: &'static str, values: &[T], threads: usi
 }
 
 /// Sums over the values of several blocks, in the order of the blocks.
-fn joined<const M: usize>(parts: &[Sums<M>]) -> Sums<M> {
+fn joined<const M: usize>(parts: &[PowerSums<M>]) -> PowerSums<M> {
     let top = parts.iter().fold(f64::NEG_INFINITY, |top, part| top.max(part.top));
     let mut powers = [Compensated::default(); M];
     for part in parts {
@@ -106,7 +104,7 @@ fn joined<const M: usize>(parts: &[Sums<M>]) -> Sums<M> {
             total.add(power * sum);
         }
     }
-    Sums { top, powers: powers.map(Compensated::value) }
+    PowerSums { top, powers: powers.map(Compensated::value) }
 }
 
 /// What exponents are relative to: of nothing but zeros, anything.
@@ -116,20 +114,20 @@ fn anchor(top: f64) -> f64 {
 }
 
 /// The values of a block.
-struct Block<'a, T, const M: usize>(&'a [T]);
+struct ValueBlock<'a, T, const M: usize>(&'a [T]);
 
 /// How far above what weights are relative to a value may lie, so that no sum of their squares is infinite.
 const REACH: f64 = 300.0;
 
-impl<T: Real, const M: usize> Kernel for Block<'_, T, M> {
-    type Output = Sums<M>;
+impl<T: Real, const M: usize> Kernel for ValueBlock<'_, T, M> {
+    type Output = PowerSums<M>;
 
     #[inline(always)]
-    fn run(self) -> Sums<M> {
+    fn run(self) -> PowerSums<M> {
         // The largest of a few is near the largest of all as a rule, and found without reading all of them before.
         let mut from = top(&self.0[..self.0.len().min(SIDE)]);
         loop {
-            let sums = Beside::all(anchor(from), self.0).sums();
+            let sums = PowerLanes::all(anchor(from), self.0).sums();
             // Minus infinity less minus infinity is no more than anything.
             if sums.top - from > REACH {
                 from = sums.top;
@@ -141,7 +139,7 @@ impl<T: Real, const M: usize> Kernel for Block<'_, T, M> {
 }
 
 /// Sums of weights `exp(x - from)` side by side, each in the lane of its place, and the largest values met.
-struct Beside<const M: usize> {
+struct PowerLanes<const M: usize> {
     from: f64,
     tops: [f64; LANES],
     powers: [Lanes; M],
@@ -152,7 +150,7 @@ struct Beside<const M: usize> {
 #[repr(align(64))]
 struct Lanes([f64; SIDE]);
 
-impl<const M: usize> Beside<M> {
+impl<const M: usize> PowerLanes<M> {
     #[inline(always)]
     fn all<T: Real>(from: f64, values: &[T]) -> Self {
         let mut beside = Self { from, tops: [f64::NEG_INFINITY; LANES], powers: [Lanes([0.0; SIDE]); M] };
@@ -189,7 +187,7 @@ impl<const M: usize> Beside<M> {
 
     /// The sums relative to the largest value.
     #[inline(always)]
-    fn sums(self) -> Sums<M> {
+    fn sums(self) -> PowerSums<M> {
         let top = top(&self.tops);
         let factor = exp_below(self.from - anchor(top));
         let (mut powers, mut power) = ([0.0; M], 1.0);
@@ -197,7 +195,7 @@ impl<const M: usize> Beside<M> {
             power *= factor;
             *sum = power * fold_side(&lanes.0);
         }
-        Sums { top, powers }
+        PowerSums { top, powers }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Block, ROOM, Sums, anchor, top};
+use super::{PowerSums, ROOM, ValueBlock, anchor, top};
 use crate::check::{check_length, check_logs};
 use crate::error::Result;
 use crate::group::offsets::Offsets;
@@ -31,7 +31,7 @@ pub fn log_sum_exp_rows<T: Real>(values: &[T], offsets: &Offsets<'_>, threads: u
 }
 
 /// Rows side by side.
-struct Batch {
+struct RowBatch {
     exponents: [f64; ROOM],
     sums: [f64; ROOM],
 }
@@ -49,7 +49,7 @@ impl<T: Real> Kernel for Batches<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let mut batch = Batch { exponents: [0.0; ROOM], sums: [0.0; ROOM] };
+        let mut batch = RowBatch { exponents: [0.0; ROOM], sums: [0.0; ROOM] };
         let Batches { values: all, offsets, first: mut row, mut logs } = self;
         while !logs.is_empty() {
             let Fit { values, rows } = Fit::of(offsets, row, logs.len());
@@ -87,7 +87,7 @@ impl Fit {
     }
 }
 
-impl Batch {
+impl RowBatch {
     /// Rows of any length from `first` on, whose values these are.
     #[inline(always)]
     fn fill<T: Real>(&mut self, values: &[T], offsets: &Offsets<'_>, first: usize, logs: &mut [f64]) {
@@ -129,7 +129,7 @@ pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
 
 /// A row that is longer than the room, by blocks.
 fn of_long<T: Real>(values: &[T]) -> f64 {
-    let parts: Vec<Sums<1>> = values.chunks(BLOCK).map(|block| wide(Block(block))).collect();
-    let Sums { top, powers: [sum] } = super::joined(&parts);
+    let parts: Vec<PowerSums<1>> = values.chunks(BLOCK).map(|block| wide(ValueBlock(block))).collect();
+    let PowerSums { top, powers: [sum] } = super::joined(&parts);
     top + ln(sum)
 }

@@ -37,12 +37,12 @@ pub fn soft_value<'a, T: Real>(
     let tops = layout.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rewards[row].widen()));
     let raised =
         |below: f64| if temperature.is_infinite() { below } else { libm::expm1(below / temperature) };
-    let means = layout.fold(threads, Mean::default(), |mean: &mut Mean, group, row| {
+    let means = layout.fold(threads, GroupMean::default(), |mean: &mut GroupMean, group, row| {
         let below = rewards[row].widen() - tops[group];
         // 0 / 0 is the top itself.
         mean.add(if below == 0.0 { 0.0 } else { raised(below) });
     });
-    let value = |(&top, mean): (&f64, Mean)| match mean.value() {
+    let value = |(&top, mean): (&f64, GroupMean)| match mean.value() {
         mean if mean.is_nan() => f64::NAN,
         mean if temperature.is_infinite() => top + mean,
         mean if temperature > 0.0 => top + temperature * libm::log1p(mean),
@@ -81,21 +81,21 @@ pub fn regression_intercept<'a, T: Real, L: Real>(
     check_not_infinite("rewards", rewards)?;
     check_finite("log_ratio", log_ratio)?;
     check_positive("temperature", temperature)?;
-    let means = layout.fold(threads, Mean::default(), |mean: &mut Mean, _, row| {
+    let means = layout.fold(threads, GroupMean::default(), |mean: &mut GroupMean, _, row| {
         mean.add(rewards[row].widen() / temperature - log_ratio[row].widen());
     });
-    let intercepts: Vec<f64> = means.into_iter().map(Mean::value).collect();
+    let intercepts: Vec<f64> = means.into_iter().map(GroupMean::value).collect();
     checked("regression intercept", layout.on_rows(&intercepts, threads))
 }
 
 /// The mean of what is there.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
+struct GroupMean {
     total: Compensated,
     count: u32,
 }
 
-impl Mean {
+impl GroupMean {
     fn add(&mut self, value: f64) {
         if !value.is_nan() {
             self.total.add(value);

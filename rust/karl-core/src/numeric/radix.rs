@@ -1,16 +1,14 @@
-//! Rows dealt into ranges of groups, and back.
+//! Rows bucketed by range of groups, and results gathered back into row order.
 //!
-//! What is known of a few thousand groups stays in the second-level cache, and rows find it there. Of more groups the
-//! table does not, and every row would wait for memory: rows are dealt into ranges of groups, each range is worked on by
-//! itself, and results are dealt back. Dealing keeps the order of rows, so that neither threads nor ranges change a bit of
-//! what is folded in row order.
+//! The statistics of a few thousand groups fit the second-level cache. With more groups every row would wait for memory, so
+//! rows are scattered into buckets, one for each range of groups, each bucket is processed by itself, and results are gathered
+//! back. Scattering keeps the row order within a bucket; neither threads nor ranges change a bit of what is folded in row order.
 //!
-//! Not taken: sorting rows by group at once, which moves every row to a place of its own instead of into one of a few
+//! Rejected: a full sort of the rows by group, which moves every row to a place of its own instead of into one of a few
 //! hundred streams.
 
 use std::ops::Range;
 
-use crate::group::Groups;
 use crate::numeric::float::Real;
 use crate::numeric::parallel::{ALONE, each};
 
@@ -20,16 +18,30 @@ const ROWS: usize = 1 << 15;
 /// Groups of one range at most, as a power of two.
 const MOST_BITS: u32 = 12;
 
-/// Memory that rows are dealt into, of the caller's own: who has pages that are large, or were touched before, spares
-/// the system most of the work.
+/// Groups whose table is found in the second-level cache by any row.
+const NEAR: usize = 1 << 12;
+
+/// Return whether rows of this many groups are bucketed.
+pub(crate) const fn needs_buckets(groups: usize) -> bool {
+    groups > NEAR
+}
+
+/// The group of each row, or `u32::MAX` for none, and how many groups there are.
+#[derive(Clone, Copy)]
+pub(crate) struct Codes<'a> {
+    pub(crate) codes: &'a [u32],
+    pub(crate) groups: usize,
+}
+
+/// Scratch memory owned by the caller; reusing it avoids page faults.
 #[derive(Debug, Default)]
-pub struct Room<'a> {
+pub struct Scratch<'a> {
     groups: &'a mut [u16],
     values: &'a mut [f64],
 }
 
-impl<'a> Room<'a> {
-    /// Takes two columns, whose contents are lost; as long as the rows are many, or they are not used.
+impl<'a> Scratch<'a> {
+    /// Take two columns as scratch; their contents are lost, and columns shorter than the rows are not used.
     pub fn new(groups: &'a mut [u16], values: &'a mut [f64]) -> Self {
         Self { groups, values }
     }
@@ -46,18 +58,18 @@ impl<'a> Room<'a> {
     }
 }
 
-/// A room for as many rows, made in place of one that is too small for them.
-pub(crate) fn with_room<T>(room: Room<'_>, rows: usize, work: impl FnOnce(Room<'_>) -> T) -> T {
+/// Run `work` with scratch for `rows` rows: the given scratch, or a fresh one where that is too small.
+pub(crate) fn with_scratch<T>(room: Scratch<'_>, rows: usize, work: impl FnOnce(Scratch<'_>) -> T) -> T {
     if room.holds(rows) {
         return work(room);
     }
     let (mut groups, mut values) = (vec![0; rows], vec![0.0; rows]);
-    work(Room::new(&mut groups, &mut values))
+    work(Scratch::new(&mut groups, &mut values))
 }
 
-/// Works on each range, on as many threads as so many rows are worth, each with a state of its own; whether all of it went
-/// well. All are worked on, whatever became of those before.
-pub(crate) fn all_fine<T: Send, S>(
+/// Run `work` on each range, on as many threads as `rows` rows are worth, each with a state of its own. Return whether every
+/// call returned true; a false one stops no other.
+pub(crate) fn all_ok<T: Send, S>(
     ranges: &mut [T],
     rows: usize,
     threads: usize,
@@ -73,15 +85,15 @@ pub(crate) fn all_fine<T: Send, S>(
     wrong.iter().all(|&wrong| wrong == 0)
 }
 
-/// A column by range of groups. Rows without a group are the last range.
-pub(crate) struct Deals<'g, 'r> {
+/// A column bucketed by range of groups. Rows without a group are the last range.
+pub(crate) struct Buckets<'g, 'r> {
     codes: &'g [u32],
     ranges: Ranges,
-    parts: Vec<Part<'r>>,
+    parts: Vec<ThreadBuckets<'r>>,
 }
 
-/// The rows of one range that one thread has dealt, in row order: the group of each within the range, and its value.
-pub(crate) struct Hand<'a> {
+/// The rows of one range that one thread has scattered, in row order: the group of each within the range, and its value.
+pub(crate) struct Bucket<'a> {
     pub(crate) groups: &'a [u16],
     pub(crate) values: &'a mut [f64],
 }
@@ -92,26 +104,26 @@ struct Ranges {
     count: usize,
 }
 
-/// What one thread has dealt.
-struct Part<'r> {
+/// The rows that one thread has scattered.
+struct ThreadBuckets<'r> {
     rows: Range<usize>,
     begins: Vec<usize>,
-    room: Room<'r>,
+    room: Scratch<'r>,
 }
 
-impl<'g, 'r> Deals<'g, 'r> {
-    /// Deals the rows into a room that holds them.
-    pub(crate) fn new<R: Real>(values: &[R], groups: &'g Groups<'_>, room: Room<'r>, threads: usize) -> Self {
-        let (codes, ranges) = (groups.codes(), Ranges::of(groups));
+impl<'g, 'r> Buckets<'g, 'r> {
+    /// Scatter the rows into scratch that holds them.
+    pub(crate) fn new<R: Real>(values: &[R], groups: Codes<'g>, room: Scratch<'r>, threads: usize) -> Self {
+        let (codes, ranges) = (groups.codes, Ranges::of(groups));
         let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
         let (mut parts, mut rest) = (Vec::with_capacity(threads), room);
         for part in 0..threads {
             let rows = values.len() * part / threads..values.len() * (part + 1) / threads;
             let (room, later) = rest.split(rows.len());
-            parts.push(Part { rows, begins: Vec::new(), room });
+            parts.push(ThreadBuckets { rows, begins: Vec::new(), room });
             rest = later;
         }
-        each(&mut parts, |part| part.deal(&values[part.rows.clone()], &codes[part.rows.clone()], ranges));
+        each(&mut parts, |part| part.scatter(&values[part.rows.clone()], &codes[part.rows.clone()], ranges));
         Self { codes, ranges, parts }
     }
 
@@ -120,37 +132,37 @@ impl<'g, 'r> Deals<'g, 'r> {
         1 << self.ranges.bits
     }
 
-    /// How many rows were dealt.
+    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.codes.len()
     }
 
-    /// The hands of each range of groups, in row order; rows without a group are in none, and their values become NaN.
-    pub(crate) fn grouped(&mut self) -> Vec<Vec<Hand<'_>>> {
-        let mut hands = self.hands();
-        for hand in hands.pop().into_iter().flatten() {
-            hand.values.fill(f64::NAN);
+    /// Return the buckets of each range of groups, in row order; rows without a group are in none, and their values become NaN.
+    pub(crate) fn grouped(&mut self) -> Vec<Vec<Bucket<'_>>> {
+        let mut buckets = self.buckets();
+        for bucket in buckets.pop().into_iter().flatten() {
+            bucket.values.fill(f64::NAN);
         }
-        hands
+        buckets
     }
 
-    /// The hands of each range, in row order. The last range is that of no group.
-    pub(crate) fn hands(&mut self) -> Vec<Vec<Hand<'_>>> {
-        let mut hands: Vec<Vec<Hand<'_>>> = (0..self.ranges.count).map(|_| Vec::new()).collect();
+    /// Return the buckets of each range, in row order. The last range is that of no group.
+    pub(crate) fn buckets(&mut self) -> Vec<Vec<Bucket<'_>>> {
+        let mut buckets: Vec<Vec<Bucket<'_>>> = (0..self.ranges.count).map(|_| Vec::new()).collect();
         for part in &mut self.parts {
             let mut rest = &mut *part.room.values;
-            for (range, hands) in hands.iter_mut().enumerate() {
+            for (range, buckets) in buckets.iter_mut().enumerate() {
                 let place = part.begins[range]..part.begins[range + 1];
                 let (values, after) = rest.split_at_mut(place.len());
-                hands.push(Hand { groups: &part.room.groups[place], values });
+                buckets.push(Bucket { groups: &part.room.groups[place], values });
                 rest = after;
             }
         }
-        hands
+        buckets
     }
 
     /// Fills a column with the values in the order of the rows.
-    pub(crate) fn back(&self, column: &mut [f64]) {
+    pub(crate) fn gather(&self, column: &mut [f64]) {
         let mut rest = column;
         let mut pieces = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
@@ -158,16 +170,16 @@ impl<'g, 'r> Deals<'g, 'r> {
             pieces.push((part, piece));
             rest = after;
         }
-        each(pieces, |(part, piece)| part.back(self.codes, self.ranges, piece));
+        each(pieces, |(part, piece)| part.gather(self.codes, self.ranges, piece));
     }
 }
 
 impl Ranges {
     /// Ranges of about [`ROWS`] rows.
-    fn of(groups: &Groups<'_>) -> Self {
-        let wanted = (ROWS * groups.len() / groups.rows().max(1)).max(1);
+    fn of(Codes { codes, groups }: Codes<'_>) -> Self {
+        let wanted = (ROWS * groups / codes.len().max(1)).max(1);
         let bits = wanted.ilog2().min(MOST_BITS);
-        Self { bits, count: groups.len().div_ceil(1 << bits) + 1 }
+        Self { bits, count: groups.div_ceil(1 << bits) + 1 }
     }
 
     #[inline]
@@ -195,11 +207,11 @@ impl Ranges {
     }
 }
 
-impl Part<'_> {
-    fn deal<R: Real>(&mut self, column: &[R], codes: &[u32], ranges: Ranges) {
+impl ThreadBuckets<'_> {
+    fn scatter<R: Real>(&mut self, column: &[R], codes: &[u32], ranges: Ranges) {
         self.begins = ranges.begins(codes);
         let mut next = self.begins.clone();
-        let Room { groups, values } = &mut self.room;
+        let Scratch { groups, values } = &mut self.room;
         for (&code, value) in codes.iter().zip(column) {
             let next = &mut next[ranges.range(code)];
             groups[*next] = ranges.within(code);
@@ -208,7 +220,7 @@ impl Part<'_> {
         }
     }
 
-    fn back(&self, codes: &[u32], ranges: Ranges, column: &mut [f64]) {
+    fn gather(&self, codes: &[u32], ranges: Ranges, column: &mut [f64]) {
         let mut next = self.begins.clone();
         for (&code, value) in codes[self.rows.clone()].iter().zip(column) {
             let next = &mut next[ranges.range(code)];

@@ -63,7 +63,7 @@ impl<'a> Advantages<'a> {
         self,
         sequence: usize,
         tokens: Range<usize>,
-    ) -> impl Iterator<Item = (Range<usize>, Credit<'a>)> {
+    ) -> impl Iterator<Item = (Range<usize>, TokenAdvantages<'a>)> {
         let rows = match self.per {
             Per::Sequence => sequence..sequence + 1,
             Per::Turn(turns) => turns.meeting(&tokens),
@@ -90,25 +90,25 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn one(self, index: usize) -> Credit<'a> {
+    fn one(self, index: usize) -> TokenAdvantages<'a> {
         let value = match self {
             Self::Single(values) => values[index].widen(),
             Self::Double(values) => values[index],
         };
-        Credit::One { value, index }
+        TokenAdvantages::One { value, index }
     }
 
-    fn each(self, tokens: Range<usize>) -> Credit<'a> {
+    fn each(self, tokens: Range<usize>) -> TokenAdvantages<'a> {
         match self {
-            Self::Single(values) => Credit::Single(&values[tokens]),
-            Self::Double(values) => Credit::Double(&values[tokens]),
+            Self::Single(values) => TokenAdvantages::Single(&values[tokens]),
+            Self::Double(values) => TokenAdvantages::Double(&values[tokens]),
         }
     }
 }
 
 /// The advantages of some tokens.
 #[derive(Clone, Copy)]
-pub(super) enum Credit<'a> {
+pub(super) enum TokenAdvantages<'a> {
     /// They share one, which stands at a place.
     One { value: f64, index: usize },
     /// One each.

@@ -8,8 +8,8 @@ use super::chunks;
 use super::clip::Clip;
 use super::lane::Lane;
 use super::level::{Level, Power, sum_log_ratio};
-use super::shared_ratio::{Gradient, Unit};
-use super::stats::Total;
+use super::shared_ratio::{Gradient, RatioUnit};
+use super::stats::LossSums;
 use super::token_loss::{Ratio, Rule, Span, Work, span};
 use super::tokens::{Tokens, kept};
 use crate::check::check_length;
@@ -77,11 +77,11 @@ pub fn policy_loss<T: Lane>(
     threads: usize,
 ) -> Result<PolicyLoss> {
     check_length("coefficient", coefficient.len(), tokens.logp.len())?;
-    let batch = Batch::new(tokens, advantages, objective, threads)?;
+    let batch = LossBatch::new(tokens, advantages, objective, threads)?;
     let size = |rows: &Range<usize>| batch.places(rows).len();
-    let one = |rows: Range<usize>, out: &mut [T]| wide(Block { batch: &batch, rows, out });
+    let one = |rows: Range<usize>, out: &mut [T]| wide(LossBlock { batch: &batch, rows, out });
     let totals = chunks::map(&tokens.offsets, coefficient, threads, size, one);
-    let mut total = Total::NOTHING;
+    let mut total = LossSums::NOTHING;
     for block in totals {
         total = total.merge(block?);
     }
@@ -93,17 +93,17 @@ pub fn policy_loss<T: Lane>(
 }
 
 /// The loss of some sequences, and their coefficients.
-struct Block<'a, 'b, T> {
-    batch: &'b Batch<'a, T>,
+struct LossBlock<'a, 'b, T> {
+    batch: &'b LossBatch<'a, T>,
     rows: Range<usize>,
     out: &'b mut [T],
 }
 
-impl<T: Lane> Kernel for Block<'_, '_, T> {
-    type Output = Result<Total>;
+impl<T: Lane> Kernel for LossBlock<'_, '_, T> {
+    type Output = Result<LossSums>;
 
     #[inline(always)]
-    fn run(self) -> Result<Total> {
+    fn run(self) -> Result<LossSums> {
         let (mut work, mut out) = (Work::new(), self.out);
         for row in self.rows {
             let tokens = self.batch.tokens.offsets.row(row);
@@ -116,7 +116,7 @@ impl<T: Lane> Kernel for Block<'_, '_, T> {
 }
 
 /// All that a block is computed from.
-struct Batch<'a, T> {
+struct LossBatch<'a, T> {
     tokens: &'a Tokens<'a, T>,
     advantages: Advantages<'a>,
     level: Level<'a>,
@@ -125,7 +125,7 @@ struct Batch<'a, T> {
     weight: Weight,
 }
 
-impl<'a, T: Lane> Batch<'a, T> {
+impl<'a, T: Lane> LossBatch<'a, T> {
     fn new(
         tokens: &'a Tokens<'a, T>,
         advantages: Advantages<'a>,
@@ -212,12 +212,12 @@ impl<'a, T: Lane> Batch<'a, T> {
             _ => (Power::Mean, Gradient::Mean),
         };
         let gradient = if self.clip.detached { Gradient::Own } else { gradient };
-        let unit = Unit { row, tokens: count, ratio: exp(power.of(sum, count)), weight, gradient };
+        let unit = RatioUnit { row, tokens: count, ratio: exp(power.of(sum, count)), weight, gradient };
         unit.add(self.advantages.spans(sequence, tokens), &self.clip, work, out)
     }
 }
 
-impl Total {
+impl LossSums {
     fn into_loss(self) -> PolicyLoss {
         let share = |count: u64| count as f64 / self.tokens as f64;
         let seen = |extreme| if self.ratios.count == 0 { f64::NAN } else { extreme };

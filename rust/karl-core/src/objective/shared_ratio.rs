@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::advantages::Credit;
+use super::advantages::TokenAdvantages;
 use super::clip::Clip;
 use super::lane::Lane;
-use super::stats::{Total, sum};
+use super::stats::{LossSums, sum};
 use super::token_loss::{Ratio, Rule, Span, Work, span};
 use super::tokens::{Row, kept, not_finite};
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) enum Gradient {
 }
 
 /// Tokens that share a ratio.
-pub(super) struct Unit<'a, T> {
+pub(super) struct RatioUnit<'a, T> {
     pub(super) row: Row<'a, T>,
     /// How many are not masked.
     pub(super) tokens: usize,
@@ -32,12 +32,12 @@ pub(super) struct Unit<'a, T> {
     pub(super) gradient: Gradient,
 }
 
-impl<'a, T: Lane> Unit<'a, T> {
+impl<'a, T: Lane> RatioUnit<'a, T> {
     /// Adds the loss to the total, and writes the coefficients.
     #[inline(always)]
     pub(super) fn add(
         &self,
-        spans: impl Iterator<Item = (Range<usize>, Credit<'a>)>,
+        spans: impl Iterator<Item = (Range<usize>, TokenAdvantages<'a>)>,
         clip: &Clip,
         work: &mut Work<T>,
         out: &mut [T],
@@ -48,7 +48,9 @@ impl<'a, T: Lane> Unit<'a, T> {
         for (tokens, credit) in spans {
             let place = tokens.start - self.row.first..tokens.end - self.row.first;
             let part = Span { row: self.row.cut(place.clone()), credit, weight: self.weight };
-            if let (Credit::One { value, index }, Gradient::Mean | Gradient::Sum) = (credit, self.gradient) {
+            if let (TokenAdvantages::One { value, index }, Gradient::Mean | Gradient::Sum) =
+                (credit, self.gradient)
+            {
                 slope += self.constant(&part.row, value, index, clip, &mut work.total)?;
             } else {
                 let out = &mut out[place];
@@ -73,7 +75,7 @@ impl<'a, T: Lane> Unit<'a, T> {
         advantage: f64,
         index: usize,
         clip: &Clip,
-        total: &mut Total,
+        total: &mut LossSums,
     ) -> Result<f64> {
         let tokens = part.mask.map_or(part.logp.len(), kept);
         if tokens == 0 || advantage == 0.0 {

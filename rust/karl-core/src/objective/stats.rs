@@ -7,7 +7,7 @@ use crate::numeric::simd::{SIDE, fold_side};
 
 /// Sums over a block of sequences, or over all.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Total {
+pub(super) struct LossSums {
     pub(super) loss: f64,
     pub(super) tokens: u64,
     pub(super) sequences: u64,
@@ -61,7 +61,7 @@ impl Ratios {
     #[inline(always)]
     pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], kept: usize) {
         let (chunks, rest) = ratios.as_chunks::<FEW>();
-        let mut moments = Moments::about(ratios);
+        let mut moments = RatioMoments::about(ratios);
         for ratios in chunks {
             moments.add(ratios);
         }
@@ -99,7 +99,7 @@ impl Ratios {
     }
 }
 
-impl Total {
+impl LossSums {
     pub(super) const NOTHING: Self = Self {
         loss: 0.0,
         tokens: 0,
@@ -125,7 +125,7 @@ const FEW: usize = SIDE / 2;
 
 /// Sums over ratios side by side. They are taken about one of the ratios: where all are equal, their deviation is
 /// exactly 0, and where they are near each other, no digit is lost.
-struct Moments<T> {
+struct RatioMoments<T> {
     about: T,
     apart: [f64; FEW],
     squares: [f64; FEW],
@@ -133,7 +133,7 @@ struct Moments<T> {
     max: [T; FEW],
 }
 
-impl<T: Lane> Moments<T> {
+impl<T: Lane> RatioMoments<T> {
     /// No ratio yet, to be taken about the first that is finite.
     #[inline(always)]
     fn about(ratios: &[T]) -> Self {

@@ -1,9 +1,9 @@
 //! The loss of tokens whose ratios are known, a piece that fits a first-level cache at a time.
 
-use super::advantages::Credit;
+use super::advantages::TokenAdvantages;
 use super::clip::{Bounds, Clip};
 use super::lane::Lane;
-use super::stats::{Clipped, Total, sum};
+use super::stats::{Clipped, LossSums, sum};
 use super::tokens::{Row, kept, not_finite};
 use crate::error::Result;
 use crate::numeric::float::Real;
@@ -30,7 +30,7 @@ impl<T: Lane> Rule<T> {
 
 /// What a block has summed so far, and room for a piece.
 pub(super) struct Work<T> {
-    pub(super) total: Total,
+    pub(super) total: LossSums,
     ratios: [T; PIECE],
     terms: [T; PIECE],
 }
@@ -38,7 +38,7 @@ pub(super) struct Work<T> {
 impl<T: Lane> Work<T> {
     pub(super) fn new() -> Self {
         let room = [T::default(); PIECE];
-        Self { total: Total::NOTHING, ratios: room, terms: room }
+        Self { total: LossSums::NOTHING, ratios: room, terms: room }
     }
 }
 
@@ -46,7 +46,7 @@ impl<T: Lane> Work<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a, T> {
     pub(super) row: Row<'a, T>,
-    pub(super) credit: Credit<'a>,
+    pub(super) credit: TokenAdvantages<'a>,
     pub(super) weight: f64,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn span<T: Lane>(
 struct Piece<'a, T> {
     row: Row<'a, T>,
     keep: &'a [bool],
-    credit: Credit<'a>,
+    credit: TokenAdvantages<'a>,
     /// The place of the first token in the span.
     first: usize,
     weight: f64,
@@ -127,9 +127,9 @@ impl<'a, T: Lane> Piece<'a, T> {
     fn bounded(&self, rule: &Rule<T>, work: &mut Work<T>, out: &mut [T]) -> Result<()> {
         let places = self.first..self.first + out.len();
         match self.credit {
-            Credit::One { value, .. } => self.under(rule, Same(T::narrow(value)), work, out),
-            Credit::Single(values) => self.under(rule, &values[places], work, out),
-            Credit::Double(values) => self.under(rule, &values[places], work, out),
+            TokenAdvantages::One { value, .. } => self.under(rule, Same(T::narrow(value)), work, out),
+            TokenAdvantages::Single(values) => self.under(rule, &values[places], work, out),
+            TokenAdvantages::Double(values) => self.under(rule, &values[places], work, out),
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a, T: Lane> Piece<'a, T> {
     fn check(&self, advantages: impl Given<T>, terms: &[T]) -> Result<()> {
         let one = |at: usize| {
             let token = self.row.first + at;
-            let place = if let Credit::One { index, .. } = self.credit { index } else { token };
+            let place = if let TokenAdvantages::One { index, .. } = self.credit { index } else { token };
             not_finite("advantages", place, advantages.at(at))
                 .or_else(|| not_finite("loss", token, terms[at]))
         };

@@ -13,10 +13,10 @@ use crate::rng::xxh3::Hashes;
 /// assert_eq!((keys.len(), keys.get(0), keys.get(2)), (3, Key { id: 4, ordinal: 0 }, Key { id: 9, ordinal: 1 }));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keys(Form);
+pub struct Keys(KeyColumns);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Form {
+enum KeyColumns {
     Indices(usize),
     Sorted(Vec<u128>),
     Given(Vec<Key>),
@@ -26,7 +26,7 @@ impl Keys {
     /// The keys of an array without ids: the index is the id. No memory.
     #[must_use]
     pub const fn of_indices(rows: usize) -> Self {
-        Self(Form::Indices(rows))
+        Self(KeyColumns::Indices(rows))
     }
 
     /// The keys of records by ascending id, as a log has them: the ordinal of a row is its rank among its equal
@@ -36,22 +36,22 @@ impl Keys {
     #[must_use]
     pub fn sorted(ids: Vec<u128>) -> Self {
         debug_assert!(ids.is_sorted(), "the ids of a log ascend");
-        Self(Form::Sorted(ids))
+        Self(KeyColumns::Sorted(ids))
     }
 
     /// Keys as they are. 32 bytes a row.
     #[must_use]
     pub const fn given(keys: Vec<Key>) -> Self {
-        Self(Form::Given(keys))
+        Self(KeyColumns::Given(keys))
     }
 
     /// The number of rows.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
-            Form::Indices(rows) => *rows,
-            Form::Sorted(ids) => ids.len(),
-            Form::Given(keys) => keys.len(),
+            KeyColumns::Indices(rows) => *rows,
+            KeyColumns::Sorted(ids) => ids.len(),
+            KeyColumns::Given(keys) => keys.len(),
         }
     }
 
@@ -67,9 +67,9 @@ impl Keys {
     #[must_use]
     pub fn get(&self, row: usize) -> Key {
         match &self.0 {
-            Form::Indices(_) => Key::of_index(row),
-            Form::Sorted(ids) => Key { id: ids[row], ordinal: ordinal(ids, row) },
-            Form::Given(keys) => keys[row],
+            KeyColumns::Indices(_) => Key::of_index(row),
+            KeyColumns::Sorted(ids) => Key { id: ids[row], ordinal: ordinal(ids, row) },
+            KeyColumns::Given(keys) => keys[row],
         }
     }
 
@@ -78,9 +78,9 @@ impl Keys {
     pub(crate) fn hash(&self, rows: Range<usize>, hashes: &Hashes, out: &mut [u64]) {
         let rows = out.iter_mut().zip(rows);
         match &self.0 {
-            Form::Indices(_) => rows.for_each(|(hash, row)| *hash = hashes.of_index(row)),
-            Form::Sorted(_) => rows.for_each(|(hash, row)| *hash = hashes.of(self.get(row))),
-            Form::Given(keys) => rows.for_each(|(hash, row)| *hash = hashes.of(keys[row])),
+            KeyColumns::Indices(_) => rows.for_each(|(hash, row)| *hash = hashes.of_index(row)),
+            KeyColumns::Sorted(_) => rows.for_each(|(hash, row)| *hash = hashes.of(self.get(row))),
+            KeyColumns::Given(keys) => rows.for_each(|(hash, row)| *hash = hashes.of(keys[row])),
         }
     }
 
@@ -88,9 +88,9 @@ impl Keys {
     #[must_use]
     pub fn repeated(&self) -> usize {
         match &self.0 {
-            Form::Indices(_) => 0,
-            Form::Sorted(ids) => ids.iter().zip(ids.iter().skip(1)).filter(|(a, b)| a == b).count(),
-            Form::Given(keys) => keys.iter().filter(|key| key.ordinal > 0).count(),
+            KeyColumns::Indices(_) => 0,
+            KeyColumns::Sorted(ids) => ids.iter().zip(ids.iter().skip(1)).filter(|(a, b)| a == b).count(),
+            KeyColumns::Given(keys) => keys.iter().filter(|key| key.ordinal > 0).count(),
         }
     }
 

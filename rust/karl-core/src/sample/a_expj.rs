@@ -27,30 +27,30 @@ pub fn by_logs(log_weights: &[f64], k: usize, seed: u64) -> Result<Vec<u32>> {
 }
 
 /// An item in the reservoir; the heap has the smallest key on top.
-struct Held<T> {
+struct ReservoirItem<T> {
     key: f64,
     item: T,
 }
 
-impl<T> Ord for Held<T> {
+impl<T> Ord for ReservoirItem<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key.total_cmp(&self.key)
     }
 }
 
-impl<T> PartialOrd for Held<T> {
+impl<T> PartialOrd for ReservoirItem<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> PartialEq for Held<T> {
+impl<T> PartialEq for ReservoirItem<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for ReservoirItem<T> {}
 
 /// A weighted reservoir of k of `items`, by descending key; all items of positive weight where there are fewer.
 ///
@@ -64,7 +64,7 @@ impl<T> Eq for Held<T> {}
 /// drawn; a weight has to be finite and not negative.
 ///
 /// ```
-/// use karl_core::sample::{algorithm_l::stream, exp_jumps::weighted_reservoir};
+/// use karl_core::sample::{algorithm_l::stream, a_expj::weighted_reservoir};
 /// assert_eq!(weighted_reservoir([('a', 0.0), ('b', 2.0)], 2, stream(7)), ['b']);
 /// ```
 pub fn weighted_reservoir<T>(
@@ -73,9 +73,11 @@ pub fn weighted_reservoir<T>(
     mut uniforms: impl FnMut() -> f64,
 ) -> Vec<T> {
     let mut items = items.into_iter().filter(|&(_, weight)| weight > 0.0);
-    let fill =
-        items.by_ref().take(k).map(|(item, weight)| Held { key: libm::log(uniforms()) / weight, item });
-    let mut held: BinaryHeap<Held<T>> = fill.collect();
+    let fill = items
+        .by_ref()
+        .take(k)
+        .map(|(item, weight)| ReservoirItem { key: libm::log(uniforms()) / weight, item });
+    let mut held: BinaryHeap<ReservoirItem<T>> = fill.collect();
     let Some(mut smallest) = held.peek().map(|held| held.key) else { return Vec::new() };
     let mut ahead = libm::log(uniforms()) / smallest;
     for (item, weight) in items {
@@ -86,7 +88,7 @@ pub fn weighted_reservoir<T>(
         let t = libm::exp(weight * smallest);
         let key = libm::log(t + (1.0 - t) * uniforms()) / weight;
         if let Some(mut last) = held.peek_mut() {
-            *last = Held { key, item };
+            *last = ReservoirItem { key, item };
         }
         smallest = held.peek().map_or(key, |held| held.key);
         ahead = libm::log(uniforms()) / smallest;

@@ -18,7 +18,7 @@ use crate::rng::{Key, Purpose};
 
 /// A cell: its own row below the cut, another from there on.
 #[derive(Clone, Copy, Debug)]
-struct Cell {
+struct AliasCell {
     cut: u128,
     other: u32,
 }
@@ -37,7 +37,7 @@ const AHEAD: usize = 64;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Alias {
-    cells: Vec<Cell>,
+    cells: Vec<AliasCell>,
     /// The size of a cell: the total of the weights, of which a row has `rows` times its own.
     size: u128,
 }
@@ -107,7 +107,7 @@ impl Alias {
 
     /// Draws from the `first` on. All cells are fetched before any is looked at: one that is far away holds up no other.
     fn look(&self, first: usize, hashes: &Hashes, rows: &mut [u32]) {
-        let (mut cells, mut heights) = ([Cell { cut: 0, other: 0 }; AHEAD], [0; AHEAD]);
+        let (mut cells, mut heights) = ([AliasCell { cut: 0, other: 0 }; AHEAD], [0; AHEAD]);
         for (at, row) in rows.iter_mut().enumerate() {
             let uniform = |ordinal| hashes.uniform(Key { id: (first + at) as u128, ordinal });
             #[allow(clippy::cast_possible_truncation, reason = "below the number of rows")]
@@ -121,11 +121,12 @@ impl Alias {
 }
 
 /// The cells of parts that add up to as many cells as there are parts.
-fn fill(mut left: Vec<u128>, size: u128) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = (0..left.len()).map(|row| Cell { cut: size, other: numbered(row) }).collect();
+fn fill(mut left: Vec<u128>, size: u128) -> Vec<AliasCell> {
+    let mut cells: Vec<AliasCell> =
+        (0..left.len()).map(|row| AliasCell { cut: size, other: numbered(row) }).collect();
     let (mut below, mut above): (Vec<usize>, Vec<usize>) = (0..left.len()).partition(|&row| left[row] < size);
     while let (Some(row), Some(&giver)) = (below.pop(), above.last()) {
-        cells[row] = Cell { cut: left[row], other: numbered(giver) };
+        cells[row] = AliasCell { cut: left[row], other: numbered(giver) };
         left[giver] -= size - left[row];
         if left[giver] < size {
             above.pop();

@@ -102,7 +102,7 @@ fn of_sorted(logs: &[f64], k: usize, threads: usize, goes_on: &(impl Fn() -> boo
             found.resize(found.len() + rows.len(), 1.0);
         } else if left > 0 {
             let logs = rows.iter().map(|log| log - rows[0]).collect();
-            found.extend(Race { logs, k: left, far, goes_on }.integrate(threads));
+            found.extend(Arrivals { logs, k: left, far, goes_on }.integrate(threads));
             break;
         }
     }
@@ -110,7 +110,7 @@ fn of_sorted(logs: &[f64], k: usize, threads: usize, goes_on: &(impl Fn() -> boo
 }
 
 /// Rows by falling log rate, the first of which is 0, of which the first k to arrive are drawn.
-struct Race<'a, F> {
+struct Arrivals<'a, F> {
     logs: Vec<f64>,
     k: usize,
     /// How far from 0 the log of an expected count is for sure.
@@ -119,12 +119,12 @@ struct Race<'a, F> {
 }
 
 /// The integrand at a node, of the rows from `first` on that are not sure.
-struct Node {
+struct QuadratureNode {
     first: usize,
     values: Vec<f64>,
 }
 
-impl<F: Fn() -> bool + Sync> Race<'_, F> {
+impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
     /// Halves the step until it no longer matters.
     fn integrate(&self, threads: usize) -> Vec<f64> {
         let (from, to) = (-libm::ceil(self.far), libm::log(self.far) - self.logs[self.k]);
@@ -150,7 +150,7 @@ impl<F: Fn() -> bool + Sync> Race<'_, F> {
             (nodes((to - from) / step), (HELD / self.logs.len()).max(threads).clamp(1, NODES));
         let threads = if self.logs.len() * self.k < ALONE { 1 } else { threads };
         for first in (0..count).step_by(room) {
-            let part = |nodes: std::ops::Range<usize>| -> Vec<Node> {
+            let part = |nodes: std::ops::Range<usize>| -> Vec<QuadratureNode> {
                 nodes.map(|node| self.at(from + (first + node) as f64 * step)).collect()
             };
             for node in in_parts(room.min(count - first), threads, part).into_iter().flatten() {
@@ -165,13 +165,13 @@ impl<F: Fn() -> bool + Sync> Race<'_, F> {
     }
 
     /// The integrand of every row at `exp(s)`: the density of its arrival times the chance of fewer than k others.
-    fn at(&self, s: f64) -> Node {
+    fn at(&self, s: f64) -> QuadratureNode {
         let first = self.logs.partition_point(|log| log + s > libm::log(self.far));
         let end = self.logs.partition_point(|log| log + s > -self.far);
         let rates: Vec<f64> = self.logs[first..end].iter().map(|log| libm::exp(log + s)).collect();
         let fewer = if first < self.k { self.fewer(&rates, self.k - first) } else { Vec::new() };
         let values = rates.iter().zip(fewer).map(|(rate, fewer)| rate * libm::exp(-rate) * fewer);
-        Node { first, values: values.collect() }
+        QuadratureNode { first, values: values.collect() }
     }
 
     /// For each row the chance that fewer than k of the others have arrived; none where that does not happen.

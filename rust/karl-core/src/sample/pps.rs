@@ -4,6 +4,17 @@ use crate::check::{check_positive, check_total, check_weights};
 use crate::error::Result;
 use crate::numeric::sum::Compensated;
 
+/// Rows from which the total weight of any set of rows can be estimated: by the sum of the estimates of those drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimated {
+    /// The rows drawn. `[k]`
+    pub rows: Vec<u32>,
+    /// Rows of this weight and more were drawn for certain; 0 where all were.
+    pub threshold: f64,
+    /// What each row drawn counts for: the larger of its weight and the threshold. `[k]`
+    pub estimates: Vec<f64>,
+}
+
 /// The threshold at which `k` rows are expected.
 ///
 /// ```text

@@ -52,8 +52,8 @@ pub struct Copy {
 /// ```
 #[derive(Debug)]
 pub struct Copies<'a> {
-    line: Line<'a>,
-    sampler: Sampler,
+    line: Cumulative<'a>,
+    law: Law,
     seed: u64,
     count: usize,
     /// The row of each draw.
@@ -78,13 +78,11 @@ impl<'a> Copies<'a> {
         seed: u64,
         threads: usize,
     ) -> Result<Self> {
-        if !sampler.replaces() {
-            return Err(Error::Replacement { what: sampler.name(), replaces: false });
-        }
+        let law = Law::of(sampler)?;
         check_rows(rows.len())?;
         check_rows(count)?;
-        let line = Line::new(rows, threads);
-        let mut copies = Self { line, sampler, seed, count, draws: Vec::new(), before: 0, rows: Vec::new() };
+        let line = Cumulative::new(rows, threads);
+        let mut copies = Self { line, law, seed, count, draws: Vec::new(), before: 0, rows: Vec::new() };
         copies.draw_all();
         Ok(copies)
     }
@@ -133,10 +131,12 @@ impl<'a> Copies<'a> {
     /// Where these draws fall.
     fn points(&self, draws: &[usize]) -> Vec<u128> {
         let total = self.line.total;
-        if self.sampler == Sampler::Systematic {
-            return systematic_points(total, draws.len(), self.before, self.seed);
+        match self.law {
+            Law::Systematic => systematic_points(total, draws.len(), self.before, self.seed),
+            Law::Multinomial => {
+                draws.iter().map(|&draw| multinomial_point(total, draw, self.before, self.seed)).collect()
+            }
         }
-        draws.iter().map(|&draw| multinomial_point(total, draw, self.before, self.seed)).collect()
     }
 
     fn tally(&mut self) {
@@ -147,15 +147,34 @@ impl<'a> Copies<'a> {
     }
 }
 
+/// The law of the points: one for each sampler with replacement.
+#[derive(Clone, Copy, Debug)]
+enum Law {
+    Systematic,
+    Multinomial,
+}
+
+impl Law {
+    fn of(sampler: Sampler) -> Result<Self> {
+        match sampler {
+            Sampler::Systematic => Ok(Self::Systematic),
+            Sampler::Multinomial => Ok(Self::Multinomial),
+            Sampler::Gumbel | Sampler::WeightedReservoir | Sampler::Reservoir | Sampler::All => {
+                Err(Error::Replacement { what: sampler.name(), replaces: false })
+            }
+        }
+    }
+}
+
 /// The weight of each row as an integer.
 pub(super) fn whole_weights(rows: Weighted<'_>) -> Vec<u64> {
-    let line = Line::new(rows, 1);
+    let line = Cumulative::new(rows, 1);
     (0..rows.len()).map(|row| line.weight(row)).collect()
 }
 
 /// The weights of the rows laid end to end.
 #[derive(Debug)]
-struct Line<'a> {
+struct Cumulative<'a> {
     rows: Weighted<'a>,
     threads: usize,
     /// Rows whose weight is taken as zero.
@@ -167,7 +186,7 @@ struct Line<'a> {
     total: u128,
 }
 
-impl<'a> Line<'a> {
+impl<'a> Cumulative<'a> {
     fn new(rows: Weighted<'a>, threads: usize) -> Self {
         let tops = parallel::map(rows.len(), threads, |block| {
             block.map(|row| rows.log(row)).fold(f64::NEG_INFINITY, f64::max)

@@ -18,7 +18,7 @@ const HASH: usize = 8;
 /// What a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(crate) enum Kind {
+pub(crate) enum SketchKind {
     Gumbel = 1,
     Uniform = 2,
     Priority = 3,
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Beta = 7,
 }
 
-impl Kind {
+impl SketchKind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Gumbel => "state of the largest Gumbel keys",
@@ -46,7 +46,7 @@ impl Kind {
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: SketchKind) -> Self {
         let mut bytes = MARK.to_vec();
         bytes.extend((kind as u16).to_le_bytes());
         bytes.extend(VERSION.to_le_bytes());
@@ -83,7 +83,7 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Checks header and hash.
-    pub(crate) fn open(kind: Kind, bytes: &'a [u8]) -> Result<Self> {
+    pub(crate) fn open(kind: SketchKind, bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Self { what: kind.name(), left: bytes };
         reader.require(bytes.len() >= HEADER + HASH, "there are too few")?;
         let (whole, hash) = bytes.split_at(bytes.len() - HASH);

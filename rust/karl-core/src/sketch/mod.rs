@@ -1,22 +1,24 @@
-//! States that are filled in parts, on shards that know nothing of each other, and merged: the same bytes as of the whole.
+//! Mergeable states: filled in parts, on shards that know nothing of each other, and merged.
 //!
 //! | state | holds | merged |
 //! |---|---|---|
-//! | [`Top`] | the k + 1 items of the largest keys, by a [`Law`] | to the bit, in any order |
+//! | [`TopK`] | the k + 1 items of the largest keys, by a [`Law`] | to the bit, in any order |
 //! | [`Moments`] | exact sums of numbers and of their squares | to the bit, in any order |
-//! | [`VarOpt`] | k items and what each counts for | in law: each order has its own draw |
+//! | [`LogSumExp`] | the exact sum of exponentials | to the bit, in any order |
+//! | [`VarOptSketch`] | k items and the estimate of each | in law: each order has its own draw |
 //!
-//! [`Partition`](crate::logsumexp::Partition) and [`BetaPosterior`](crate::curriculum::BetaPosterior) stand in their families and
-//! are written in the same way.
+//! [`BetaPosterior`](crate::curriculum::BetaPosterior) is with its family and is written in the same way.
 //!
-//! Bytes begin with their kind and version and end with a hash of all before it; every number in them is little-endian. What
-//! they hold is checked when they are read, and nothing is allocated that they do not fill.
+//! Bytes begin with their kind and version and end with a hash of all before it; every number in them is little-endian. Their
+//! contents are checked when they are read, and nothing is allocated that they do not fill.
 
 pub(crate) mod codec;
+mod log_sum_exp;
 mod moments;
 mod top;
 mod var_opt;
 
+pub use log_sum_exp::LogSumExp;
 pub use moments::Moments;
-pub use top::{Entry, Law, Top};
-pub use var_opt::VarOpt;
+pub use top::{Entry, Law, TopK};
+pub use var_opt::VarOptSketch;

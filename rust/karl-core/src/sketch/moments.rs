@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::codec::{Kind, Reader, Writer};
+use super::codec::{Reader, SketchKind, Writer};
 use crate::check::{check_most, check_not_infinite};
 use crate::error::Result;
 use crate::numeric::exact::Total;
@@ -124,7 +124,7 @@ impl Moments {
     /// The state as bytes: the same for the same numbers in any order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Writer::new(Kind::Moments);
+        let mut bytes = Writer::new(SketchKind::Moments);
         bytes.number(self.count);
         bytes.float(self.min);
         bytes.float(self.max);
@@ -143,7 +143,7 @@ impl Moments {
     /// # Errors
     /// [`Error::Bytes`](crate::Error::Bytes) for bytes that no state was written as.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut bytes = Reader::open(Kind::Moments, bytes)?;
+        let mut bytes = Reader::open(SketchKind::Moments, bytes)?;
         let (count, min, max) = (bytes.number()?, bytes.float()?, bytes.float()?);
         let empty = count == 0 && min.is_nan() && max.is_nan();
         let filled = count > 0 && count <= MOST as u64 && min <= max && min.is_finite() && max.is_finite();

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::codec::{Kind, Reader, Writer};
+use super::codec::{Reader, SketchKind, Writer};
 use crate::check::{check_length, check_logs, check_weights};
 use crate::error::{Error, Result};
 use crate::rng::keys::Keys;
@@ -45,11 +45,11 @@ impl Law {
         if matches!(self, Self::Gumbel) { "log_weights" } else { "weights" }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> SketchKind {
         match self {
-            Self::Gumbel => Kind::Gumbel,
-            Self::Uniform => Kind::Uniform,
-            Self::Priority => Kind::Priority,
+            Self::Gumbel => SketchKind::Gumbel,
+            Self::Uniform => SketchKind::Uniform,
+            Self::Priority => SketchKind::Priority,
         }
     }
 
@@ -90,9 +90,9 @@ impl Entry {
 /// ```
 /// use karl_core::rng::keys::Keys;
 /// use karl_core::rng::Key;
-/// use karl_core::sketch::{Law, Top};
+/// use karl_core::sketch::{Law, TopK};
 /// let keys: Vec<Key> = (0..100).map(Key::of_index).collect();
-/// let (mut whole, mut first, mut last) = (Top::new(Law::Uniform, 5, 7), Top::new(Law::Uniform, 5, 7), Top::new(Law::Uniform, 5, 7));
+/// let (mut whole, mut first, mut last) = (TopK::new(Law::Uniform, 5, 7), TopK::new(Law::Uniform, 5, 7), TopK::new(Law::Uniform, 5, 7));
 /// whole.update(&Keys::given(keys.clone()), None)?;
 /// first.update(&Keys::given(keys[..30].to_vec()), None)?;
 /// last.update(&Keys::given(keys[30..].to_vec()), None)?;
@@ -101,7 +101,7 @@ impl Entry {
 /// # Ok::<(), karl_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Top {
+pub struct TopK {
     law: Law,
     k: usize,
     seed: u64,
@@ -112,7 +112,7 @@ pub struct Top {
     least: f64,
 }
 
-impl Top {
+impl TopK {
     /// A state that has seen nothing.
     #[must_use]
     pub fn new(law: Law, k: usize, seed: u64) -> Self {

@@ -1,6 +1,6 @@
 //! A variance-optimal sample that is filled in parts and merged.
 
-use super::codec::{Kind, Reader, Writer};
+use super::codec::{Reader, SketchKind, Writer};
 use crate::check::{check_length, check_positive, check_total, check_weights};
 use crate::error::{Error, Result};
 use crate::rng::keys::Keys;
@@ -17,7 +17,7 @@ const ROUNDS_FROM: u32 = 40;
 /// same order leave the same sample; in another order, or in parts that are merged, they leave another draw of the same law.
 /// Keys have to differ.
 #[derive(Clone, Debug)]
-pub struct VarOpt {
+pub struct VarOptSketch {
     k: usize,
     seed: u64,
     /// How many merges lie below this state: an item that comes again needs another number.
@@ -26,7 +26,7 @@ pub struct VarOpt {
     sample: var_opt::VarOpt<Key>,
 }
 
-impl VarOpt {
+impl VarOptSketch {
     /// A state that has seen nothing.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl VarOpt {
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let settings = [("k", self.k == other.k), ("seed", self.seed == other.seed)];
         if let Some((differs, _)) = settings.into_iter().find(|&(_, same)| !same) {
-            return Err(Error::Merge { what: Kind::VarOpt.name(), differs });
+            return Err(Error::Merge { what: SketchKind::VarOpt.name(), differs });
         }
         check_total(self.sample.total(), &[other.sample.total()])?;
         self.round = self.round.max(other.round).wrapping_add(1);
@@ -101,7 +101,7 @@ impl VarOpt {
     /// The state as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Writer::new(Kind::VarOpt);
+        let mut bytes = Writer::new(SketchKind::VarOpt);
         for number in [self.k as u64, self.seed, self.round] {
             bytes.number(number);
         }
@@ -122,7 +122,7 @@ impl VarOpt {
     /// # Errors
     /// [`Error::Bytes`] for bytes that no state was written as.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut bytes = Reader::open(Kind::VarOpt, bytes)?;
+        let mut bytes = Reader::open(SketchKind::VarOpt, bytes)?;
         let (k, seed, round) = (bytes.count()?, bytes.number()?, bytes.number()?);
         let total = bytes.float()?;
         let (mut heavy, mut light): (Vec<(Key, f64)>, Vec<Key>) = Default::default();

@@ -1,8 +1,12 @@
 //! The log weights of a run of rows, on whole vectors of them.
 
-use super::{Boltzmann, Normaliser, Rows};
+use super::fit::{Boltzmann, Normaliser};
+use super::rows::Rows;
 use crate::group::Scopes;
-use crate::numeric::simd::{Kernel, SIDE};
+use crate::numeric::exp::{Each, exp};
+use crate::numeric::parallel;
+use crate::numeric::simd::{Kernel, SIDE, wide};
+use crate::numeric::sum::sum;
 
 /// The log weights of the rows from `first` on, as many as there are places.
 pub(super) struct Logs<'a> {
@@ -36,6 +40,24 @@ impl Boltzmann {
             }
         }
     }
+
+    /// The mean of a column over the row drawn first: `sum_i p_i x_i`, with `p_i = w_i / scopes`.
+    ///
+    /// A kept row without a value makes it NaN, and so do no kept rows. Blocks of rows fold in row order.
+    #[must_use]
+    pub fn expected(&self, rows: &Rows<'_>, values: &[f64], threads: usize) -> f64 {
+        let parts = parallel::map(rows.len(), threads, |block| {
+            let mut logs = vec![0.0; block.len()];
+            wide(Logs { target: self, rows, first: block.start, out: &mut logs });
+            let mut weights = logs.clone();
+            wide(Each(&mut weights, exp));
+            // A dropped row may have no value, and 0 * NaN is NaN.
+            let terms = weights.iter().zip(&values[block]).zip(logs);
+            let kept = terms.filter(|&(_, log)| log > f64::NEG_INFINITY);
+            sum(kept.map(|((weight, value), _)| weight * value))
+        });
+        sum(parts.into_iter()) / self.filled as f64
+    }
 }
 
 #[cfg(test)]
@@ -43,7 +65,6 @@ mod tests {
     use super::*;
     use crate::filter::Verdict;
     use crate::group::Groups;
-    use crate::numeric::simd::wide;
     use crate::target::Temperature;
 
     #[test]

@@ -5,8 +5,35 @@
 //! smallest whose share is at most the wanted one. Neighbours on that grid are 2^-40 apart, so that shares at them
 //! differ by more than rounding, and every search that brackets the answer ends on the same one.
 
-use super::Note;
-use super::sums::Scale;
+use super::sums::ScoreScale;
+
+/// Why a wanted effective sample size or divergence was not reached, or what made the search idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// No row has both a score and a scope.
+    NoRows,
+    /// All scores are equal: every temperature gives the same weights, and 0 is taken.
+    EqualScores,
+    /// Scopes of uneven size are already below the share, or beyond the divergence, at inverse temperature 0, where they
+    /// are most nearly uniform.
+    UnevenScopes,
+    /// So many rows share the top score that the share stays above the wanted one, or the divergence below it: the
+    /// smallest inverse temperature is taken whose ESS, or `exp(-KL)`, is within a millionth of the smallest there is.
+    TiesAtTop,
+}
+
+impl Note {
+    /// The name used in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoRows => "no_rows",
+            Self::EqualScores => "equal_scores",
+            Self::UnevenScopes => "uneven_scopes",
+            Self::TiesAtTop => "ties_at_top",
+        }
+    }
+}
 
 /// Scores are apart by at least this share of their spread, or are treated as one.
 const CAP: f64 = 1e4;
@@ -21,7 +48,7 @@ const COARSE: u32 = 12;
 ///
 /// `share` falls from a most at b = 0, no faster than `exp(-b spread)`: the effective sample size of the kept rows, or
 /// `exp(-KL)`.
-pub(super) fn solve(scale: &Scale<'_>, wanted: f64, share: impl Fn(f64) -> f64) -> (f64, Option<Note>) {
+pub(super) fn solve(scale: &ScoreScale<'_>, wanted: f64, share: impl Fn(f64) -> f64) -> (f64, Option<Note>) {
     if scale.kept == 0 {
         return (0.0, Some(Note::NoRows));
     }

@@ -1,6 +1,8 @@
 //! The target of rows that come one after another, and are held by nobody.
 
-use super::{Boltzmann, Normaliser, Note, Rows};
+use super::fit::{Boltzmann, Normaliser};
+use super::rows::Rows;
+use super::search::Note;
 use crate::error::Result;
 use crate::numeric::exact::LogSum;
 

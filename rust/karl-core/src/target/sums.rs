@@ -13,14 +13,14 @@ use crate::numeric::simd::{Kernel, SIDE, wide};
 
 /// Sums of one scope at one inverse temperature b, over its rows, with d = score - top.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sums {
+pub(super) struct ScopeSums {
     /// `sum exp(b d)`; 1 or more, and 0 for a scope without rows.
     first: Share,
     /// What is summed beside it: [`square`] or [`heat`].
     second: Share,
 }
 
-impl Sums {
+impl ScopeSums {
     /// Those of one row, by its exponent and what [`exp`] makes of it.
     #[inline(always)]
     fn of(weight: f64, exponent: f64, second: impl Fn(f64, f64) -> f64) -> Self {
@@ -72,7 +72,7 @@ fn heat(weight: f64, exponent: f64) -> f64 {
 const HOTTEST: f64 = 32.0;
 
 /// What the sums of all scopes need besides b: computed once.
-pub(super) struct Scale<'a> {
+pub(super) struct ScoreScale<'a> {
     pub(super) rows: Rows<'a>,
     threads: usize,
     /// The largest score of each scope that has a number; minus infinity for one without rows.
@@ -87,11 +87,12 @@ pub(super) struct Scale<'a> {
     levels: Option<Vec<(f64, u32)>>,
 }
 
-impl<'a> Scale<'a> {
+impl<'a> ScoreScale<'a> {
     /// Cost: two passes. Fails where the spread is beyond f64.
     pub(super) fn new(rows: Rows<'a>, threads: usize) -> Result<Self> {
-        let seen = parallel::map(rows.len(), threads, |block| Seen::of(rows, block));
-        let Seen { kept, alone, low, high } = seen.into_iter().fold(Seen::NOTHING, Seen::merge);
+        let seen = parallel::map(rows.len(), threads, |block| ScoreRange::of(rows, block));
+        let ScoreRange { kept, alone, low, high } =
+            seen.into_iter().fold(ScoreRange::NOTHING, ScoreRange::merge);
         let spread = if kept == 0 { 0.0 } else { high - low };
         if !spread.is_finite() {
             return Err(Error::Number { what: "spread of the scores", value: spread });
@@ -112,24 +113,24 @@ impl<'a> Scale<'a> {
     }
 
     /// The sums of each scope that has a number.
-    pub(super) fn sums(&self, b: f64, second: impl Fn(f64, f64) -> f64 + Copy + Sync) -> Vec<Sums> {
+    pub(super) fn sums(&self, b: f64, second: impl Fn(f64, f64) -> f64 + Copy + Sync) -> Vec<ScopeSums> {
         let (rows, tops) = (self.rows, &self.tops);
-        let add = |sums: &mut Sums, scope: usize, row: usize| {
+        let add = |sums: &mut ScopeSums, scope: usize, row: usize| {
             let score = rows.score(row);
             if !score.is_nan() {
                 let exponent = b * (score - tops[scope]);
-                sums.add(Sums::of(exp(exponent), exponent, second));
+                sums.add(ScopeSums::of(exp(exponent), exponent, second));
             }
         };
         match (rows.scopes.groups(), &self.levels) {
-            (Some(groups), _) => groups.fold(self.threads, Sums::default(), add),
+            (Some(groups), _) => groups.fold(self.threads, ScopeSums::default(), add),
             (None, Some(levels)) => vec![sum(levels.iter().map(|&(below, count)| {
-                let Sums { first, second } = Sums::of(exp(b * below), b * below, second);
-                Sums { first: first.times(count), second: second.times(count) }
+                let ScopeSums { first, second } = ScopeSums::of(exp(b * below), b * below, second);
+                ScopeSums { first: first.times(count), second: second.times(count) }
             }))],
             (None, None) if rows.is_empty() => Vec::new(),
             (None, None) => vec![sum(parallel::map(rows.len(), self.threads, |block| {
-                wide(Whole { rows, block, top: tops[0], b, second })
+                wide(BlockSums { rows, block, top: tops[0], b, second })
             })
             .into_iter())],
         }
@@ -148,7 +149,7 @@ impl<'a> Scale<'a> {
     ///
     /// It never rises with b >= 0, for the log of each summand has the slope `2 (E_2b[s] - E_b[s]) >= 0`: that is
     /// what makes a search by brackets right.
-    pub(super) fn ess(&self, sums: &[Sums]) -> f64 {
+    pub(super) fn ess(&self, sums: &[ScopeSums]) -> f64 {
         if self.kept == 0 {
             return 0.0;
         }
@@ -188,7 +189,7 @@ impl<'a> Scale<'a> {
 }
 
 /// The sums of a block of rows that are all of one scope; exponentials are taken side by side.
-struct Whole<'a, S> {
+struct BlockSums<'a, S> {
     rows: Rows<'a>,
     block: Range<usize>,
     top: f64,
@@ -196,11 +197,11 @@ struct Whole<'a, S> {
     second: S,
 }
 
-impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
-    type Output = Sums;
+impl<S: Fn(f64, f64) -> f64> Kernel for BlockSums<'_, S> {
+    type Output = ScopeSums;
 
     #[inline(always)]
-    fn run(self) -> Sums {
+    fn run(self) -> ScopeSums {
         const { assert!(parallel::BLOCK <= SIDE * Shares::MOST) };
         let (mut first, mut second) = (Shares::ZERO, Shares::ZERO);
         let (mut scores, mut weights, mut others) = ([0.0; SIDE], [0.0; SIDE], [0.0; SIDE]);
@@ -217,12 +218,12 @@ impl<S: Fn(f64, f64) -> f64> Kernel for Whole<'_, S> {
             first.add(&weights);
             second.add(&others);
         }
-        Sums { first: first.total(), second: second.total() }
+        ScopeSums { first: first.total(), second: second.total() }
     }
 }
 
-fn sum(parts: impl Iterator<Item = Sums>) -> Sums {
-    let mut total = Sums::default();
+fn sum(parts: impl Iterator<Item = ScopeSums>) -> ScopeSums {
+    let mut total = ScopeSums::default();
     parts.for_each(|part| total.add(part));
     total
 }
@@ -234,14 +235,14 @@ fn tops(rows: Rows<'_>, groups: &Groups<'_>, threads: usize) -> Vec<f64> {
 
 /// How many rows take part, and between which scores.
 #[derive(Clone, Copy)]
-struct Seen {
+struct ScoreRange {
     kept: usize,
     alone: usize,
     low: f64,
     high: f64,
 }
 
-impl Seen {
+impl ScoreRange {
     const NOTHING: Self = Self { kept: 0, alone: 0, low: f64::INFINITY, high: f64::NEG_INFINITY };
 
     fn of(rows: Rows<'_>, block: Range<usize>) -> Self {

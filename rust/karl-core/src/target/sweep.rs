@@ -1,6 +1,9 @@
 //! The same scores at many temperatures: the table to choose one from.
 
-use super::{Boltzmann, Rows, Scale, check_inverse_temperature};
+use super::fit::Boltzmann;
+use super::rows::Rows;
+use super::sums::ScoreScale;
+use super::temperature::check_inverse_temperature;
 use crate::check::check_length;
 use crate::error::Result;
 
@@ -44,7 +47,7 @@ pub fn temper(
     let each = || inverse_temperatures.iter().copied().enumerate();
     each().try_for_each(|(index, b)| check_inverse_temperature(index, b))?;
     rows.check(threads)?;
-    let scale = Scale::new(rows, threads)?.with_levels();
+    let scale = ScoreScale::new(rows, threads)?.with_levels();
     let row = |(_, b)| {
         let fit = Boltzmann::at(&scale, b)?;
         Ok(Tempered {

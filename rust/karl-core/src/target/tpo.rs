@@ -73,7 +73,7 @@ pub fn tpo<L: Real, T: Real>(
 
 /// How the rewards of a group become utilities.
 #[derive(Clone, Copy)]
-struct Scale {
+struct GroupScale {
     low: f64,
     high: f64,
     mean: f64,
@@ -81,14 +81,14 @@ struct Scale {
     unit: f64,
 }
 
-impl Scale {
+impl GroupScale {
     fn utility(&self, reward: f64) -> f64 {
         if self.low < self.high { (reward - self.mean) / self.unit } else { 0.0 }
     }
 }
 
-fn scales<T: Real>(rewards: &[T], groups: &Groups<'_>, threads: usize) -> Vec<Scale> {
-    let seen = groups.fold(threads, Seen::default(), |seen, _, row| seen.push(rewards[row].widen()));
+fn scales<T: Real>(rewards: &[T], groups: &Groups<'_>, threads: usize) -> Vec<GroupScale> {
+    let seen = groups.fold(threads, RewardSums::default(), |seen, _, row| seen.push(rewards[row].widen()));
     let means: Vec<f64> = seen.iter().map(|seen| seen.total.value() / f64::from(seen.count)).collect();
     let squares = groups.fold(threads, Compensated::default(), |sum: &mut Compensated, group, row| {
         let deviation = rewards[row].widen() - means[group];
@@ -96,29 +96,29 @@ fn scales<T: Real>(rewards: &[T], groups: &Groups<'_>, threads: usize) -> Vec<Sc
             sum.add(deviation * deviation);
         }
     });
-    let scale = |((seen, &mean), squares): ((&Seen, &f64), Compensated)| {
+    let scale = |((seen, &mean), squares): ((&RewardSums, &f64), Compensated)| {
         let std = (squares.value() / f64::from(seen.count)).sqrt();
-        Scale { low: seen.low, high: seen.high, mean, unit: if std > FLAT { std } else { 1.0 } }
+        GroupScale { low: seen.low, high: seen.high, mean, unit: if std > FLAT { std } else { 1.0 } }
     };
     seen.iter().zip(&means).zip(squares).map(scale).collect()
 }
 
 /// The rewards of a group that are there.
 #[derive(Clone, Copy)]
-struct Seen {
+struct RewardSums {
     count: u32,
     low: f64,
     high: f64,
     total: Compensated,
 }
 
-impl Default for Seen {
+impl Default for RewardSums {
     fn default() -> Self {
         Self { count: 0, low: f64::INFINITY, high: f64::NEG_INFINITY, total: Compensated::default() }
     }
 }
 
-impl Seen {
+impl RewardSums {
     fn push(&mut self, reward: f64) {
         if !reward.is_nan() {
             self.count += 1;

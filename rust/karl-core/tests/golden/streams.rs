@@ -1,6 +1,6 @@
 //! Log-sum-exp and moments, value by value.
 
-use karl_core::logsumexp::Partition;
+use karl_core::sketch::LogSumExp;
 use karl_core::sketch::Moments;
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ fn log(state: &Value) -> f64 {
     number(&state[0]) + libm::log(number(&state[1]))
 }
 
-fn seen(values: &[f64]) -> Partition {
-    let mut partition = Partition::default();
+fn seen(values: &[f64]) -> LogSumExp {
+    let mut partition = LogSumExp::default();
     partition.update(values, 1).unwrap();
     partition
 }
@@ -20,7 +20,7 @@ fn seen(values: &[f64]) -> Partition {
 #[test]
 fn log_sum_exp_follows_the_traces() {
     for case in each(&golden("streaming_stats"), "online_lse") {
-        let mut state = Partition::default();
+        let mut state = LogSumExp::default();
         for (value, wanted) in numbers(&case["x"]).into_iter().zip(each(case, "trace_m_s")) {
             state.update(&[value], 1).unwrap();
             assert_close(state.log_sum_exp(), log(wanted), CLOSE, "trace");

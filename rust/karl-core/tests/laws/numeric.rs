@@ -2,7 +2,8 @@
 
 use crate::naive;
 use crate::{CLOSE, close, config};
-use karl_core::logsumexp::{Partition, ess, log_mean_exp, log_sum_exp};
+use karl_core::logsumexp::{ess, log_mean_exp, log_sum_exp};
+use karl_core::sketch::LogSumExp;
 use proptest::prelude::*;
 
 proptest! {
@@ -15,7 +16,7 @@ proptest! {
         prop_assert!(close(log_mean_exp(&values, 2).unwrap(), direct - libm::log(values.len() as f64)));
         let (left, right) = values.split_at(cut.min(values.len()));
         let state = |part: &[f64]| {
-            let mut state = Partition::default();
+            let mut state = LogSumExp::default();
             state.update(part, 2).unwrap();
             state
         };

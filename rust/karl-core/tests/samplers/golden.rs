@@ -6,7 +6,7 @@ use karl_core::sample::inclusion::{inclusion, inclusion_while};
 use karl_core::sample::pps::threshold;
 use karl_core::sample::priority::priority;
 use karl_core::sample::var_opt;
-use karl_core::sketch::VarOpt;
+use karl_core::sketch::VarOptSketch;
 use karl_core::{Error, Keys, Ranking};
 use serde_json::Value;
 
@@ -125,7 +125,7 @@ fn weights_whose_total_overflows_are_refused() {
     };
     assert_eq!(refused(threshold(&weights, 2).map(drop)), 1);
     assert_eq!(refused(var_opt::draw(&weights, 2, &keys, 7).map(drop)), 1);
-    let mut state = VarOpt::new(2, 7).unwrap();
+    let mut state = VarOptSketch::new(2, 7).unwrap();
     state.update(&Keys::of_indices(1), &weights[..1]).unwrap();
     let (before, other) = (state.to_bytes(), state.clone());
     assert_eq!(refused(state.update(&keys, &[1.0, 1e307, 1e308])), 2);

@@ -10,7 +10,7 @@ use karl_core::rng::{id128, uniform};
 use karl_core::sample::a_expj::{by_logs, weighted_reservoir};
 use karl_core::sample::algorithm_l::{Jumps, reservoir, stream};
 use karl_core::sample::{Alias, priority, var_opt};
-use karl_core::sketch::{Law, Moments, Top, VarOpt};
+use karl_core::sketch::{Law, Moments, TopK, VarOptSketch};
 use karl_core::{Key, Keys, Purpose};
 
 use super::{assert_follows, assert_rejected, logs, ordered};
@@ -87,9 +87,9 @@ fn the_rows_and_bytes_of_seed_7_are_these() {
         var_opt::draw(&weights, 5, &keys, 7).unwrap().rows,
     ];
     assert_eq!(rows, ROWS);
-    let mut top = Top::new(Law::Gumbel, 5, 7);
+    let mut top = TopK::new(Law::Gumbel, 5, 7);
     top.update(&keys, Some(&logs)).unwrap();
-    let mut sample = VarOpt::new(5, 7).unwrap();
+    let mut sample = VarOptSketch::new(5, 7).unwrap();
     sample.update(&keys, &weights).unwrap();
     let mut moments = Moments::default();
     moments.update(&weights).unwrap();

@@ -4,15 +4,15 @@ use karl_core::filter::Verdict;
 use karl_core::reward::AsymmetricScale;
 use karl_core::rng::{gumbel, uniform};
 use karl_core::sketch::Moments;
-use karl_core::stream::{Settings, Stream};
+use karl_core::stream::{RewardStream, StreamSettings};
 use karl_core::{Groups, Key, Keys, Population, Purpose, Rules, Sampler, Scopes, Score, Temperature, select};
 use proptest::prelude::*;
 
 use super::{assert_follows, assert_rejected, ordered};
 
-fn settings(room: usize, seed: u64) -> Settings {
+fn settings(room: usize, seed: u64) -> StreamSettings {
     let (weights, min_reward, inverse_temperature) = (vec![1.0], Some(-0.5), 3.0);
-    Settings { weights, min_reward, shaping: None, inverse_temperature, seed, room }
+    StreamSettings { weights, min_reward, shaping: None, inverse_temperature, seed, room }
 }
 
 /// The records of so many rows by (id, digest), each id three times at most.
@@ -45,7 +45,7 @@ proptest! {
             fingerprints: None,
             digests: Some(&digests),
         };
-        let whole = karl_core::Settings {
+        let whole = karl_core::SelectionSettings {
             shaping,
             score: Score::Raw,
             rules: Rules { min_reward: Some(-0.5), ..Rules::default() },
@@ -58,7 +58,7 @@ proptest! {
         let mut ranking = selection.ranking(&population, &whole).unwrap();
         let wanted = ranking.take(room);
 
-        let mut stream = Stream::new(Settings { shaping, ..settings(room, seed) }).unwrap();
+        let mut stream = RewardStream::new(StreamSettings { shaping, ..settings(room, seed) }).unwrap();
         for at in 0..rows {
             let row = (at + turn) % rows;
             stream.push(records[row], &[rewards[row]], || row).unwrap();
@@ -77,7 +77,7 @@ proptest! {
         let apart = (facts.expected_reward - expected).abs();
         prop_assert!(apart < 1e-14 || expected.is_nan() && facts.expected_reward.is_nan(), "{apart}");
         // The sums that a log takes are of other code than those of a stream.
-        let wanted = select(&population, &karl_core::Settings { sampler: Sampler::Gumbel, ..whole }).unwrap().target;
+        let wanted = select(&population, &karl_core::SelectionSettings { sampler: Sampler::Gumbel, ..whole }).unwrap().target;
         for (found, wanted) in [
             (facts.target.reached_ess, wanted.reached_ess),
             (facts.target.reached_share, wanted.reached_share),
@@ -123,7 +123,7 @@ fn digests_are_the_ordinals_of_a_weighted_reservoir_and_of_no_other() {
         digests: Some(&digests),
     };
     for sampler in Sampler::ALL.into_iter().filter(|sampler| !sampler.replaces()) {
-        let settings = karl_core::Settings {
+        let settings = karl_core::SelectionSettings {
             shaping: None,
             score: Score::Raw,
             rules: Rules::default(),
@@ -153,7 +153,7 @@ fn digests_are_the_ordinals_of_a_weighted_reservoir_and_of_no_other() {
 fn a_stream_is_plackett_luce_whatever_its_order() {
     let weights = [1.0, 2.0, 3.0, 4.0_f64];
     let draw = |seed: u64, best_last: bool| {
-        let mut stream = Stream::new(Settings {
+        let mut stream = RewardStream::new(StreamSettings {
             weights: vec![1.0],
             min_reward: None,
             shaping: None,
@@ -177,12 +177,18 @@ fn a_stream_is_plackett_luce_whatever_its_order() {
 
 #[test]
 fn a_stream_refuses_what_cannot_be_weighed() {
-    let push =
-        |weights: Vec<f64>, inverse_temperature: f64, components: &[f64]| {
-            let (min_reward, shaping) = (None, AsymmetricScale::new(2.0, 2.0, 0.0).ok());
-            Stream::new(Settings { weights, min_reward, shaping, inverse_temperature, seed: 0, room: 1 })?
-                .push(Key::of_index(0), components, || ())
-        };
+    let push = |weights: Vec<f64>, inverse_temperature: f64, components: &[f64]| {
+        let (min_reward, shaping) = (None, AsymmetricScale::new(2.0, 2.0, 0.0).ok());
+        RewardStream::new(StreamSettings {
+            weights,
+            min_reward,
+            shaping,
+            inverse_temperature,
+            seed: 0,
+            room: 1,
+        })?
+        .push(Key::of_index(0), components, || ())
+    };
     assert!(push(vec![1.0, 2.0], 1e3, &[1e100, 0.5]).is_ok());
     assert!(push(vec![1e300], 1.0, &[1e100]).is_ok(), "a reward beyond 1e100 is missing");
     assert!(push(vec![1.0], 1e300, &[1e100]).is_err(), "a weight beyond f64");

@@ -55,7 +55,7 @@ impl Candidate {
 
 /// What is held of a stream while it goes by.
 pub(super) struct Holding {
-    stream: stream::Stream<Candidate>,
+    stream: stream::RewardStream<Candidate>,
     /// The components of the reward of a record that has none.
     missing: Vec<f64>,
     domains: Counts,
@@ -77,9 +77,9 @@ impl Sink for Holding {
 }
 
 impl Holding {
-    pub(super) fn new(draw: stream::Settings) -> Result<Self> {
+    pub(super) fn new(draw: stream::StreamSettings) -> Result<Self> {
         let missing = vec![f64::NAN; draw.weights.len()];
-        let stream = stream::Stream::new(draw)?;
+        let stream = stream::RewardStream::new(draw)?;
         Ok(Self { stream, missing, domains: Counts::default(), ungrouped: 0, failed: None })
     }
 

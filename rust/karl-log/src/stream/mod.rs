@@ -17,7 +17,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use karl_core::stream::{self, Facts};
+use karl_core::stream::{self, StreamSummary};
 
 pub use self::counts::Counts;
 use self::held::Holding;
@@ -42,7 +42,7 @@ pub struct Streamed {
     /// The bytes that came.
     pub origin: Origin,
     /// The rewards, and the target over them.
-    pub facts: Facts,
+    pub facts: StreamSummary,
     /// Records by domain.
     pub domains: Counts,
     /// Records without a group.
@@ -59,7 +59,7 @@ pub fn read(
     name: &str,
     kept: &Path,
     settings: &read::Settings,
-    draw: stream::Settings,
+    draw: stream::StreamSettings,
     watch: &Watch,
 ) -> Result<Log> {
     let limit = settings.wishes.max_line_bytes;

@@ -9,7 +9,7 @@ pub(crate) mod steps;
 pub(crate) mod trainers;
 pub(crate) mod whiten;
 
-use karl_core::Room;
+use karl_core::Scratch;
 use karl_core::advantage::{self, Extent, Score, Shrunk};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -32,9 +32,9 @@ fn scored<'py>(
     with_reals!(&rewards, |values| {
         let layout = grouping.layout(values.len())?;
         let mut scores = fresh::<f64>(py, values.len())?;
-        let (mut groups, mut dealt) = (fresh(py, layout.room())?, fresh(py, layout.room())?);
+        let (mut groups, mut dealt) = (fresh(py, layout.scratch_rows())?, fresh(py, layout.scratch_rows())?);
         let (column, room) =
-            (scores.as_slice_mut()?, Room::new(groups.as_slice_mut()?, dealt.as_slice_mut()?));
+            (scores.as_slice_mut()?, Scratch::new(groups.as_slice_mut()?, dealt.as_slice_mut()?));
         compute(py, || score.fill(values, layout, column, room, threads()))?;
         Ok((**scores).clone())
     })

@@ -6,7 +6,7 @@ mod strata;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use karl_core::sample::strata::Deal;
+use karl_core::sample::strata::Allocation;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
 use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
@@ -14,7 +14,7 @@ use karl_log::emit::{self, Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Split
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
-use self::strata::{Dealt, Stratum, strata};
+use self::strata::{StrataDraw, Stratum, strata};
 use crate::boundary::array::column;
 use crate::boundary::enter::enter;
 use crate::boundary::error::{UsageError, to_python};
@@ -40,7 +40,7 @@ pub(crate) struct Export {
     settings: emit::Settings,
     dealing: Dealing,
     judge: Option<Py<PyAny>>,
-    per: Option<(String, Deal)>,
+    per: Option<(String, Allocation)>,
 }
 
 #[pymethods]
@@ -82,7 +82,7 @@ impl Export {
             UsageError::new_err(format!("per deals {name:?}, wanted equal, proportional or sqrt"))
         };
         let deal = |(field, deal): (String, String)| {
-            Ok((field, Deal::by_name(&deal).ok_or_else(|| unknown(&deal))?))
+            Ok((field, Allocation::by_name(&deal).ok_or_else(|| unknown(&deal))?))
         };
         let per = per.map(deal).transpose().map_err(|error: PyErr| error)?;
         Ok(Self { settings, dealing, judge, per })
@@ -121,7 +121,7 @@ impl Draft {
     #[staticmethod]
     fn of(py: Python<'_>, selection: &Selection, count: usize, export: &Export) -> PyResult<Self> {
         let mut strata = strata(selection, count, export.per.as_ref())?;
-        let budgets = strata.as_ref().map(Dealt::limits);
+        let budgets = strata.as_ref().map(StrataDraw::limits);
         let ordinals = match selection.settings.sampler {
             Sampler::WeightedReservoir => Ordinals::Digests,
             _ => Ordinals::Ranks,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use karl_core::Verdict;
-use karl_core::sample::strata::{Deal, budgets};
+use karl_core::sample::strata::{Allocation, budgets};
 use karl_log::columns::category::Category;
 use karl_log::emit::Strata;
 use karl_log::intern::Names;
@@ -21,7 +21,7 @@ pub(super) struct Stratum {
 }
 
 /// A budget dealt over the strata of a log.
-pub(super) struct Dealt<'a> {
+pub(super) struct StrataDraw<'a> {
     column: &'a Category,
     codes: Cow<'a, [u32]>,
     kept: Vec<u64>,
@@ -32,8 +32,8 @@ pub(super) struct Dealt<'a> {
 pub(super) fn strata<'a>(
     selection: &'a Selection,
     count: usize,
-    per: Option<&(String, Deal)>,
-) -> PyResult<Option<Dealt<'a>>> {
+    per: Option<&(String, Allocation)>,
+) -> PyResult<Option<StrataDraw<'a>>> {
     let Some((field, deal)) = per else { return Ok(None) };
     let column = selection.log.get().by_name(field)?;
     let names = column.names();
@@ -52,14 +52,14 @@ pub(super) fn strata<'a>(
         .into_iter()
         .zip(budgets(&sorted, count as u64, *deal))
         .for_each(|(code, budget)| dealt[code] = budget);
-    Ok(Some(Dealt { column, codes, kept, budgets: dealt }))
+    Ok(Some(StrataDraw { column, codes, kept, budgets: dealt }))
 }
 
 fn name(names: &Names, code: usize) -> Option<&str> {
     names.get(u32::try_from(code).ok()?)
 }
 
-impl Dealt<'_> {
+impl StrataDraw<'_> {
     pub(super) fn limits(&self) -> Strata<'_> {
         Strata { codes: &self.codes, budgets: self.budgets.clone() }
     }

@@ -29,7 +29,7 @@ impl GroupFacts {
 
 /// The numbers of a selection, as a dictionary.
 #[derive(IntoPyObject)]
-pub(super) struct Facts {
+pub(super) struct SelectionFacts {
     pub(super) verdicts: Vec<(&'static str, u64)>,
     pub(super) kept: usize,
     pub(super) groups: Option<GroupFacts>,

@@ -5,14 +5,14 @@ mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
 use karl_core::sketch::Moments;
-use karl_core::stream::Facts as Stream;
+use karl_core::stream::StreamSummary as Stream;
 use karl_core::summary::Summary;
 use karl_core::target::{Note, Tempered, temper};
-use karl_core::{Groups, Population, Score, Settings, select, select_weighted};
+use karl_core::{Groups, Population, Score, SelectionSettings, select, select_weighted};
 use pyo3::prelude::*;
 
 use self::columns::{Partition, own_rewards, rewards, with};
-use self::facts::{Facts, GroupFacts, LogZ, SCOPES_TOLD, SummaryFacts, TemperFacts};
+use self::facts::{GroupFacts, LogZ, SCOPES_TOLD, SelectionFacts, SummaryFacts, TemperFacts};
 use crate::boundary::enter::{compute, enter};
 use crate::boundary::error::UsageError;
 use crate::log::Log;
@@ -24,7 +24,7 @@ use crate::target::temperature;
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Selection {
     pub(crate) log: Py<Log>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: SelectionSettings,
     pub(crate) inner: karl_core::Selection,
     partition: Partition,
     /// The rewards, where they are not the log's own column.
@@ -65,7 +65,7 @@ impl Selection {
         seed: u64,
         threads: usize,
     ) -> PyResult<Self> {
-        let settings = Settings {
+        let settings = SelectionSettings {
             shaping: asymmetric(shaping)?,
             score: score_by_name(score, ddof, eps)?,
             rules: Rules { min_reward, drop_constant_groups, dedup },
@@ -112,9 +112,9 @@ impl Selection {
     }
 
     /// The numbers that a manifest holds.
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> SelectionFacts {
         let (target, table) = (&self.inner.target, &self.log.get().inner);
-        Facts {
+        SelectionFacts {
             verdicts: self.verdicts(),
             kept: self.available(),
             groups: table.streamed.is_none().then(|| GroupFacts::new(table, self.inner.constant)),

@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::frame::{Formula, Line, Spread};
+use super::stats::{AffineMap, Formula, GroupStats};
 use crate::numeric::float::Real;
 use crate::numeric::sum::Compensated;
 
@@ -21,9 +21,9 @@ const LARGEST: usize = 64;
 type Lane = [f64; WIDTH];
 
 /// Rewards laid side by side: each place of all groups together.
-pub(in crate::advantage) struct Room([Lane; LARGEST]);
+pub(in crate::advantage) struct LaneBuffer([Lane; LARGEST]);
 
-impl Room {
+impl LaneBuffer {
     /// Room for one batch after another.
     pub(in crate::advantage) const EMPTY: Self = Self([[0.0; WIDTH]; LARGEST]);
 
@@ -37,13 +37,13 @@ impl Room {
         formula: &F,
     ) -> bool {
         let places = self.fill(rewards, size);
-        let spreads = Spreads::of(places);
+        let spreads = LaneStats::of(places);
         let mut abouts = [0.0; WIDTH];
         for (lane, about) in abouts.iter_mut().enumerate() {
             *about = formula.about(&spreads.lane(lane));
         }
-        let terms = if F::TERMS { terms(places, &abouts, formula) } else { Sums::ZERO };
-        let mut lines = Lines::ZERO;
+        let terms = if F::TERMS { terms(places, &abouts, formula) } else { LaneSums::ZERO };
+        let mut lines = LaneMaps::ZERO;
         let mut fitting = 0;
         for (lane, &about) in abouts.iter().enumerate() {
             let spread = spreads.lane(lane);
@@ -68,18 +68,18 @@ impl Room {
 }
 
 /// What is known of each group.
-struct Spreads {
+struct LaneStats {
     counts: Lane,
     min: Lane,
     max: Lane,
-    sums: Sums,
+    sums: LaneSums,
 }
 
-impl Spreads {
+impl LaneStats {
     #[inline(always)]
     fn of(places: &[Lane]) -> Self {
         let (min, max) = ([f64::INFINITY; WIDTH], [f64::NEG_INFINITY; WIDTH]);
-        let mut spreads = Self { counts: [0.0; WIDTH], min, max, sums: Sums::ZERO };
+        let mut spreads = Self { counts: [0.0; WIDTH], min, max, sums: LaneSums::ZERO };
         for rewards in places {
             spreads.push(rewards);
             spreads.sums.add(|lane| rewards[lane]);
@@ -99,15 +99,15 @@ impl Spreads {
     }
 
     #[inline(always)]
-    fn lane(&self, lane: usize) -> Spread {
+    fn lane(&self, lane: usize) -> GroupStats {
         let count = counted(self.counts[lane]);
-        Spread { count, min: self.min[lane], max: self.max[lane], total: self.sums.lane(lane) }
+        GroupStats { count, min: self.min[lane], max: self.max[lane], total: self.sums.lane(lane) }
     }
 }
 
 #[inline(always)]
-fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> Sums {
-    let mut sums = Sums::ZERO;
+fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> LaneSums {
+    let mut sums = LaneSums::ZERO;
     for rewards in places {
         // The term of a NaN is NaN, which adds nothing.
         sums.add(|lane| formula.term(rewards[lane], abouts[lane]));
@@ -116,12 +116,12 @@ fn terms<F: Formula>(places: &[Lane], abouts: &Lane, formula: &F) -> Sums {
 }
 
 /// A compensated sum a lane.
-struct Sums {
+struct LaneSums {
     total: Lane,
     lost: Lane,
 }
 
-impl Sums {
+impl LaneSums {
     const ZERO: Self = Self { total: [0.0; WIDTH], lost: [0.0; WIDTH] };
 
     /// Adds a term to each, as [`Compensated::add`] does; a NaN adds nothing.
@@ -146,17 +146,17 @@ impl Sums {
 }
 
 /// A line a lane.
-struct Lines {
+struct LaneMaps {
     baselines: Lane,
     factors: Lane,
     divisors: Lane,
 }
 
-impl Lines {
+impl LaneMaps {
     const ZERO: Self = Self { baselines: [0.0; WIDTH], factors: [0.0; WIDTH], divisors: [0.0; WIDTH] };
 
     #[inline(always)]
-    fn set(&mut self, at: usize, line: Line) {
+    fn set(&mut self, at: usize, line: AffineMap) {
         self.baselines[at] = line.baseline;
         self.factors[at] = line.factor;
         self.divisors[at] = line.divisor;
@@ -167,7 +167,7 @@ impl Lines {
         let groups = advantages.chunks_exact_mut(size).zip(rewards.chunks_exact(size));
         for (lane, (advantages, rewards)) in groups.enumerate().take(WIDTH) {
             let (baseline, factor, divisor) = (self.baselines[lane], self.factors[lane], self.divisors[lane]);
-            let line = Line { baseline, factor, divisor };
+            let line = AffineMap { baseline, factor, divisor };
             for (advantage, reward) in advantages.iter_mut().zip(rewards) {
                 *advantage = line.at(reward.widen());
             }

@@ -1,64 +1,56 @@
 //! Groups by a code a row, in any order.
 //!
-//! What is known of a few thousand groups stays in the second-level cache, and rows find it there. Rows of more groups are
-//! dealt into ranges of groups, and the groups of a range are laid end to end. A group folds its rows in row order either
+//! The statistics of a few thousand groups fit the second-level cache. Rows of more groups are bucketed by range of groups, and
+//! the groups of a range are laid end to end. A group folds its rows in row order either
 //! way, and neither the ranges nor the threads change a bit.
 
-use super::frame::{Formula, Line, Spread};
 use super::gather::Laid;
+use super::stats::{AffineMap, Formula, GroupStats};
 use crate::group::Groups;
 use crate::numeric::float::Real;
 use crate::numeric::parallel;
-use crate::numeric::radix::{Deals, Hand, Room, all_fine, with_room};
+use crate::numeric::radix::{Bucket, Buckets, Scratch, all_ok, with_scratch};
 use crate::numeric::sum::Compensated;
-
-/// Groups whose table is found in the second-level cache by any row.
-const NEAR: usize = 1 << 12;
 
 /// Fills the advantages in; whether all of them are finite.
 pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
     formula: &F,
-    (advantages, room): (&mut [f64], Room<'_>),
+    (advantages, room): (&mut [f64], Scratch<'_>),
     threads: usize,
 ) -> bool {
-    if are_dealt(groups) {
-        return with_room(room, rewards.len(), |room| {
-            dealt(rewards, groups, formula, (advantages, room), threads)
+    if groups.needs_buckets() {
+        return with_scratch(room, rewards.len(), |room| {
+            by_bucket(rewards, groups, formula, (advantages, room), threads)
         });
     }
     let spreads = spreads(rewards, groups, threads);
     with_spreads(rewards, groups, &spreads, formula, advantages, threads)
 }
 
-/// The spread of each group, of those that are not dealt.
+/// The statistics of each group, of groups that are not bucketed.
 pub(in crate::advantage) fn spreads<R: Real>(
     rewards: &[R],
     groups: &Groups<'_>,
     threads: usize,
-) -> Vec<Spread> {
-    groups.fold(threads, Spread::EMPTY, |spread, _, row| spread.push(rewards[row].widen()))
+) -> Vec<GroupStats> {
+    groups.fold(threads, GroupStats::EMPTY, |spread, _, row| spread.push(rewards[row].widen()))
 }
 
-/// Whether the rows of these groups are dealt into ranges of them.
-pub(crate) fn are_dealt(groups: &Groups<'_>) -> bool {
-    groups.len() > NEAR
-}
-
-fn dealt<R: Real, F: Formula>(
+fn by_bucket<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
     formula: &F,
-    (advantages, room): (&mut [f64], Room<'_>),
+    (advantages, room): (&mut [f64], Scratch<'_>),
     threads: usize,
 ) -> bool {
-    let mut deals = Deals::new(rewards, groups, room, threads);
-    let width = deals.width().min(groups.len());
-    let mut hands = deals.grouped();
-    let score = |laid: &mut Laid, hands: &mut Vec<Hand<'_>>| laid.score(hands, formula);
-    let fine = all_fine(&mut hands, rewards.len(), threads, || Laid::new(width), score);
-    deals.back(advantages);
+    let mut bucketed = Buckets::new(rewards, groups.dense(), room, threads);
+    let width = bucketed.width().min(groups.len());
+    let mut buckets = bucketed.grouped();
+    let score = |laid: &mut Laid, buckets: &mut Vec<Bucket<'_>>| laid.score(buckets, formula);
+    let fine = all_ok(&mut buckets, rewards.len(), threads, || Laid::new(width), score);
+    bucketed.gather(advantages);
     fine
 }
 
@@ -66,7 +58,7 @@ fn dealt<R: Real, F: Formula>(
 pub(in crate::advantage) fn with_spreads<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
-    spreads: &[Spread],
+    spreads: &[GroupStats],
     formula: &F,
     advantages: &mut [f64],
     threads: usize,
@@ -84,12 +76,12 @@ pub(in crate::advantage) fn with_spreads<R: Real, F: Formula>(
 
 /// What turns a reward of each group into its advantage; groups without terms have a sum of 0 of them.
 pub(in crate::advantage) fn lines<F: Formula>(
-    spreads: &[Spread],
+    spreads: &[GroupStats],
     abouts: &[f64],
     terms: &[Compensated],
     formula: &F,
-) -> Vec<Line> {
-    let line = |(group, spread): (usize, &Spread)| {
+) -> Vec<AffineMap> {
+    let line = |(group, spread): (usize, &GroupStats)| {
         formula.line(spread, abouts[group], terms.get(group).map_or(0.0, |terms| terms.value()))
     };
     spreads.iter().enumerate().map(line).collect()

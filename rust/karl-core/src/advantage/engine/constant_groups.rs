@@ -1,20 +1,20 @@
-//! Which groups are constant, and the scores where somebody wants both.
+//! Constant groups, and the scores in the same pass.
 //!
-//! Rows of many groups are dealt into ranges of groups, as in [`coded`](super::by_id): the spreads of a range, and the rows
-//! that look for them, then stay in the second-level cache from the first pass to the last. What is left of a spread is
+//! Rows of many groups are bucketed by range of groups, as in [`by_id`](super::by_id): the statistics of a range, and the rows
+//! that look them up, then stay in the second-level cache from the first pass to the last. What is left of a spread is
 //! what rules ask for, a quarter of its size.
 
-use super::by_id::{are_dealt, lines, spreads, with_spreads};
-use super::frame::{Formula, Spread};
+use super::by_id::{lines, spreads, with_spreads};
+use super::stats::{Formula, GroupStats};
 use crate::group::Groups;
 use crate::numeric::float::Real;
-use crate::numeric::radix::{Deals, Hand, Room, all_fine, with_room};
+use crate::numeric::radix::{Bucket, Buckets, Scratch, all_ok, with_scratch};
 use crate::numeric::sum::Compensated;
 
 /// How the present rewards of a group compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum Agreement {
     /// There are fewer than two.
     Few,
     /// They differ.
@@ -25,18 +25,19 @@ enum Kind {
 
 /// How the present rewards of each group compare.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Constancy {
-    kinds: Vec<Kind>,
+pub(crate) struct ConstantGroups {
+    kinds: Vec<Agreement>,
     /// The one reward of each group whose rewards are equal; 0 of the others.
     rewards: Vec<f64>,
 }
 
-impl Constancy {
+impl ConstantGroups {
     pub(crate) fn of<R: Real>(rewards: &[R], groups: &Groups<'_>, threads: usize) -> Self {
         let mut constancy = Self::empty(groups);
-        if are_dealt(groups) {
-            with_room(Room::default(), rewards.len(), |room| {
-                constancy.fill(&mut Deals::new(rewards, groups, room, threads), threads, |_, _| true);
+        if groups.needs_buckets() {
+            with_scratch(Scratch::default(), rewards.len(), |room| {
+                constancy
+                    .fill(&mut Buckets::new(rewards, groups.dense(), room, threads), threads, |_, _| true);
             });
         } else {
             constancy.whole().fill(&spreads(rewards, groups, threads));
@@ -53,12 +54,12 @@ impl Constancy {
         threads: usize,
     ) -> (Self, bool) {
         let mut constancy = Self::empty(groups);
-        let fine = if are_dealt(groups) {
-            with_room(Room::default(), rewards.len(), |room| {
-                let mut deals = Deals::new(rewards, groups, room, threads);
-                let fine =
-                    constancy.fill(&mut deals, threads, |hands, spreads| score(hands, spreads, formula));
-                deals.back(advantages);
+        let fine = if groups.needs_buckets() {
+            with_scratch(Scratch::default(), rewards.len(), |room| {
+                let mut bucketed = Buckets::new(rewards, groups.dense(), room, threads);
+                let fine = constancy
+                    .fill(&mut bucketed, threads, |buckets, spreads| score(buckets, spreads, formula));
+                bucketed.gather(advantages);
                 fine
             })
         } else {
@@ -71,27 +72,27 @@ impl Constancy {
 
     /// How many groups have two or more present rewards.
     pub(crate) fn comparable(&self) -> usize {
-        self.kinds.iter().filter(|&&kind| kind != Kind::Few).count()
+        self.kinds.iter().filter(|&&kind| kind != Agreement::Few).count()
     }
 
     /// The reward of each group that has two or more, all of them equal.
     pub(crate) fn rewards(&self) -> impl Iterator<Item = f64> {
         let pairs = self.kinds.iter().zip(&self.rewards);
-        pairs.filter(|&(&kind, _)| kind == Kind::Equal).map(|(_, &reward)| reward)
+        pairs.filter(|&(&kind, _)| kind == Agreement::Equal).map(|(_, &reward)| reward)
     }
 
     /// Whether a group has two or more present rewards.
     pub(crate) fn is_comparable(&self, group: usize) -> bool {
-        self.kinds[group] != Kind::Few
+        self.kinds[group] != Agreement::Few
     }
 
     /// Whether no two present rewards of a group differ.
     pub(crate) fn is_constant(&self, group: usize) -> bool {
-        self.kinds[group] != Kind::Differing
+        self.kinds[group] != Agreement::Differing
     }
 
     fn empty(groups: &Groups<'_>) -> Self {
-        Self { kinds: vec![Kind::Few; groups.len()], rewards: vec![0.0; groups.len()] }
+        Self { kinds: vec![Agreement::Few; groups.len()], rewards: vec![0.0; groups.len()] }
     }
 
     fn whole(&mut self) -> Chunk<'_> {
@@ -102,67 +103,68 @@ impl Constancy {
     /// well.
     fn fill(
         &mut self,
-        deals: &mut Deals<'_, '_>,
+        bucketed: &mut Buckets<'_, '_>,
         threads: usize,
-        work: impl Fn(&mut [Hand<'_>], &[Spread]) -> bool + Sync,
+        work: impl Fn(&mut [Bucket<'_>], &[GroupStats]) -> bool + Sync,
     ) -> bool {
-        let (width, rows) = (deals.width(), deals.rows());
+        let (width, rows) = (bucketed.width(), bucketed.rows());
         let chunks = self.kinds.chunks_mut(width).zip(self.rewards.chunks_mut(width));
         let chunks = chunks.map(|(kinds, rewards)| Chunk { kinds, rewards });
-        let mut ranges: Vec<_> = deals.grouped().into_iter().zip(chunks).collect();
-        all_fine(&mut ranges, rows, threads, Vec::new, |spreads, (hands, chunk)| {
+        let mut ranges: Vec<_> = bucketed.grouped().into_iter().zip(chunks).collect();
+        all_ok(&mut ranges, rows, threads, Vec::new, |spreads, (buckets, chunk)| {
             spreads.clear();
-            spreads.resize(chunk.kinds.len(), Spread::EMPTY);
-            fold(hands, spreads);
+            spreads.resize(chunk.kinds.len(), GroupStats::EMPTY);
+            fold(buckets, spreads);
             chunk.fill(spreads);
-            work(hands, spreads)
+            work(buckets, spreads)
         })
     }
 }
 
 /// How the rewards of some groups that stand side by side compare.
 struct Chunk<'a> {
-    kinds: &'a mut [Kind],
+    kinds: &'a mut [Agreement],
     rewards: &'a mut [f64],
 }
 
 impl Chunk<'_> {
-    fn fill(&mut self, spreads: &[Spread]) {
+    fn fill(&mut self, spreads: &[GroupStats]) {
         for (spread, (kind, reward)) in spreads.iter().zip(self.kinds.iter_mut().zip(&mut *self.rewards)) {
             (*kind, *reward) = match spread.count {
-                0 | 1 => (Kind::Few, 0.0),
-                _ if spread.is_constant() => (Kind::Equal, spread.max),
-                _ => (Kind::Differing, 0.0),
+                0 | 1 => (Agreement::Few, 0.0),
+                _ if spread.is_constant() => (Agreement::Equal, spread.max),
+                _ => (Agreement::Differing, 0.0),
             };
         }
     }
 }
 
-fn fold(hands: &[Hand<'_>], spreads: &mut [Spread]) {
-    for hand in hands {
-        for (&group, &reward) in hand.groups.iter().zip(&*hand.values) {
+fn fold(buckets: &[Bucket<'_>], spreads: &mut [GroupStats]) {
+    for bucket in buckets {
+        for (&group, &reward) in bucket.groups.iter().zip(&*bucket.values) {
             spreads[usize::from(group)].push(reward);
         }
     }
 }
 
 /// Turns the rewards of a range into advantages; whether all of them are finite.
-fn score<F: Formula>(hands: &mut [Hand<'_>], spreads: &[Spread], formula: &F) -> bool {
+fn score<F: Formula>(buckets: &mut [Bucket<'_>], spreads: &[GroupStats], formula: &F) -> bool {
     let abouts: Vec<f64> = spreads.iter().map(|spread| formula.about(spread)).collect();
-    let terms = terms(hands, &abouts, formula);
+    let terms = terms(buckets, &abouts, formula);
     let lines = lines(spreads, &abouts, &terms, formula);
-    for hand in hands {
-        for (&group, value) in hand.groups.iter().zip(&mut *hand.values) {
+    for bucket in buckets {
+        for (&group, value) in bucket.groups.iter().zip(&mut *bucket.values) {
             *value = lines[usize::from(group)].at(*value);
         }
     }
     spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
 }
 
-fn terms<F: Formula>(hands: &[Hand<'_>], abouts: &[f64], formula: &F) -> Vec<Compensated> {
+fn terms<F: Formula>(buckets: &[Bucket<'_>], abouts: &[f64], formula: &F) -> Vec<Compensated> {
     let mut terms = vec![Compensated::ZERO; if F::TERMS { abouts.len() } else { 0 }];
-    for hand in hands.iter().filter(|_| F::TERMS) {
-        for (&group, &reward) in hand.groups.iter().zip(&*hand.values).filter(|(_, reward)| !reward.is_nan())
+    for bucket in buckets.iter().filter(|_| F::TERMS) {
+        for (&group, &reward) in
+            bucket.groups.iter().zip(&*bucket.values).filter(|(_, reward)| !reward.is_nan())
         {
             let group = usize::from(group);
             terms[group].add(formula.term(reward, abouts[group]));
@@ -188,18 +190,18 @@ mod tests {
         let reward = |row| if row % 89 == 0 { f64::NAN } else { number(row, Purpose::Draw) };
         let rewards: Vec<f64> = (0..rows).map(reward).collect();
         let (groups, formula) = (Groups::from_codes(codes, 10_000).unwrap(), ZScore { ddof: 1, eps: 1e-6 });
-        assert!(are_dealt(&groups));
-        let plain = groups.fold(1, Spread::EMPTY, |spread, _, row| spread.push(rewards[row]));
-        let mut constancy = Constancy::empty(&groups);
+        assert!(groups.needs_buckets());
+        let plain = groups.fold(1, GroupStats::EMPTY, |spread, _, row| spread.push(rewards[row]));
+        let mut constancy = ConstantGroups::empty(&groups);
         constancy.whole().fill(&plain);
         let mut wanted = vec![0.0; rows];
         assert!(with_spreads(&rewards, &groups, &plain, &formula, &mut wanted, 1));
         for threads in [0, 1, 2, 5] {
             let mut scores = vec![0.0; rows];
-            let (found, fine) = Constancy::and_scores(&rewards, &groups, &formula, &mut scores, threads);
+            let (found, fine) = ConstantGroups::and_scores(&rewards, &groups, &formula, &mut scores, threads);
             assert!(fine && found == constancy, "{threads}");
             assert!(scores.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads}");
-            assert_eq!(Constancy::of(&rewards, &groups, threads), constancy);
+            assert_eq!(ConstantGroups::of(&rewards, &groups, threads), constancy);
         }
     }
 
@@ -207,7 +209,7 @@ mod tests {
     fn equal_rewards_are_those_of_two_or_more() {
         let rewards = [1.0, 1.0, 0.5, f64::NAN, 2.0, 3.0, 0.0, -0.0, 4.0, f64::NAN, f64::NAN];
         let groups = Groups::from_ids(&[7, 7, 8, 8, 9, 9, 5, 5, -1, 6, 6]).unwrap();
-        let constancy = Constancy::of(&rewards, &groups, 1);
+        let constancy = ConstantGroups::of(&rewards, &groups, 1);
         let constant: Vec<bool> = (0..groups.len()).map(|group| constancy.is_constant(group)).collect();
         assert_eq!(constant, [true, true, false, true, true]);
         assert_eq!((constancy.comparable(), constancy.rewards().collect::<Vec<_>>()), (3, vec![1.0, 0.0]));

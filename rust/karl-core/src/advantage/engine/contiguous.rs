@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::batch::{Room, SIZES, WIDTH};
-use super::frame::{Formula, Line, Spread};
+use super::batch::{LaneBuffer, SIZES, WIDTH};
+use super::stats::{AffineMap, Formula, GroupStats};
 use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 use crate::numeric::parallel::{ALONE, each};
@@ -44,7 +44,7 @@ pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     let fine = AtomicBool::new(true);
     each(cut(offsets, advantages, threads), |(groups, advantages)| {
         let rewards = &rewards[offsets.begin(groups.start)..offsets.begin(groups.end)];
-        if !wide(Run { rewards, offsets, groups, advantages, formula }) {
+        if !wide(GroupRun { rewards, offsets, groups, advantages, formula }) {
             fine.store(false, Ordering::Relaxed);
         }
     });
@@ -52,7 +52,7 @@ pub(in crate::advantage) fn fill<R: Real, F: Formula>(
 }
 
 /// Groups that lie end to end; `rewards` and `advantages` are those of these groups.
-pub(in crate::advantage) struct Run<'a, R, F> {
+pub(in crate::advantage) struct GroupRun<'a, R, F> {
     pub(in crate::advantage) rewards: &'a [R],
     pub(in crate::advantage) offsets: Offsets<'a>,
     pub(in crate::advantage) groups: Range<usize>,
@@ -60,14 +60,14 @@ pub(in crate::advantage) struct Run<'a, R, F> {
     pub(in crate::advantage) formula: &'a F,
 }
 
-impl<R: Real, F: Formula> Kernel for Run<'_, R, F> {
+impl<R: Real, F: Formula> Kernel for GroupRun<'_, R, F> {
     /// Whether all advantages are finite.
     type Output = bool;
 
     #[inline(always)]
     fn run(self) -> bool {
         let Self { mut rewards, offsets, groups, mut advantages, formula } = self;
-        let (mut room, mut fine, mut group) = (Room::EMPTY, true, groups.start);
+        let (mut room, mut fine, mut group) = (LaneBuffer::EMPTY, true, groups.start);
         while group < groups.end {
             let size = offsets.row(group).len();
             let batch = group..group + WIDTH;
@@ -84,7 +84,7 @@ impl<R: Real, F: Formula> Kernel for Run<'_, R, F> {
 
 /// One group.
 fn one<R: Real, F: Formula>(rewards: &[R], advantages: &mut [f64], formula: &F) -> bool {
-    let mut spread = Spread::EMPTY;
+    let mut spread = GroupStats::EMPTY;
     for reward in rewards {
         spread.push(reward.widen());
     }
@@ -104,7 +104,7 @@ fn terms<R: Real, F: Formula>(rewards: &[R], about: f64, formula: &F) -> f64 {
     total.value()
 }
 
-fn apply<R: Real>(rewards: &[R], advantages: &mut [f64], line: Line) {
+fn apply<R: Real>(rewards: &[R], advantages: &mut [f64], line: AffineMap) {
     for (advantage, reward) in advantages.iter_mut().zip(rewards) {
         *advantage = line.at(reward.widen());
     }

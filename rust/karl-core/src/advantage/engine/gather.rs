@@ -4,10 +4,10 @@
 //! A group's rows stay in row order, and no group is folded with another: the place of a group changes no bit.
 
 use super::batch::SIZES;
-use super::contiguous::Run;
-use super::frame::Formula;
+use super::contiguous::GroupRun;
+use super::stats::Formula;
 use crate::group::offsets::Offsets;
-use crate::numeric::radix::Hand;
+use crate::numeric::radix::Bucket;
 use crate::numeric::simd::wide;
 
 /// Sizes that stand apart: larger groups are scored one by one, and need no neighbour of their size.
@@ -41,25 +41,29 @@ impl Laid {
     }
 
     /// Turns the rewards of a range into advantages; whether all of them are finite.
-    pub(in crate::advantage) fn score<F: Formula>(&mut self, hands: &mut [Hand<'_>], formula: &F) -> bool {
-        self.measure(hands);
+    pub(in crate::advantage) fn score<F: Formula>(
+        &mut self,
+        buckets: &mut [Bucket<'_>],
+        formula: &F,
+    ) -> bool {
+        self.measure(buckets);
         self.sort();
         self.place();
-        self.lay(hands);
-        let fine = wide(Run {
+        self.lay(buckets);
+        let fine = wide(GroupRun {
             rewards: &self.rewards,
             offsets: Offsets::counted(&self.offsets),
             groups: 0..self.sizes.len(),
             advantages: &mut self.advantages,
             formula,
         });
-        self.take_up(hands);
+        self.take_up(buckets);
         fine
     }
 
-    fn measure(&mut self, hands: &[Hand<'_>]) {
+    fn measure(&mut self, buckets: &[Bucket<'_>]) {
         self.sizes.fill(0);
-        for &group in hands.iter().flat_map(|hand| hand.groups) {
+        for &group in buckets.iter().flat_map(|bucket| bucket.groups) {
             self.sizes[usize::from(group)] += 1;
         }
     }
@@ -93,9 +97,9 @@ impl Laid {
         self.advantages.resize(end, 0.0);
     }
 
-    fn lay(&mut self, hands: &[Hand<'_>]) {
-        for hand in hands {
-            for (&group, &reward) in hand.groups.iter().zip(&*hand.values) {
+    fn lay(&mut self, buckets: &[Bucket<'_>]) {
+        for bucket in buckets {
+            for (&group, &reward) in bucket.groups.iter().zip(&*bucket.values) {
                 let next = &mut self.begins[usize::from(group)];
                 self.rewards[*next] = reward;
                 *next += 1;
@@ -104,9 +108,9 @@ impl Laid {
     }
 
     /// Last first: each group's place stands at its end now.
-    fn take_up(&mut self, hands: &mut [Hand<'_>]) {
-        for hand in hands.iter_mut().rev() {
-            for (&group, reward) in hand.groups.iter().zip(&mut *hand.values).rev() {
+    fn take_up(&mut self, buckets: &mut [Bucket<'_>]) {
+        for bucket in buckets.iter_mut().rev() {
+            for (&group, reward) in bucket.groups.iter().zip(&mut *bucket.values).rev() {
                 let next = &mut self.begins[usize::from(group)];
                 *next -= 1;
                 *reward = self.advantages[*next];

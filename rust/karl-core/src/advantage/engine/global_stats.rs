@@ -6,7 +6,7 @@ use crate::numeric::sum::Compensated;
 
 /// Moments of all present values of positive weight.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::advantage) struct Whole {
+pub(in crate::advantage) struct GlobalStats {
     /// The sum of the weights.
     pub(in crate::advantage) weight: f64,
     pub(in crate::advantage) mean: f64,
@@ -16,7 +16,7 @@ pub(in crate::advantage) struct Whole {
     max: f64,
 }
 
-impl Whole {
+impl GlobalStats {
     /// Two passes. A value that is NaN or weighs 0 is left out.
     pub(in crate::advantage) fn of<R: Real>(
         values: &[R],
@@ -25,11 +25,11 @@ impl Whole {
     ) -> Self {
         let fold = |term: &(dyn Fn(f64) -> f64 + Sync)| {
             let block = |rows: std::ops::Range<usize>| {
-                let mut sums = Sums::EMPTY;
+                let mut sums = BlockStats::EMPTY;
                 rows.for_each(|row| sums.push(values[row].widen(), weight(row), term));
                 sums
             };
-            parallel::map(values.len(), threads, block).into_iter().fold(Sums::EMPTY, Sums::merge)
+            parallel::map(values.len(), threads, block).into_iter().fold(BlockStats::EMPTY, BlockStats::merge)
         };
         let first = fold(&|value| value);
         let mean = first.terms.value() / first.weight.value();
@@ -57,14 +57,14 @@ impl Whole {
 }
 
 #[derive(Clone, Copy)]
-struct Sums {
+struct BlockStats {
     weight: Compensated,
     terms: Compensated,
     min: f64,
     max: f64,
 }
 
-impl Sums {
+impl BlockStats {
     const EMPTY: Self = Self {
         weight: Compensated::ZERO,
         terms: Compensated::ZERO,

@@ -2,7 +2,8 @@
 
 mod torch_f32;
 
-use super::engine::frame::{Formula, Line, Spread, score, square};
+use super::engine::apply::score;
+use super::engine::stats::{AffineMap, Formula, GroupStats, square};
 use crate::check::check_not_infinite;
 use crate::error::{Error, Result};
 use crate::group::Layout;
@@ -236,12 +237,14 @@ impl Formula for Convention {
     }
 
     #[inline(always)]
-    fn line(&self, group: &Spread, mean: f64, squares: f64) -> Line {
+    fn line(&self, group: &GroupStats, mean: f64, squares: f64) -> AffineMap {
         let deviation = |ddof| group.deviation(squares, ddof) + self.eps;
         match self.singleton {
-            Singleton::Raw if group.count == 1 => Line { divisor: 1.0 + self.eps, ..Line::less(0.0) },
-            _ if group.is_constant() => Line::zero(group),
-            _ => Line { divisor: self.ddof.map_or(1.0, deviation), ..Line::less(mean) },
+            Singleton::Raw if group.count == 1 => {
+                AffineMap { divisor: 1.0 + self.eps, ..AffineMap::less(0.0) }
+            }
+            _ if group.is_constant() => AffineMap::zero(group),
+            _ => AffineMap { divisor: self.ddof.map_or(1.0, deviation), ..AffineMap::less(mean) },
         }
     }
 }

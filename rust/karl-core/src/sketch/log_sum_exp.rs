@@ -5,23 +5,23 @@ use crate::error::Result;
 use crate::numeric::exact::LogSum;
 use crate::numeric::float::Real;
 use crate::numeric::parallel::{ALONE, in_parts};
-use crate::sketch::codec::{Kind, Reader, Writer};
+use crate::sketch::codec::{Reader, SketchKind, Writer};
 
 /// `log sum exp(x)` and the number of terms, of a stream: the same bits for any order, any cut into parts and any tree of
 /// merges, for the sum is exact ([`LogSum`]).
 ///
 /// ```
-/// use karl_core::logsumexp::Partition;
-/// let (mut one, mut other) = (Partition::default(), Partition::default());
+/// use karl_core::logsumexp::LogSumExp;
+/// let (mut one, mut other) = (LogSumExp::default(), LogSumExp::default());
 /// one.update(&[0.0, 1.0], 1)?;
 /// other.update(&[2.0], 1)?;
 /// one.merge(&other)?;
 /// assert!((one.log_sum_exp() - 2.407_605_964_444_38).abs() < 1e-14);
-/// assert_eq!(Partition::from_bytes(&one.to_bytes()), Ok(one));
+/// assert_eq!(LogSumExp::from_bytes(&one.to_bytes()), Ok(one));
 /// # Ok::<(), karl_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Partition {
+pub struct LogSumExp {
     sum: LogSum,
     count: u64,
 }
@@ -29,7 +29,7 @@ pub struct Partition {
 /// More values than this could be more than a bin holds.
 const MOST: usize = 1 << 43;
 
-impl Partition {
+impl LogSumExp {
     /// Takes values in. Cost: one exponential a value.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Partition {
     /// The state as bytes: the same for the same values in any order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Writer::new(Kind::LogSum);
+        let mut bytes = Writer::new(SketchKind::LogSum);
         bytes.number(self.count);
         for (bin, sum) in self.sum.bins() {
             bytes.number(bin.cast_unsigned());
@@ -101,7 +101,7 @@ impl Partition {
     /// # Errors
     /// [`Error::Bytes`](crate::Error::Bytes) for any others.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut bytes = Reader::open(Kind::LogSum, bytes)?;
+        let mut bytes = Reader::open(SketchKind::LogSum, bytes)?;
         let count = bytes.number()?;
         bytes.require(count <= MOST as u64, "a count is too large")?;
         let mut bins = Vec::new();

@@ -1,19 +1,13 @@
-//! The frame the group scores share: everything but the formula.
+//! What a group score is made of: the statistics of a group, the affine map from reward to advantage, and the formula between.
 //!
-//! A formula turns what is known of a group (a [`Spread`], and a second sum where it asks for one) into a [`Line`], which
-//! turns the reward of each member into its advantage. One pass, a second where a sum needs the mean first, and the line.
+//! A [`Formula`] turns the statistics of a group, and a second sum where it asks for one, into the [`AffineMap`] that maps the reward
+//! of each member to its advantage.
 
-use super::{by_id, contiguous};
-use crate::check::check_length;
-use crate::error::{Error, Result};
-use crate::group::Layout;
-use crate::numeric::float::Real;
-use crate::numeric::radix::Room;
 use crate::numeric::sum::Compensated;
 
 /// The present rewards of a group, seen one after another in row order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spread {
+pub(crate) struct GroupStats {
     /// How many.
     pub(crate) count: u32,
     pub(crate) min: f64,
@@ -21,7 +15,7 @@ pub(crate) struct Spread {
     pub(in crate::advantage) total: Compensated,
 }
 
-impl Spread {
+impl GroupStats {
     /// What is known of no reward.
     pub(in crate::advantage) const EMPTY: Self =
         Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::ZERO };
@@ -42,7 +36,7 @@ impl Spread {
         (self.min >= self.max) | (self.count == 0)
     }
 
-    /// Their mean. A group of 1e308s overflows to infinity, which [`check`] then reports.
+    /// Their mean. A group of 1e308s overflows to infinity, which [`check`](super::apply::check) then reports.
     #[inline(always)]
     pub(in crate::advantage) fn mean(&self) -> f64 {
         self.total.value() / f64::from(self.count)
@@ -66,16 +60,16 @@ impl Spread {
 
 /// From a reward to its advantage: `factor * (reward - baseline) / divisor`.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::advantage) struct Line {
+pub(in crate::advantage) struct AffineMap {
     pub(in crate::advantage) baseline: f64,
     pub(in crate::advantage) factor: f64,
     pub(in crate::advantage) divisor: f64,
 }
 
-impl Line {
+impl AffineMap {
     /// The line of a group whose rewards are all equal: exactly 0.
     #[inline(always)]
-    pub(in crate::advantage) const fn zero(group: &Spread) -> Self {
+    pub(in crate::advantage) const fn zero(group: &GroupStats) -> Self {
         Self::less(group.min)
     }
 
@@ -92,7 +86,7 @@ impl Line {
 
     /// Whether every member has a finite advantage: so have those between, where the two ends have.
     #[inline(always)]
-    pub(in crate::advantage) fn fits(self, group: &Spread) -> bool {
+    pub(in crate::advantage) fn fits(self, group: &GroupStats) -> bool {
         (group.count == 0) | (self.at(group.min).is_finite() & self.at(group.max).is_finite())
     }
 }
@@ -104,7 +98,7 @@ pub(in crate::advantage) trait Formula: Sync {
 
     /// What terms are taken about.
     #[inline(always)]
-    fn about(&self, group: &Spread) -> f64 {
+    fn about(&self, group: &GroupStats) -> f64 {
         group.mean()
     }
 
@@ -115,63 +109,11 @@ pub(in crate::advantage) trait Formula: Sync {
     }
 
     /// The line of a group.
-    fn line(&self, group: &Spread, about: f64, terms: f64) -> Line;
+    fn line(&self, group: &GroupStats, about: f64, terms: f64) -> AffineMap;
 }
 
 /// The square of the distance from the mean, which is the second sum of all formulas with a deviation.
 #[inline(always)]
 pub(in crate::advantage) fn square(reward: f64, about: f64) -> f64 {
     (reward - about) * (reward - about)
-}
-
-/// The advantages of all rows under one formula. Infinite rewards and advantages beyond f64 are refused.
-pub(in crate::advantage) fn score<R: Real, F: Formula>(
-    rewards: &[R],
-    layout: Layout<'_>,
-    formula: &F,
-    threads: usize,
-) -> Result<Vec<f64>> {
-    let mut advantages = vec![0.0; rewards.len()];
-    fill(rewards, layout, formula, (&mut advantages, Room::default()), threads)?;
-    Ok(advantages)
-}
-
-/// As [`score`], into a column that there is.
-pub(in crate::advantage) fn fill<R: Real, F: Formula>(
-    rewards: &[R],
-    layout: Layout<'_>,
-    formula: &F,
-    (advantages, room): (&mut [f64], Room<'_>),
-    threads: usize,
-) -> Result<()> {
-    layout.check("rewards", rewards.len())?;
-    check_length("advantages", advantages.len(), rewards.len())?;
-    let fine = match layout {
-        Layout::Coded(groups) => by_id::fill(rewards, groups, formula, (advantages, room), threads),
-        Layout::Ragged(offsets) => contiguous::fill(rewards, offsets, formula, advantages, threads),
-    };
-    if fine { Ok(()) } else { check(advantages, rewards, layout) }
-}
-
-/// A row that has a reward and a group has an advantage, unless f64 has no such number.
-pub(in crate::advantage) fn check<R: Real>(
-    advantages: &[f64],
-    rewards: &[R],
-    layout: Layout<'_>,
-) -> Result<()> {
-    check_rewards(rewards)?;
-    let wrong =
-        |row: usize| !advantages[row].is_finite() && !rewards[row].widen().is_nan() && layout.has(row);
-    match (0..advantages.len()).find(|&row| wrong(row)) {
-        Some(index) => Err(Error::NotFinite { what: "advantage", index, value: advantages[index] }),
-        None => Ok(()),
-    }
-}
-
-/// Refuses infinite rewards; NaN passes, because it says "missing".
-pub(in crate::advantage) fn check_rewards<R: Real>(rewards: &[R]) -> Result<()> {
-    match rewards.iter().position(|reward| reward.widen().is_infinite()) {
-        Some(index) => Err(Error::NotFinite { what: "rewards", index, value: rewards[index].widen() }),
-        None => Ok(()),
-    }
 }

@@ -1,0 +1,117 @@
+//! The input of a sampler: rows, their weights, and their keys.
+
+use std::ops::Range;
+
+use crate::check::{check_length, check_logs};
+use crate::error::Result;
+use crate::rng::Key;
+use crate::rng::keys::Keys;
+use crate::rng::xxh3::Hashes;
+use crate::target::{Boltzmann, Rows};
+
+/// Rows, how much each weighs, and what its randomness is keyed by: what a sampler sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Weighted<'a> {
+    weights: Weights<'a>,
+    keys: &'a Keys,
+    digests: Option<&'a [u64]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Weights<'a> {
+    Target(Rows<'a>, &'a Boltzmann),
+    Logs(&'a [f64]),
+}
+
+impl<'a> Weighted<'a> {
+    /// Rows weighted by a target.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) where rows and keys differ in number.
+    pub fn by_target(rows: Rows<'a>, target: &'a Boltzmann, keys: &'a Keys) -> Result<Self> {
+        check_length("keys", keys.len(), rows.len())?;
+        Ok(Self { weights: Weights::Target(rows, target), keys, digests: None })
+    }
+
+    /// Rows with their log weights, to which any constant may be added; minus infinity is never drawn.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) where log weights and keys differ in rows; [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or
+    /// plus infinity.
+    pub fn by_logs(logs: &'a [f64], keys: &'a Keys) -> Result<Self> {
+        check_length("keys", keys.len(), logs.len())?;
+        check_logs("log_weights", logs)?;
+        Ok(Self { weights: Weights::Logs(logs), keys, digests: None })
+    }
+
+    /// The same rows told apart by what they hold and not by their rank: the ordinal of a key is a hash of the record's
+    /// bytes. Records equal in id and bytes then share one number, and are drawn one right after the other.
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) where rows and digests differ in number.
+    pub fn by_digest(self, digests: &'a [u64]) -> Result<Self> {
+        check_length("digests", digests.len(), self.len())?;
+        Ok(Self { digests: Some(digests), ..self })
+    }
+
+    /// What a row is to the random numbers.
+    pub(super) fn key(&self, row: usize) -> Key {
+        let key = self.keys.get(row);
+        self.digests.map_or(key, |digests| Key { ordinal: digests[row], ..key })
+    }
+
+    /// The hashes of a run of rows, which has to be as long as `out`.
+    #[inline(always)]
+    pub(super) fn hash(&self, rows: Range<usize>, hashes: &Hashes, out: &mut [u64]) {
+        match self.digests {
+            None => self.keys.hash(rows, hashes, out),
+            Some(_) => out.iter_mut().zip(rows).for_each(|(hash, row)| *hash = hashes.of(self.key(row))),
+        }
+    }
+
+    /// The log weights of a run of rows, or those before any sum over the log is taken from them: where they lie, or in
+    /// `room`, which is as long.
+    #[inline(always)]
+    pub(super) fn logs<'b>(&'b self, rows: Range<usize>, own: bool, room: &'b mut [f64]) -> &'b [f64] {
+        match self.weights {
+            Weights::Logs(logs) => return &logs[rows],
+            Weights::Target(..) if own => {
+                room.iter_mut().zip(rows).for_each(|(log, row)| *log = self.own_log(row));
+            }
+            Weights::Target(of, target) => target.log_weights(&of, rows.start, room),
+        }
+        room
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The log weight of a row.
+    #[must_use]
+    pub fn log(&self, row: usize) -> f64 {
+        match self.weights {
+            Weights::Target(rows, target) => target.log_weight(&rows, row),
+            Weights::Logs(logs) => logs[row],
+        }
+    }
+
+    /// The log weight before any sum over the log is taken from it.
+    pub(super) fn own_log(&self, row: usize) -> f64 {
+        match self.weights {
+            Weights::Target(rows, target) => {
+                let score = rows.score(row);
+                if score.is_nan() { f64::NEG_INFINITY } else { target.inverse_temperature * score }
+            }
+            Weights::Logs(logs) => logs[row],
+        }
+    }
+}
