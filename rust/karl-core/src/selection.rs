@@ -102,7 +102,7 @@ pub struct Selection {
 ///     fingerprints: None,
 ///     digests: None,
 /// };
-/// let settings = Settings {
+/// let settings = SelectionSettings {
 ///     shaping: None,
 ///     score: Score::Centre,
 ///     rules: Rules { drop_constant_groups: true, ..Rules::default() },

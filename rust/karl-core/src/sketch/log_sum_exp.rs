@@ -11,7 +11,7 @@ use crate::sketch::codec::{Reader, SketchKind, Writer};
 /// merges, for the sum is exact ([`LogSum`]).
 ///
 /// ```
-/// use karl_core::logsumexp::LogSumExp;
+/// use karl_core::sketch::LogSumExp;
 /// let (mut one, mut other) = (LogSumExp::default(), LogSumExp::default());
 /// one.update(&[0.0, 1.0], 1)?;
 /// other.update(&[2.0], 1)?;
