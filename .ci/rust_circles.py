@@ -5,8 +5,8 @@ Usage: ``.ci/rust_circles.py [CRATE ...]``; without arguments, the crates in ``E
 ``.ci/rust_circles.py karl-log``, cut the circles it prints, and add the name to ``ENFORCED``.
 
 A node is a file, an edge an import: ``use`` lines and inline paths, outside comments and ``#[cfg(test)]`` modules.
-An imported name counts for the file that defines it, however many ``pub use`` lines lie between, and a ``pub use`` is no
-edge of its own unless its file also uses the name. Two checks: strongly connected components of the files, and of the
+An imported name counts for the file that defines it, however many ``pub use`` lines lie between, and a ``pub use`` is
+no edge of its own unless its file also uses the name. Two checks: strongly connected components of the files, and of the
 children of each folder, where a folder counts as one node.
 """
 
@@ -128,7 +128,7 @@ class Crate:
         """Return the file that defines what a path from the root names."""
         at: ModulePath = ()
         for place, name in enumerate(path):
-            if at + (name,) in self.modules:
+            if (*at, name) in self.modules:
                 at += (name,)
                 continue
             return self.behind(at, name, path[place + 1 :], seen | {path})
@@ -138,10 +138,10 @@ class Crate:
         """Follow re-exports of a name; the file itself where it has none."""
         module = self.modules[at]
         found = [module.exports[name] + rest] if name in module.exports else []
-        found += [glob + (name, *rest) for glob in module.globs] if not found else []
+        found += [(*glob, name, *rest) for glob in module.globs] if not found else []
         for path in found:
-            path = self.absolute(at, path)
-            if path and path not in seen and (owner := self.owner(path, seen)) != at:
+            root = self.absolute(at, path)
+            if root and root not in seen and (owner := self.owner(root, seen)) != at:
                 return owner
         return at
 
@@ -178,7 +178,8 @@ def circles(graph: Graph) -> list[list[ModulePath]]:
     """Return the strongly connected components of two nodes or more."""
 
     def reached(start: ModulePath) -> set[ModulePath]:
-        seen, waiting = set(), [start]
+        seen: set[ModulePath] = set()
+        waiting = [start]
         while waiting:
             fresh = graph[waiting.pop()] - seen
             seen |= fresh
@@ -186,7 +187,8 @@ def circles(graph: Graph) -> list[list[ModulePath]]:
         return seen
 
     reach = {node: reached(node) for node in graph}
-    groups = {frozenset(other for other in reach[node] if node in reach[other]) for node in graph if node in reach[node]}
+    on_circle = [node for node in graph if node in reach[node]]
+    groups = {frozenset(other for other in reach[node] if node in reach[other]) for node in on_circle}
     return sorted(sorted(group) for group in groups)
 
 
