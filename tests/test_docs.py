@@ -158,7 +158,7 @@ def test_a_page_does_not_stumble_over_what_the_front_page_wrote() -> None:
     """Who followed the README has its outputs: the example of a page has names of its own, or replaces them."""
     words = [pairwise(command) for block in blocks(README) for command in commands(block)]
     there = {name for pair in words for option, name in pair if option in ("-o", "--out", "--adapter-path")}
-    assert {"data", "adapter", "trajectories.jsonl"} <= there
+    assert {"data", "train-data", "adapter"} <= there
     python = [(page.name, block.text) for page in PAGES[1:] for block in blocks(page) if block.language == "python"]
     assert [(page, call) for page, text in python for call in stumbles(text, there)] == []
 
@@ -184,9 +184,9 @@ def test_the_language_model_on_the_front_page_is_that_of_the_examples() -> None:
     assert all(part.strip() in maths.with_suffix(".py").read_text("utf-8") for part in shown.split("\n\n\n"))
 
 
-def test_the_smallest_log_on_the_front_page_is_the_file() -> None:
+def test_the_smallest_log_in_the_guide_is_the_file() -> None:
     log = (ROOT / "examples" / "smallest-log.jsonl").read_text("utf-8")
-    assert f"```json\n{log}```" in README.read_text("utf-8")
+    assert f"```json\n{log}```" in (ROOT / "docs" / "guides" / "own_logs.md").read_text("utf-8")
 
 
 SAYS = {

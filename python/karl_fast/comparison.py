@@ -43,12 +43,12 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
 
         - ``schema``, ``karl_fast``: version of this form, and of the program.
         - ``a``, ``b``: ``path``, ``rows``, ``distinct_rows``, ``copies`` (rows that are in it already), ``splits``,
-          ``reward`` (of its rows: count, mean, std, min, p10 to p90, max), ``groups`` (count, rows_without,
-          largest_share), ``bytes``, ``messages`` and ``assistant_turns`` of a row (p50, p90, max), and from the
-          manifest ``seed``, ``sampler``, ``target``, ``rows_read``, ``rows_kept``, ``dropped``, ``failed``,
-          ``secrets``.
+            ``reward`` (of its rows: count, mean, std, min, p10 to p90, max), ``groups`` (count, rows_without,
+            largest_share), ``bytes``, ``messages`` and ``assistant_turns`` of a row (p50, p90, max), and from the
+            manifest ``seed``, ``sampler``, ``target``, ``rows_read``, ``rows_kept``, ``dropped``, ``failed``,
+            ``secrets``.
         - ``overlap``: ``records`` and ``groups``, each with ``both``, ``only_a``, ``only_b`` and ``jaccard``. Records
-          are told by group and id; those without an id, and raw rows, by their bytes.
+            are told by group and id; those without an id, and raw rows, by their bytes.
         - ``domains``: ``shares`` of the rows by domain, and their ``total_variation`` distance.
         - ``settings``: those that differ.
         - ``inputs``: files by hash, ``both``, ``only_a`` and ``only_b``.

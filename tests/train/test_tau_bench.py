@@ -46,16 +46,3 @@ def test_the_lines_of_the_page_run_and_print_what_it_says(
         said += done.stderr + done.stdout
     printed = {plain(line) for line in said.splitlines()}
     assert [line for line in shown[1].text.splitlines() if plain(line) not in printed] == []
-
-
-def test_the_front_page_says_the_numbers_of_the_page(shown: tuple[Block, Block]) -> None:
-    front, text = README.read_text("utf-8"), shown[1].text
-    paragraph = " ".join(front[front.index("**On a real log**") :].split("\n\n")[0].split())
-    loss = re.search(r"loss +(\S+)  against (\S+)", text)
-    differs = re.search(r"95% from -(\S+) to -(\S+), (\d+) groups", text)
-    assert loss
-    assert differs
-    assert f"from {float(loss[2]):.2f} to {float(loss[1]):.2f} nats a token" in paragraph
-    assert f"by {float(differs[2]):.2f} to {float(differs[1]):.2f} (95%, over {differs[3]} tasks" in paragraph
-    peak = re.findall(r"peak (\S+ GB)", text)[-1]
-    assert f"{peak}." in paragraph

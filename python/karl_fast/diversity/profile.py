@@ -141,8 +141,7 @@ def compare(before: Profile, after: Profile) -> Comparison:
     Returns:
         Both, with their ratios; ``print`` shows a table.
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: none; a quotient.
     """

@@ -98,8 +98,7 @@ def set_scores(
     Returns:
         float64, NaN for a set without a candidate. [S]
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: Vector Policy Optimization (arXiv:2605.22817).
     """

@@ -132,8 +132,7 @@ def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: f
     Returns:
         float64. [B]
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: Kondo gate (arXiv:2603.20526).
     """

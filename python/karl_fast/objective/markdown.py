@@ -20,8 +20,7 @@ def table(family: type[Objective]) -> str:
     Returns:
         A table, a row a recipe: a root with every axis, another with what it changes.
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: none.
     """

@@ -57,8 +57,7 @@ def to_toml(recipe: Recipe) -> str:
     Returns:
         The text, which :func:`from_toml` makes an equal recipe of.
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: none.
     """

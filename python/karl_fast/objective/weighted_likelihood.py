@@ -76,8 +76,7 @@ class WeightedLikelihood(Objective):
         Returns:
             It keeps every row that has a weight, and takes that as it is.
 
-        Raises:
-            Nothing.
+        Raises: nothing.
 
         Reference: none.
         """

@@ -27,8 +27,7 @@ def names() -> tuple[str, ...]:
     Returns:
         In the order of descent: a recipe stands after its base.
 
-    Raises:
-        Nothing.
+    Raises: nothing.
 
     Reference: none.
     """

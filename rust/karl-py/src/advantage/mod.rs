@@ -157,8 +157,7 @@ pub(crate) fn leave_one_out<'py>(
 ///     The advantages; degenerate cases as in :func:`centre`. [B]
 ///
 /// Raises:
-///     As :func:`centre`; ArgumentError for a negative eps, or a negative reward: a mean below 0 would turn the sign
-///     round.
+///     ArgumentError: eps or a reward is negative (a mean below 0 would turn the sign round), or as in :func:`centre`.
 ///
 /// Reference: MaxRL (arXiv:2602.02710).
 #[pyfunction]

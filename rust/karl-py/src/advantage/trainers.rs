@@ -59,7 +59,7 @@ pub(crate) fn conventions() -> Vec<Facts> {
 ///
 /// Raises:
 ///     As :func:`centre`; ArgumentError for a missing reward where the trainer stops at one (mlx_lm_lora);
-///     UsageError for a name that there is not.
+///     UsageError: the convention is unknown.
 ///
 /// Reference: the lines that ``CONVENTIONS`` names.
 #[pyfunction]
