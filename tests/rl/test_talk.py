@@ -173,18 +173,29 @@ CIRCLE[0]["content"].append(CIRCLE)
         (("text",), "length"),
         ((3, True), "length"),
         (("text", False, "much"), "not a number"),
+        (("text", "no"), "length"),
+        (("text", None), "length"),
+        (("text", 2), "length"),
         (("\ud800", False), "length"),
         (([{"role": "user", "content": 3}], False), "length"),
         (([{"role": 3, "content": "x"}], False), "length"),
         (([{"role": "user", "content": "x", "more": object()}], False), "length"),
         ((CIRCLE, False), "length"),
-        (("text", np.array([True, False])), "raised"),
+        (("text", np.array([True, False])), "length"),
     ],
 )
 def test_an_answer_of_another_shape_is_a_failure(language: Any, answer: Any, kind: str) -> None:
     make = type("Odd", (Counter,), {"step": lambda self, text: answer})
     rollouts, _ = collected(language, make, Budget(60, turns=5, turn_tokens=5))
     assert {rollout.missing for rollout in rollouts} == {f"environment: {kind}"}
+
+
+@pytest.mark.parametrize("done", [True, 1, np.bool_(True), np.array(1.0)])
+def test_done_is_a_truth_of_any_library(language: Any, done: Any) -> None:
+    make = type("Done", (Counter,), {"step": lambda self, text: ("text", done)})
+    rollouts, said = collected(language, make, Budget(60, turns=5, turn_tokens=5), timeout_seconds=1e18)
+    assert not said
+    assert {(len(one.spans), one.finish) for one in rollouts} == {(1, "stop")}
 
 
 def test_an_environment_that_hangs_is_given_up(language: Any) -> None:

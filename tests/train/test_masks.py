@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.errors import NothingToTrainError, TemplateError
+from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
 from karl_fast.train.examples import prepared, rendered
 from karl_fast.train.lengths import fitted
@@ -104,6 +104,59 @@ def test_a_weight_of_0_holds_for_the_last_turn_and_for_all_tokens(renderer: Rend
     assert "a0" not in said
     assert "q0" in said
     assert "a1" in said
+
+
+TEXT = {"type": "text", "text": "ans"}
+
+MANGLED: dict[str, dict[str, Any]] = {
+    "number": {"content": 3},
+    "object": {"content": {"a": 1}},
+    "null": {"content": None},
+    "nothing": {},
+    "image": {"content": [TEXT, {"type": "image_url", "image_url": "x"}]},
+    "part without text": {"content": [{"type": "text"}]},
+    "part of a number": {"content": [{"type": "text", "text": 3}]},
+    "texts without a type": {"content": ["ans"]},
+    "role": {"content": "ans", "role": 3},
+}
+
+
+@pytest.mark.parametrize("case", MANGLED)
+@pytest.mark.parametrize("at", [0, 1])
+def test_content_that_is_no_text_is_dropped_and_never_written_as_python_would(
+    renderer: Renderer,  # noqa: F811
+    case: str,
+    at: int,
+) -> None:
+    row = chat("q", "a")
+    row["messages"][at] = {"role": row["messages"][at]["role"]} | MANGLED[case]
+    rows = [chat("q", "a"), row]
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"bad_template": 1}
+
+
+def test_parts_of_text_are_one_text(renderer: Renderer) -> None:  # noqa: F811
+    row = chat("q", "a")
+    row["messages"][1]["content"] = [TEXT, {"type": "text", "text": "wer"}]
+    assert learned(renderer, row) == ["answer<|im_end|>"]
+
+
+def test_a_prompt_and_a_completion_may_be_messages(renderer: Renderer) -> None:  # noqa: F811
+    """As TRL has them: what the assistant said in the prompt is no part of the completion."""
+    talk = chat("q1", "a1", "q2", "a2")["messages"]
+    assert learned(renderer, {"prompt": talk[:3], "completion": talk[3:]}) == ["a2<|im_end|>"]
+    mixed = [{"prompt": "q", "completion": talk[3:]}, {"prompt": talk[:3], "completion": "a"}, chat("q", "a")]
+    odd = [{"prompt": "q", "completion": 3}, {"prompt": ["q"], "completion": ["a"]}]
+    rows = mixed + odd
+    _, account = prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
+    assert account.dropped == {"bad_template": 4}
+
+
+@pytest.mark.parametrize("group", [[1], {"a": 1}, True])
+def test_a_group_that_is_no_name_is_an_error(renderer: Renderer, group: Any) -> None:  # noqa: F811
+    rows = [chat("q", "a"), chat("q", "a") | {"karl_fast": {"group": group}}]
+    with pytest.raises(DataSetError, match=r"row 2 has the karl_fast\.group .*, wanted a text or a number"):
+        prepared(rows, rendered(rows, renderer), Training(), "train.jsonl")
 
 
 GLUED = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

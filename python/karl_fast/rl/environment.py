@@ -88,7 +88,10 @@ class Stage:
         given = 0.0 if len(found) == 2 else self._reward(found[2])
         if given is None:
             raise CallError("none", f"{self.guard.name} gave the reward None for a turn, wanted a number")
-        return self._messages(found[0]), bool(found[1]), given
+        done = reward(found[1])
+        if done not in (0.0, 1.0):
+            raise CallError(LENGTH, f"{self.guard.name} gave {shown(found[1])} as done, wanted True or False")
+        return self._messages(found[0]), done == 1.0, given
 
     def _reward(self, value: Any) -> float | None:
         found = reward(value)

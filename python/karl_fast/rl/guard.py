@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+LONGEST = 1e6
+"""Seconds that a thread waits at a time: systems refuse to wait for centuries, and who calls waits again."""
+
+
 class CallError(Exception):
     """What went wrong: a short ``kind`` to count by, and a sentence."""
 
@@ -106,7 +110,7 @@ class _Calls:
     def ended(self, seconds: float) -> bool:
         """Whether all of them are over within so many seconds."""
         try:
-            self._over.get(timeout=max(0.0, seconds))
+            self._over.get(timeout=min(max(0.0, seconds), LONGEST))
         except Empty:
             return False
         return True

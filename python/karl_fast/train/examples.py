@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.errors import NothingToTrainError, TemplateError
+from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.log.keys import fitting, held, likeliest
+from karl_fast.reward.value import shown
 from karl_fast.train.lengths import fitted
 from karl_fast.train.rows import STAMP, number_of
 from karl_fast.train.template import has_text
@@ -172,9 +173,20 @@ def _example(part: Text, number: int, row: dict[str, Any]) -> Example:
         number,
         number_of(stamp, "reward"),
         number_of(stamp, "log_weight"),
-        stamp.get("group"),
+        _group(stamp.get("group"), number),
         row.get("domain") or stamp.get("domain"),
     )
+
+
+def _group(value: Any, number: int) -> str | None:
+    """Return the group of a row as a text.
+
+    Raises:
+        DataSetError: it is neither a text nor a number.
+    """
+    if not isinstance(value, str | int | float | None) or isinstance(value, bool):
+        raise DataSetError(f"row {number + 1:,} has the {STAMP}.group {shown(value)}, wanted a text or a number")
+    return None if value is None else str(value)
 
 
 def groups_of(examples: list[Example]) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import TemplateError
+from karl_fast.reward.value import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,13 +65,12 @@ class Renderer:
             TemplateError: the row has none of the shapes that mlx-lm knows, or its template cannot take it.
         """
         if "completion" in row and "prompt" in row:
-            pair = (("user", row["prompt"]), ("assistant", row["completion"]))
-            row = {"messages": [{"role": role, "content": content} for role, content in pair]}
+            row = row | {"messages": _joined(row["prompt"], row["completion"])}
         if "messages" in row:
             messages = row["messages"]
             if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
                 raise TemplateError("the messages of a row are no list of objects")
-            return self._conversation(messages, row.get("tools"))
+            return self._conversation([_readable(one) for one in messages], row.get("tools"))
         if isinstance(row.get("text"), str):
             return [self._plain(row["text"])]
         raise TemplateError("a row has neither messages, nor prompt and completion, nor text")
@@ -183,6 +183,43 @@ class Renderer:
     @property
     def _template(self) -> str:
         return str(getattr(self._tokenizer, "chat_template", None) or "")
+
+
+def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
+    """Return a prompt and its completion as messages: texts, or lists of messages; no turn of a prompt is learned.
+
+    Raises:
+        TemplateError: they are neither.
+    """
+    if isinstance(prompt, str) and isinstance(completion, str):
+        return [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]
+    lists = isinstance(prompt, list) and isinstance(completion, list)
+    if not (lists and all(isinstance(one, dict) for one in (*prompt, *completion))):
+        raise TemplateError("prompt and completion of a row are neither texts nor lists of messages")
+    return [*(one | {"weight": 0} if one.get("role") == "assistant" else one for one in prompt), *completion]
+
+
+def _readable(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose content is a text: templates write anything else as Python would.
+
+    Raises:
+        TemplateError: the role is no text, or the content holds something else than text.
+    """
+    content = message.get("content")
+    if not isinstance(message.get("role"), str):
+        raise TemplateError(f"a message has the role {shown(message.get('role'))}, wanted a text")
+    if isinstance(content, str) or (content is None and message.get("tool_calls")):
+        return message
+    parts = content if isinstance(content, list) else [content]
+    texts = [part["text"] for part in parts if isinstance(part, dict) and _is_text(part)]
+    if not isinstance(content, list) or len(texts) < len(parts):
+        raise TemplateError(f"a message has the content {shown(content)}, wanted a text or parts of the type text")
+    return message | {"content": "".join(texts)}
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    """Return whether a part of a message's content is text."""
+    return part.get("type") == "text" and isinstance(part.get("text"), str)
 
 
 def _is_learned(message: dict[str, Any]) -> bool:
