@@ -146,7 +146,7 @@ fn first_uses(codes: &[u32], count: usize) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::columns::category::*;
+    use super::*;
 
     #[test]
     fn the_largest_names_are_listed_and_no_more_than_a_list_holds() {

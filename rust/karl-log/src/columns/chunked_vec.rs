@@ -119,7 +119,7 @@ impl<T: Pod> Growing<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::columns::chunked_vec::*;
+    use super::*;
 
     #[test]
     fn every_value_is_where_it_was_put_and_no_piece_is_moved() {

@@ -187,7 +187,7 @@ mod tests {
     use karl_core::rng::id128;
 
     use super::super::{Row, Rows, Sink, Spot};
-    use crate::columns::merge::*;
+    use super::*;
 
     /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
     fn alike(threads: usize) -> Columns {

@@ -74,7 +74,7 @@ fn sorted(keys: &[u64]) -> Vec<u64> {
 mod tests {
     use karl_core::rng::id128;
 
-    use crate::columns::sort::*;
+    use super::*;
 
     #[test]
     fn keys_are_sorted_however_alike_they_are() {

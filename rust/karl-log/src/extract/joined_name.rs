@@ -36,7 +36,7 @@ pub(crate) fn joined(parts: Vec<String>) -> Option<String> {
 mod tests {
     use std::collections::HashMap;
 
-    use crate::extract::joined_name::*;
+    use super::*;
 
     #[test]
     fn parts_without_the_sign_between_them_stay_as_they_are() {

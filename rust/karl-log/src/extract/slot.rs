@@ -107,7 +107,7 @@ fn quotient(raw: Option<&[u8]>, by: NonZeroU64) -> Name<'static> {
 
 #[cfg(test)]
 mod tests {
-    use crate::extract::slot::*;
+    use super::*;
 
     fn text(name: Name<'_>) -> Option<String> {
         if let Name::Text(text) = name { Some(text.into_owned()) } else { None }

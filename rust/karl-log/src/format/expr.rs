@@ -121,7 +121,7 @@ impl fmt::Display for Choice {
 
 #[cfg(test)]
 mod tests {
-    use crate::format::expr::*;
+    use super::*;
 
     #[test]
     fn a_field_reads_as_it_is_written() {

@@ -32,7 +32,7 @@ impl<R: Read> Elements<R> {
 }
 #[cfg(test)]
 mod tests {
-    use crate::framing::elements::*;
+    use super::*;
 
     /// A reader that gives at most so many bytes at a time.
     struct Trickle<'a>(&'a [u8], usize);

@@ -145,7 +145,7 @@ pub(crate) fn without_return(line: &[u8]) -> &[u8] {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::framing::lines::*;
+    use super::*;
 
     /// So many bytes a call.
     struct Trickle<'a>(&'a [u8], usize);

@@ -113,7 +113,7 @@ fn is_binary(head: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::input::codec::*;
+    use super::*;
 
     #[test]
     fn a_text_is_never_refused() {

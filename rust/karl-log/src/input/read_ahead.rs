@@ -111,7 +111,7 @@ fn work(mut reader: impl Read, give: &SyncSender<io::Result<Block>>, used: &Rece
 
 #[cfg(test)]
 mod tests {
-    use crate::input::read_ahead::*;
+    use super::*;
 
     /// Gives bytes in small pieces, and then fails or ends.
     struct Source(usize, Option<io::ErrorKind>);

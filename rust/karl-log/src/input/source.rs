@@ -311,7 +311,7 @@ pub fn is_damage(error: &io::Error) -> bool {
 mod tests {
     use std::io::Write;
 
-    use crate::input::source::*;
+    use super::*;
 
     #[test]
     fn a_second_reading_makes_no_check_sums_anew() {

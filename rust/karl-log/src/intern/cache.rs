@@ -60,7 +60,7 @@ impl Short {
 
 #[cfg(test)]
 mod tests {
-    use crate::intern::cache::*;
+    use super::*;
 
     #[test]
     fn a_name_that_came_lately_has_the_number_that_it_has() {

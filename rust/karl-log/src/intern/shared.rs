@@ -121,7 +121,7 @@ impl Way {
 mod tests {
     use std::thread;
 
-    use crate::intern::shared::*;
+    use super::*;
 
     /// Names of which each comes several times.
     fn names() -> Vec<String> {

@@ -68,7 +68,7 @@ fn value(name: &str) -> Option<(bool, String, i64)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::intern::spellings::*;
+    use super::*;
 
     fn of(names: &[&str]) -> Option<Mixed> {
         mixed(names.iter().copied())

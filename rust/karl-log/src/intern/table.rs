@@ -128,7 +128,7 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use crate::intern::table::*;
+    use super::*;
 
     #[test]
     fn names_whose_hashes_share_a_place_are_told_apart() {

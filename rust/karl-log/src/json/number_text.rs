@@ -87,7 +87,7 @@ fn is_respelled(token: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::number_text::*;
+    use super::*;
     use crate::json::reference::parse;
 
     #[test]

@@ -213,7 +213,7 @@ fn non_finite(bytes: &[u8]) -> Option<&'static [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::reference::*;
+    use super::*;
 
     #[test]
     fn python_numbers_become_null_outside_strings_only() {

@@ -112,7 +112,7 @@ pub(crate) fn number(raw: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::scalar::*;
+    use super::*;
 
     #[test]
     fn rewards_by_case() {

@@ -87,7 +87,7 @@ fn long_string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::project::skip::*;
+    use super::*;
     use proptest::prelude::*;
 
     /// The end of a container, byte after byte.

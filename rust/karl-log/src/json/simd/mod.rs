@@ -154,7 +154,7 @@ use x86::Vectorized;
 
 #[cfg(test)]
 mod tests {
-    use crate::json::simd::*;
+    use super::*;
 
     /// Bytes that are looked for: the first and the last of all, and one between.
     const SOME: [u8; 3] = [0, b':', 0xff];
