@@ -4,8 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::input::codec::Unread;
-
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -176,6 +174,29 @@ impl fmt::Display for Error {
 impl From<karl_core::Error> for Error {
     fn from(error: karl_core::Error) -> Self {
         Self::Draw(error)
+    }
+}
+
+/// Why nothing here reads a file that may hold records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is packed by this.
+    Packed(&'static str),
+    /// Its text is in this encoding.
+    Encoded(&'static str),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packed("Parquet") => {
+                write!(f, "it is a table of Parquet, whose name has to end in .parquet")
+            }
+            Self::Packed(packer) => {
+                write!(f, "it is packed by {packer}, wanted gzip, zstd, or plain text")
+            }
+            Self::Encoded(encoding) => write!(f, "its text is {encoding}, wanted UTF-8"),
+        }
     }
 }
 

@@ -22,7 +22,6 @@ pub mod extract;
 pub mod fetch;
 pub mod format;
 pub mod framing;
-pub mod given;
 pub mod input;
 pub mod intern;
 pub mod json;

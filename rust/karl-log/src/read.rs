@@ -5,7 +5,6 @@
 //! files and ranges, and the rows in an order that depends on the records alone (`rows`), so nothing depends
 //! on which thread was faster.
 
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -18,8 +17,9 @@ use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::extract;
 use crate::extract::Scanner;
 use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
-use crate::framing::{Next, Pieces, Texts};
-use crate::input::source::{Codec, Source, Stream, is_damage};
+use crate::framing::{Fail, Next, Pieces, Texts};
+use crate::input::codec::Codec;
+use crate::input::source::{Source, Stream, is_damage};
 use crate::log::Log;
 use crate::rejects::{Reason, Tally};
 
@@ -214,24 +214,6 @@ impl Clock<'_> {
             self.watch.advance(std::mem::take(&mut self.bytes)).map_err(Fail::Other)?;
         }
         Ok(())
-    }
-}
-
-pub(crate) enum Fail {
-    Read(io::Error),
-    Other(Error),
-    /// A record, or an array of them, goes on over several lines of a range.
-    Beyond,
-}
-
-impl Fail {
-    /// What it is of a file that is read in one.
-    pub(crate) fn of(self, source: &Source) -> Error {
-        match self {
-            Self::Read(error) => source.failed("read", error),
-            Self::Other(error) => error,
-            Self::Beyond => source.failed("read", io::Error::other("a record goes on beyond its range")),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ mod logs;
 
 use std::io::Write;
 
-use karl_log::input::source::Codec;
+use karl_log::input::codec::Codec;
 use logs::{bad_count, balanced, columns, gzip, log, zstd as frame};
 
 fn rows(count: usize) -> Vec<String> {

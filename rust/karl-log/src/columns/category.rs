@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::intern::{Known, Names};
+use crate::intern::{Known, NONE, Names};
 use crate::parallel::map;
-
-/// No name: the record has none.
-pub const NONE: u32 = u32::MAX;
 
 /// How many names a list of them has at most, and how many bytes those may have together: a log may have any number.
 pub const LISTED: (usize, usize) = (10_000, 1 << 22);

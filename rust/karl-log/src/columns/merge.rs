@@ -1,9 +1,11 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::category::{Category, NONE};
+use super::bins::{Bin, Part, Read, Vocabulary};
+use super::category::Category;
 use super::chunked_vec::Growing;
+use super::locations::Laid;
 use super::sort::ranks;
-use super::{Bin, Laid, Read, Records, Vocabulary};
+use crate::intern::NONE;
 use crate::intern::Way;
 use crate::parallel::map;
 
@@ -65,14 +67,6 @@ struct Ways {
     group: Way,
     domain: Way,
     partition: Way,
-}
-
-/// What one thread has left in a bin.
-pub(super) struct Part<'a> {
-    pub(super) bin: Bin,
-    pub(super) records: &'a Records,
-    /// The number of the first of them among those of all threads.
-    first: u32,
 }
 
 #[derive(Default)]

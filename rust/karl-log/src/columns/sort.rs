@@ -1,8 +1,7 @@
 //! The order of the rows of one bin.
 
-use super::BIN_BITS;
+use super::bins::{BIN_BITS, Part};
 use super::locations::starts;
-use super::merge::Part;
 
 /// The rank of each row of a bin, part after part. Equal ids and equal digests are equal records, and as good as each
 /// other: their place keeps the order from depending on threads.

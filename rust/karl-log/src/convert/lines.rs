@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::framing::text::each_record;
+use crate::framing::Fail;
+use crate::framing::record_texts::each_record;
 use crate::framing::{Next, Pieces, Texts};
 use crate::input::source::Stream;
 use crate::json::project::{Fault, Path, Scan, Wanted};
-use crate::read::Fail;
 use crate::rejects::Tally;
 
 /// Hands over each record of a stream with its place; `take` says where it ends.

@@ -8,7 +8,8 @@ use tempfile::{NamedTempFile, TempPath};
 use super::report::Report;
 use crate::cancel::Watch;
 use crate::error::{Result, without_path};
-use crate::input::source::{Codec, Source, is_damage};
+use crate::input::codec::Codec;
+use crate::input::source::{Source, is_damage};
 use crate::parallel::map;
 
 /// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.

@@ -7,7 +7,7 @@ use super::sniff::element_keys;
 use crate::cancel::Watch;
 use crate::framing::{Extent, Window};
 use crate::input::source::{Source, Stream};
-use crate::json::project::unescape;
+use crate::json::string::unescape;
 
 /// The longest key of a document that is looked at, in bytes.
 const KEY_MAX: usize = 1 << 20;

@@ -10,8 +10,9 @@ use crate::error::Result;
 use crate::format::{FORMATS, claimed_by};
 use crate::framing::{Elements, Extent, Piece, Until, Window};
 use crate::input::source::Source;
-use crate::json::project::{Path, Scan, Wanted, scan, skip_space, skip_string, skip_value, unescape};
+use crate::json::project::{Path, Scan, Wanted, scan, skip_space, skip_string, skip_value};
 use crate::json::reference;
+use crate::json::string::unescape;
 
 /// How many records are looked at for one that tells the format.
 const RECORDS_PROBED: usize = 100;

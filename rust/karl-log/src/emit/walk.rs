@@ -54,7 +54,7 @@ impl Had {
         if !stratum.as_ref().is_none_or(room) {
             return Fate::OverBudget;
         }
-        let group = limits.groups.get(row as usize).filter(|&&code| code != crate::columns::category::NONE);
+        let group = limits.groups.get(row as usize).filter(|&&code| code != crate::intern::NONE);
         if let (Some(most), Some(&group)) = (limits.most, group) {
             let had = self.groups.entry(group).or_default();
             if *had >= most {

@@ -14,7 +14,7 @@ use super::walk::{Limits, Strata, walk};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::fetch::{LOOKED_UP, fetch, fetch_each};
-use crate::input::source::Codec;
+use crate::input::codec::Codec;
 use crate::parallel::map;
 
 /// The shape of a data set settles on so many rows, which are held parsed: a parsed record takes several times its text.

@@ -12,7 +12,7 @@ use super::slot::{Found, Seat, holds};
 use crate::columns::{Row, Sink, Spot};
 use crate::emit::content::learned;
 use crate::format::{Field, Fields};
-use crate::framing::text::{Text, each_record};
+use crate::framing::record_texts::{Text, each_record};
 use crate::framing::{Texts, Whole, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
 use crate::json::project::{Fault, Path, Scan, Wanted};

@@ -7,9 +7,10 @@ use std::ops::Range;
 use karl_core::rng::id128;
 
 use crate::format::{Choice, Field, Made};
-use crate::json::project::{Path, plain};
+use crate::json::project::Path;
 use crate::json::reference;
 use crate::json::scalar::{Name, name};
+use crate::json::string::plain;
 
 /// The slots of a field's choices.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use super::{Lines, Mixed, Pieces};
 use crate::cancel::Watch;
-use crate::input::source::{Codec, Source, Stream, Watched};
-use crate::read::Fail;
+use crate::framing::Fail;
+use crate::input::codec::Codec;
+use crate::input::source::{Source, Stream, Watched};
 
 /// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
 pub(crate) const RANGE: u64 = 8 << 20;

@@ -1,6 +1,6 @@
 //! How files are packed, and which are not read, by their first bytes.
 
-use std::fmt;
+use crate::error::Unread;
 
 /// How a file's bytes are packed; told by its first bytes, never by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,42 +37,16 @@ impl Codec {
 /// How many of a file's first bytes tell its codec.
 pub(crate) const MAGIC: usize = 4;
 
-/// Why nothing here reads a file that may hold records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// It is packed by this.
-    Packed(&'static str),
-    /// Its text is in this encoding.
-    Encoded(&'static str),
-}
-
 /// How many of the first bytes, unpacked, tell what nothing here reads: the mark of a tar archive is the last of them.
 pub(crate) const HEAD: usize = TAR + 8;
 
 /// Where an archive of tar says that it is one.
 const TAR: usize = 257;
 
-impl Unread {
-    /// Told by the first bytes, unpacked; no text in UTF-8 is one.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
-        packer(head).map(Self::Packed).or_else(|| encoding(head).map(Self::Encoded))
-    }
+/// Return why the first bytes of a file, unpacked, cannot be read; none for a text in UTF-8.
+pub(crate) fn unread(head: &[u8]) -> Option<Unread> {
+    packer(head).map(Unread::Packed).or_else(|| encoding(head).map(Unread::Encoded))
 }
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Packed(PARQUET) => write!(f, "it is a table of Parquet, whose name has to end in .parquet"),
-            Self::Packed(packer) => {
-                write!(f, "it is packed by {packer}, wanted gzip, zstd, or plain text")
-            }
-            Self::Encoded(encoding) => write!(f, "its text is {encoding}, wanted UTF-8"),
-        }
-    }
-}
-
-/// The name of Parquet, which is read under a name of its own.
-const PARQUET: &str = "Parquet";
 
 /// The few letters that bzip2 and zlib begin with, and those in the midst of tar's first header, may stand in a text too.
 fn packer(head: &[u8]) -> Option<&'static str> {
@@ -83,7 +57,7 @@ fn packer(head: &[u8]) -> Option<&'static str> {
         [b'P', b'K', 3, 4, ..] => Some("zip"),
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => Some("7-Zip"),
         // The header of a first page, or a footer, begins with this control character.
-        [b'P', b'A', b'R', b'1', 0x15, ..] => Some(PARQUET),
+        [b'P', b'A', b'R', b'1', 0x15, ..] => Some("Parquet"),
         [b'x', 0x01 | b'^' | 0x9c | 0xda, ..] if is_binary(head) => Some("zlib"),
         // No text holds a zero byte.
         _ if head.get(TAR..).is_some_and(|mark| mark.starts_with(b"ustar") && mark.contains(&0)) => {
@@ -119,8 +93,8 @@ mod tests {
     fn a_text_is_never_refused() {
         let texts =
             ["x^2 + y^2", "x^\u{e9}", "xz", "{", "\u{feff}{}", "", "PK", "BZh9 began", "PAR1 is a word"];
-        assert!(texts.iter().all(|text| Unread::of(text.as_bytes()).is_none()));
-        assert!(Unread::of(b"x^2 caf\xe9 is Latin-1").is_none());
+        assert!(texts.iter().all(|text| unread(text.as_bytes()).is_none()));
+        assert!(unread(b"x^2 caf\xe9 is Latin-1").is_none());
         // A character that the end cuts through is no damage.
         assert!(!is_binary(&"x^\0\u{e9}".as_bytes()[..4]));
     }

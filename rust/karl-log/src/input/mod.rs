@@ -1,7 +1,7 @@
 //! Files and pipes as bytes: opened, unpacked, read ahead, and hashed.
 
 pub mod checksum;
-pub(crate) mod codec;
+pub mod codec;
 pub mod pipe;
 pub(crate) mod read_ahead;
 pub mod source;

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use twox_hash::XxHash3_128;
 
+use super::codec::Codec;
 use super::codec::MAGIC;
-use super::source::{Codec, is_damage, unpacked};
+use super::source::{is_damage, unpacked};
 
 /// How much is unpacked at a time. A decoder that meets damage gives an error in place of what it had unpacked in the
 /// same call, and a pipe cannot be read again: so much is lost at most.

@@ -9,8 +9,7 @@ use flate2::read::MultiGzDecoder;
 use twox_hash::XxHash3_128;
 use zstd::zstd_safe::DParameter;
 
-pub use super::codec::{Codec, Unread};
-use super::codec::{HEAD, MAGIC};
+use super::codec::{Codec, HEAD, MAGIC, unread};
 use super::read_ahead::Ahead;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -118,7 +117,7 @@ impl Source {
         let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
         read.map_err(|error| self.failed("read", error))?;
         let refused = |why| Error::Unread { path: PathBuf::from(&self.name), why };
-        Unread::of(&head).map(refused).map_or(Ok(()), Err)
+        unread(&head).map(refused).map_or(Ok(()), Err)
     }
 
     /// That a record is no longer what it was.

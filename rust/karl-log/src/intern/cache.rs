@@ -1,7 +1,7 @@
 //! The numbers of names that came lately: most categories have few names, and each of them comes again soon.
 
 use super::Known;
-use crate::columns::category::NONE;
+use crate::intern::NONE;
 
 /// The names of a column as one thread meets them: a few short ones with their numbers, each in the one place that its
 /// bytes say, where the last that came there stays.

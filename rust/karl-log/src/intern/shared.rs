@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::table::{Entry, Part};
 use super::{Batch, Names};
-use crate::columns::category::NONE;
+use crate::intern::NONE;
 
 /// Names with the way from a name to its number, which is needed only while they are read, by any number of threads.
 ///

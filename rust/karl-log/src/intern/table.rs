@@ -3,7 +3,7 @@
 use twox_hash::XxHash3_128;
 
 use super::Names;
-use crate::columns::category::NONE;
+use crate::intern::NONE;
 
 #[derive(Debug, Default)]
 pub(super) struct Part {

@@ -14,7 +14,8 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess
 use serde_json::{Map, Value};
 
 use super::number_text::{marked, unmark};
-use super::project::{Path, skip_space, skip_string, unescape};
+use super::project::{Path, skip_space, skip_string};
+use super::string::unescape;
 use super::validate::sound;
 
 /// The whole record as a value: last duplicate key wins, nesting of up to 127 levels.

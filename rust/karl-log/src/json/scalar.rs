@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::project::unescape;
+use super::string::unescape;
 
 /// A record's name for itself or its group.
 #[derive(Debug, PartialEq, Eq)]

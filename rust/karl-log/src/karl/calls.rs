@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use karl_core::reward::karl::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
 
-use super::fast::found;
 use super::interner::Texts;
 use super::lazy::{Raw, quoted};
-use crate::json::project::{Scan, skip_space, unescape};
+use crate::json::project::{Scan, skip_space};
+use crate::json::string::unescape;
 
 /// Below it are the numbers of the tools that the formulas know by name, which are those of their kinds.
 const KNOWN: u32 = 8;
@@ -112,7 +112,7 @@ impl Calls {
             let element = bytes.get(at..)?;
             let mut slots = [const { None }; N];
             let end = scan.object(element, &mut slots).ok()?.end;
-            read(self, slots.map(|slot| found(element, slot)))?;
+            read(self, slots.map(|slot| Raw::at(element, slot)))?;
             at = skip_space(bytes, at + end);
             match bytes.get(at)? {
                 b',' => at = skip_space(bytes, at + 1),

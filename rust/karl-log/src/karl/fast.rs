@@ -4,8 +4,6 @@
 //! counts are whole, names are texts, and what is answered is answered by true or false. What has another shape (a
 //! canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both take.
 
-use std::ops::Range;
-
 use karl_core::reward::karl::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 
 use super::calls::{Calls, answer, whole};
@@ -82,7 +80,7 @@ impl Usual {
         let line = line.trim_ascii_end();
         let mut slots = [const { None }; RECORD];
         let end = self.record.object(line, &mut slots).ok()?.end;
-        let fields = slots.map(|slot| found(line, slot));
+        let fields = slots.map(|slot| Raw::at(line, slot));
         let [.., outcome, trajectory, timing, _, _, canonical] = fields;
         let objects = [outcome, trajectory, timing].into_iter().flatten().all(Raw::is_object);
         (end == line.len() && canonical.is_none() && objects).then_some(fields)
@@ -114,10 +112,6 @@ impl Usual {
 pub(super) fn scan(paths: &[String]) -> Scan {
     let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
     Scan::new(Wanted::new(&paths))
-}
-
-pub(super) fn found(bytes: &[u8], slot: Option<Range<usize>>) -> Option<Raw<'_>> {
-    slot.and_then(|range| bytes.get(range)).map(Raw)
 }
 
 /// Seconds, NaN where they are not known; None for what is no number.

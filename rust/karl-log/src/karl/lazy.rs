@@ -1,12 +1,14 @@
 //! Raw JSON that can be looked into, for the reward of a record: nothing is built but what is asked for.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use karl_core::reward::karl::{Fault, Node, Value};
 
-use crate::json::project::{skip_space, skip_string, skip_value, unescape};
+use crate::json::project::{skip_space, skip_string, skip_value};
 use crate::json::reference;
 use crate::json::scalar::number;
+use crate::json::string::unescape;
 
 /// One value of a JSON text, as [`crate::json::project`] reads it: by structure, blind to damage in what is skipped.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,11 @@ impl<'a> Raw<'a> {
             None => Err(Fault::Syntax),
             Some(_) => Ok(Self(inner)),
         }
+    }
+
+    /// Return the value at a place of a text.
+    pub(super) fn at(bytes: &'a [u8], place: Option<Range<usize>>) -> Option<Self> {
+        place.and_then(|range| bytes.get(range)).map(Self)
     }
 
     /// Visits what stands between the brackets, each with its key where it has one.

@@ -2,7 +2,7 @@
 
 use karl_core::reward::karl::{Node, Value, Version};
 
-use super::fast::{found, scan};
+use super::fast::scan;
 use super::lazy::Raw;
 use crate::json::project::Scan;
 use crate::json::reference;
@@ -42,7 +42,7 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
     let line = line.trim_ascii_end();
     let mut slots = [const { None }; PATHS.len()];
     let end = scan.object(line, &mut slots).ok()?.end;
-    let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| found(line, slot));
+    let [reward, within, beside, channel, outcome, skill] = slots.map(|slot| Raw::at(line, slot));
     if end != line.len() || outcome.is_some_and(|raw| !raw.is_object()) || reference::check(line).is_err() {
         return None;
     }

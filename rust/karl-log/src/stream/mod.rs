@@ -10,44 +10,32 @@
 //! The log it gives has the rows of those records alone, and tells of the others in [`Streamed`]. All that follows
 //! (parsing, replacing, writing) is that of a log which was read from files.
 
-mod counts;
-mod held;
+mod candidates;
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use karl_core::stream::{self, StreamSummary};
+use karl_core::stream;
 
-pub use self::counts::Counts;
-use self::held::Holding;
+use self::candidates::Holding;
 use crate::cancel::Watch;
 use crate::detect::{Input, probe, records};
 use crate::error::{Error, Result};
 use crate::extract::Scanner;
+use crate::framing::Fail;
 use crate::framing::{Extent, Window};
-use crate::input::pipe::{Origin, Pipe, Unpacking};
+use crate::input::codec::Codec;
+use crate::input::pipe::{Pipe, Unpacking};
 use crate::input::read_ahead::Ahead;
-use crate::input::source::{Codec, Source, Stream, Watched, is_damage};
+use crate::input::source::{Source, Stream, Watched, is_damage};
 use crate::log::Log;
-use crate::read::{self, Fail, end, scan_all};
+use crate::read;
+use crate::read::{end, scan_all};
 use crate::rejects::Tally;
 
 /// How much of a stream is looked at before its layout is believed, if its first record is no longer.
 const BEGINNING: usize = 4 << 20;
-
-/// What was found in a stream beside the records that its log has.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Streamed {
-    /// The bytes that came.
-    pub origin: Origin,
-    /// The rewards, and the target over them.
-    pub facts: StreamSummary,
-    /// Records by domain.
-    pub domains: Counts,
-    /// Records without a group.
-    pub ungrouped: u64,
-}
 
 /// Reads a pipe that is called `name` to its end. `kept` is an empty file for the records of the log; the log needs it
 /// as long as it is used.

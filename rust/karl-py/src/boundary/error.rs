@@ -5,7 +5,7 @@ use std::path::Path;
 
 use karl_log::Error;
 use karl_log::convert::Kind;
-use karl_log::input::source::Unread;
+use karl_log::error::Unread;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::import_exception;
 use pyo3::prelude::*;

@@ -136,7 +136,7 @@ impl Log {
 
     /// A category (group, domain, partition) as codes; -1 where a record has none. `[B]`
     fn codes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let code = |&code: &u32| if code == karl_log::columns::category::NONE { -1 } else { i64::from(code) };
+        let code = |&code: &u32| if code == karl_log::intern::NONE { -1 } else { i64::from(code) };
         let codes: Vec<i64> = self.by_name(name)?.codes().iter().map(code).collect();
         Ok(codes.into_pyarray(py))
     }

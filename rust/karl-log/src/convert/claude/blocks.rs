@@ -10,7 +10,7 @@ use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
 use crate::convert::sort::{FLAG, NUMBER, TEXT, WORDS, expect};
-use crate::json::project::unescape;
+use crate::json::string::unescape;
 
 /// Texts that the tool writes in a person's name around its own commands.
 const COMMANDS: [&str; 7] = [

@@ -9,12 +9,12 @@ use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
 use crate::error::Result;
+use crate::framing::Fail;
 use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
 use crate::input::source::Source;
 use crate::json::project::Fault;
 use crate::log::Account;
 use crate::parallel::map;
-use crate::read::Fail;
 use crate::rejects::Tally;
 
 /// What was found in a range of a file.

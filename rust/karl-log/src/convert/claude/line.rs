@@ -14,7 +14,7 @@ use crate::convert::report::Made;
 use crate::convert::sort::{OBJECT, TEXT, absent, damaged, expect};
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::json::project::unescape;
+use crate::json::string::unescape;
 
 /// The files of a session, opened as they are needed.
 pub(super) struct Files<'a> {

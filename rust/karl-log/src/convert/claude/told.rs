@@ -9,7 +9,7 @@ use super::line::Facts;
 use super::row::{Row, hash};
 use crate::convert::Kind;
 use crate::input::source::Source;
-use crate::json::project::unescape;
+use crate::json::string::unescape;
 
 /// What a thread says of itself, as text.
 #[derive(Default)]

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use super::fault::{Fault, Step};
 use super::key_order::Habits;
 use super::paths::{NONE, Node};
 use super::skip::{skip_space, string, value};
-use super::{Fault, Step, unescape};
 use crate::json::simd;
 use crate::json::simd::{Lanes, Work};
+use crate::json::string::unescape;
 
 /// How far the scan has come in a record.
 pub(super) struct Cursor<'a, 'h> {

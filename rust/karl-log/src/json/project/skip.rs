@@ -4,7 +4,8 @@
 
 use memchr::memchr2;
 
-use super::{Fault, Step, container};
+use super::container;
+use super::fault::{Fault, Step};
 use crate::json::simd::{ENDS, Lanes, Portable};
 
 /// The first position from `at` on that is not JSON white space.

@@ -2,68 +2,16 @@
 //!
 //! Which those are is asked once for a whole piece of [`Work`], which is compiled for each kind of vectors.
 
+mod lanes;
+mod portable;
+pub(crate) mod string_mask;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) mod string_mask;
-
-use wide::u8x16;
-
-/// How many bytes are looked at at once.
-pub(crate) const BLOCK: usize = 64;
-
-pub(crate) type Block = [u8; BLOCK];
-
-/// The bytes of a block that matter to its structure, one bit a byte.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bits {
-    pub(crate) quote: u64,
-    pub(crate) backslash: u64,
-    /// Brackets of either kind, inside strings too.
-    pub(crate) open: u64,
-    pub(crate) close: u64,
-}
-
-/// A kind of vectors.
-pub(crate) trait Lanes: Copy {
-    fn bits(self, block: &Block) -> Bits;
-
-    /// The bytes that are one of some.
-    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64;
-
-    /// The control characters.
-    fn control(self, block: &Block) -> u64;
-
-    /// The length of a string, from behind its opening quote: none where its end is out of reach, or an escape stands
-    /// before it.
-    fn string(self, bytes: &[u8]) -> Option<usize>;
-
-    /// The length of a number or a word; none where its end is out of reach.
-    fn scalar(self, bytes: &[u8]) -> Option<usize>;
-}
-
-/// Where the first quote is, if no backslash stands before it.
-#[inline(always)]
-fn closing(quotes: u64, backslashes: u64) -> Option<usize> {
-    let before = quotes.wrapping_sub(1) & !quotes;
-    (quotes != 0 && backslashes & before == 0).then(|| quotes.trailing_zeros() as usize)
-}
-
-/// Where the first bit is.
-#[inline(always)]
-fn first(bits: u64) -> Option<usize> {
-    (bits != 0).then(|| bits.trailing_zeros() as usize)
-}
-
-/// What stands after a number or a word.
-pub(super) const ENDS: [u8; 7] = *b",}] \t\n\r";
-
-/// What can be done with any kind of vectors. All of it has to be inlined.
-pub(crate) trait Work {
-    type Output;
-
-    fn run(self, lanes: impl Lanes) -> Self::Output;
-}
+pub(crate) use lanes::{BLOCK, Block, ENDS, Lanes, Work};
+pub(crate) use portable::Portable;
+#[cfg(target_arch = "x86_64")]
+use x86::Vectorized;
 
 /// Runs with the widest vectors of this machine.
 #[inline]
@@ -80,80 +28,9 @@ pub(crate) fn run<W: Work>(work: W) -> W::Output {
     work.run(Portable)
 }
 
-/// Square brackets differ from curly ones in this bit alone, and no other byte becomes one by it.
-const CURLY: u8 = 0x20;
-
-/// The last control character.
-const CONTROL: u8 = 0x1f;
-
-/// Vectors of 16 bytes, which every machine has.
-#[derive(Clone, Copy)]
-pub(super) struct Portable;
-
-impl Lanes for Portable {
-    #[inline(always)]
-    fn bits(self, block: &Block) -> Bits {
-        let mut bits = Bits::default();
-        for (number, part) in block.as_chunks::<16>().0.iter().enumerate() {
-            let part = u8x16::new(*part);
-            let is = |part: u8x16, byte| part.simd_eq(u8x16::splat(byte));
-            let curly = part | u8x16::splat(CURLY);
-            let shifted = |found: u8x16| u64::from(found.to_bitmask()) << (16 * number);
-            bits.quote |= shifted(is(part, b'"'));
-            bits.backslash |= shifted(is(part, b'\\'));
-            bits.open |= shifted(is(curly, b'{'));
-            bits.close |= shifted(is(curly, b'}'));
-        }
-        bits
-    }
-
-    #[inline(always)]
-    fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
-        by_part(block, |part| {
-            let is = |byte| part.simd_eq(u8x16::splat(byte));
-            some.map(is).into_iter().fold(u8x16::splat(0), |all, one| all | one)
-        })
-    }
-
-    #[inline(always)]
-    fn control(self, block: &Block) -> u64 {
-        by_part(block, |part| part.min(u8x16::splat(CONTROL)).simd_eq(part))
-    }
-
-    #[inline(always)]
-    fn string(self, bytes: &[u8]) -> Option<usize> {
-        let ([low, high], _) = bytes.first_chunk::<32>()?.as_chunks() else { return None };
-        let (low, high) = (u8x16::new(*low), u8x16::new(*high));
-        let bits = |byte| {
-            let [low, high] = [low, high].map(|part| part.simd_eq(u8x16::splat(byte)).to_bitmask());
-            u64::from(low) | u64::from(high) << 16
-        };
-        closing(bits(b'"'), bits(b'\\'))
-    }
-
-    #[inline(always)]
-    fn scalar(self, bytes: &[u8]) -> Option<usize> {
-        let part = u8x16::new(*bytes.first_chunk()?);
-        let found = ENDS.map(|byte| part.simd_eq(u8x16::splat(byte)));
-        first(u64::from(found.into_iter().fold(u8x16::splat(0), |all, one| all | one).to_bitmask()))
-    }
-}
-
-/// The bits of a block of which 16 bytes are looked at at once.
-#[inline(always)]
-fn by_part(block: &Block, found: impl Fn(u8x16) -> u8x16) -> u64 {
-    let parts = block.as_chunks::<16>().0.iter().enumerate();
-    let bits = |(number, part): (usize, &[u8; 16])| {
-        u64::from(found(u8x16::new(*part)).to_bitmask()) << (16 * number)
-    };
-    parts.fold(0, |all, part| all | bits(part))
-}
-
-#[cfg(target_arch = "x86_64")]
-use x86::Vectorized;
-
 #[cfg(test)]
 mod tests {
+    use super::lanes::Bits;
     use super::*;
 
     /// Bytes that are looked for: the first and the last of all, and one between.

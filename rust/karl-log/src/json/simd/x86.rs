@@ -5,7 +5,7 @@ use std::arch::x86_64::{__m128i, __m256i, __m512i};
 use pulp::x86::{V3, V4};
 use pulp::{NullaryFnOnce, cast};
 
-use super::{BLOCK, Bits, Block, CONTROL, CURLY, ENDS, Lanes, Work, closing, first};
+use super::lanes::{BLOCK, Bits, Block, CONTROL, CURLY, ENDS, Lanes, Work, closing, first};
 
 pub(super) struct Vectorized<W, L> {
     pub(super) work: W,

@@ -148,7 +148,7 @@ fn names_type() -> DataType {
 
 fn names(category: &Category) -> Result<DictionaryArray<Int32Type>, ArrowError> {
     let codes = category.codes();
-    let codes = codes.iter().map(|&code| (code != karl_log::columns::category::NONE).then_some(code));
+    let codes = codes.iter().map(|&code| (code != karl_log::intern::NONE).then_some(code));
     dictionary(codes, category.names().iter())
 }
 

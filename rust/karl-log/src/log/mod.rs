@@ -4,11 +4,20 @@
 //! that order, and so does not depend on how the records lay in files. Records with one id are told apart by their
 //! ordinal in it; records equal in id and bytes are interchangeable.
 
-use std::collections::{BTreeMap, HashSet};
+mod account;
+mod name_counts;
+mod replace;
+mod streamed;
+
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use karl_core::{Key, Keys};
+
+pub use account::Account;
+pub use name_counts::NameCounts;
+pub use streamed::Streamed;
 
 use crate::columns::category::Category;
 use crate::columns::{Columns, Laid, Place};
@@ -16,29 +25,7 @@ use crate::detect::Input;
 use crate::error::Result;
 use crate::extract::Compare;
 use crate::format::Fields;
-use crate::rejects::{Bad, PLACES_KEPT, Reason, Tally};
-use crate::stream::Streamed;
-
-/// What was found in one file.
-#[derive(Clone, Debug, Default)]
-pub struct Account {
-    /// Records and whatever stood in place of one.
-    pub read: u64,
-    /// Rows that are no records, by reason.
-    pub bad: BTreeMap<Reason, u64>,
-    /// The first of them.
-    pub places: Vec<Bad>,
-    /// Blank lines: no rows.
-    pub blank: u64,
-    /// Lines on which several records had been welded together; all were read.
-    pub welded: u64,
-    /// Records in which a wanted key stood twice; the last one counts.
-    pub duplicate_keys: u64,
-    /// Records without an id, which have the hash of their bytes in its place.
-    pub without_id: u64,
-    /// Records whose domain is a list, an object or no text, where nobody asked for the domain: they have none.
-    pub unusable_domains: u64,
-}
+use crate::rejects::Tally;
 
 /// All records of all files.
 #[derive(Clone, Debug)]
@@ -197,25 +184,6 @@ fn check_rows(rows: usize) -> Result<()> {
     let wanted = u32::MAX as usize;
     let refused = karl_core::Error::Length { what: "log", got: rows, wanted };
     if rows > wanted { Err(refused.into()) } else { Ok(()) }
-}
-
-impl Account {
-    /// Adds what was found in the next range of the file.
-    pub(crate) fn add(&mut self, tally: &Tally, lines_before: u64) {
-        self.read += tally.rows + tally.bad.values().sum::<u64>();
-        for (&reason, &count) in &tally.bad {
-            *self.bad.entry(reason).or_default() += count;
-        }
-        let room = PLACES_KEPT - self.places.len();
-        self.places.extend(
-            tally.places.iter().take(room).map(|bad| Bad { line: bad.line + lines_before, ..bad.clone() }),
-        );
-        self.blank += tally.blank;
-        self.welded += tally.welded;
-        self.duplicate_keys += tally.duplicate_keys;
-        self.without_id += tally.without_id;
-        self.unusable_domains += tally.unusable_domains;
-    }
 }
 
 /// Smallest, median, ninetieth percentile and largest.

@@ -6,7 +6,7 @@ use crate::columns::category::LISTED;
 
 /// Counts by name, of so many names at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct NameCounts {
     /// By name.
     pub named: BTreeMap<String, u64>,
     /// Those of further names.
@@ -16,8 +16,8 @@ pub struct Counts {
     bytes: usize,
 }
 
-impl Counts {
-    pub(super) fn add(&mut self, name: Option<&str>) {
+impl NameCounts {
+    pub(crate) fn add(&mut self, name: Option<&str>) {
         let Some(name) = name else { return self.without += 1 };
         let (names, bytes) = LISTED;
         if let Some(count) = self.named.get_mut(name) {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn names_beyond_those_that_are_held_are_counted_together() {
-        let mut counts = Counts::default();
+        let mut counts = NameCounts::default();
         let (names, bytes) = LISTED;
         for at in 0..names + 7 {
             counts.add(Some(&at.to_string()));
@@ -46,7 +46,7 @@ mod tests {
         }
         assert_eq!((counts.named.len(), counts.other, counts.without), (names, 7, names as u64 + 7));
         assert_eq!(counts.named["3"], names as u64 + 8);
-        let mut counts = Counts::default();
+        let mut counts = NameCounts::default();
         counts.add(Some(&"x".repeat(bytes + 1)));
         assert_eq!((counts.named.len(), counts.other), (0, 1));
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 use karl_core::Key;
 use karl_core::stream;
 
-use super::{Counts, Streamed};
 use crate::columns::{Read, Row, Rows, Sink, Spot, Vocabulary, columns};
 use crate::detect::Input;
 use crate::error::{Error, Result};
 use crate::input::pipe::Origin;
 use crate::log::Log;
+use crate::log::{NameCounts, Streamed};
 use crate::rejects::Tally;
 
 /// A record that a draw could need.
@@ -58,7 +58,7 @@ pub(super) struct Holding {
     stream: stream::RewardStream<Candidate>,
     /// The components of the reward of a record that has none.
     missing: Vec<f64>,
-    domains: Counts,
+    domains: NameCounts,
     ungrouped: u64,
     /// The first reward that could not be weighed.
     failed: Option<karl_core::Error>,
@@ -80,7 +80,7 @@ impl Holding {
     pub(super) fn new(draw: stream::StreamSettings) -> Result<Self> {
         let missing = vec![f64::NAN; draw.weights.len()];
         let stream = stream::RewardStream::new(draw)?;
-        Ok(Self { stream, missing, domains: Counts::default(), ungrouped: 0, failed: None })
+        Ok(Self { stream, missing, domains: NameCounts::default(), ungrouped: 0, failed: None })
     }
 
     /// The log of the candidates, whose bytes are written to the file that the input names.

@@ -1,8 +1,8 @@
 //! Columns that a caller made anew, in the place of those that were read.
 
+use super::Log;
 use crate::columns::category::Category;
 use crate::error::Result;
-use crate::log::Log;
 
 impl Log {
     /// The same records with another reward, made of these components, or beside them.

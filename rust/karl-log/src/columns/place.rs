@@ -1,0 +1,39 @@
+//! Where a record lies.
+
+use bytemuck::{Pod, Zeroable};
+
+/// How many bits of a spot are the offset: 16 TiB a file, and a million files.
+const OFFSET_BITS: u32 = 44;
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which file.
+    pub input: usize,
+    /// First byte in the unpacked file.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// File and offset in one word, which sorts as they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
+pub(crate) struct Spot(pub(crate) u64);
+
+impl Spot {
+    /// None beyond the millionth file, or beyond 16 TiB of one.
+    pub(crate) fn new(input: usize, offset: u64) -> Option<Self> {
+        let input = u64::try_from(input).ok().filter(|input| input >> (64 - OFFSET_BITS) == 0)?;
+        (offset >> OFFSET_BITS == 0).then_some(Self(input << OFFSET_BITS | offset))
+    }
+
+    /// Which file.
+    pub(crate) fn input(self) -> usize {
+        usize::try_from(self.0 >> OFFSET_BITS).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn place(self, length: u32) -> Place {
+        Place { input: self.input(), offset: self.0 & ((1 << OFFSET_BITS) - 1), length }
+    }
+}

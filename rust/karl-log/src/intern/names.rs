@@ -1,0 +1,107 @@
+//! Distinct names by number.
+
+use super::spellings;
+
+/// No name: the record has none.
+pub const NONE: u32 = u32::MAX;
+
+/// Distinct names by number: one text with the end of each, at a fraction of the memory of as many strings.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    text: String,
+    ends: Vec<usize>,
+    /// Which of them has each number; empty where they stand in the order of their numbers.
+    places: Vec<u32>,
+}
+
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Names {}
+
+impl Names {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.places.is_empty() { self.ends.len() } else { self.places.len() }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name of that number.
+    #[must_use]
+    pub fn get(&self, code: u32) -> Option<&str> {
+        let place = if self.places.is_empty() { code } else { *self.places.get(code as usize)? } as usize;
+        let start = if place == 0 { 0 } else { *self.ends.get(place - 1)? };
+        self.text.get(start..*self.ends.get(place)?)
+    }
+
+    /// All names in the order of their numbers.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        (0..self.len())
+            .map(|code| u32::try_from(code).ok().and_then(|code| self.get(code)).unwrap_or_default())
+    }
+
+    /// The numbers that names spell in several ways; none where there are no such names.
+    #[must_use]
+    pub fn mixed(&self) -> Option<spellings::Mixed> {
+        spellings::mixed(self.iter())
+    }
+
+    /// Those of some numbers, numbered anew in the order given. No text is moved, for each would be waited for.
+    /// Once, and after the last was added: numbers and places are then no longer the same.
+    pub(crate) fn numbered(self, order: Vec<u32>) -> Self {
+        debug_assert!(self.places.is_empty(), "names are numbered anew once");
+        if order.is_empty() { Self::default() } else { Self { places: order, ..self } }
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        debug_assert!(
+            self.places.is_empty() && other.places.is_empty(),
+            "names are added before they are numbered anew"
+        );
+        let start = self.text.len();
+        self.text.push_str(&other.text);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+    }
+
+    /// Adds a name; its number.
+    pub(crate) fn push(&mut self, name: &str) -> u32 {
+        debug_assert!(self.places.is_empty(), "names are added before they are numbered anew");
+        self.text.push_str(name);
+        self.ends.push(self.text.len());
+        u32::try_from(self.ends.len() - 1).unwrap_or(NONE)
+    }
+}
+
+/// Some names in UTF-8, not distinct.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    pub(crate) fn push(&mut self, name: &[u8]) {
+        self.text.extend_from_slice(name);
+        self.ends.push(self.text.len());
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().filter_map(move |&end| self.text.get(std::mem::replace(&mut start, end)..end))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+}

@@ -1,0 +1,72 @@
+//! The scan of one object, and of the objects of a log.
+
+use std::ops::Range;
+
+use super::cursor::Cursor;
+use super::fault::{Fault, Step};
+use super::key_order::Habits;
+use super::paths::Wanted;
+
+/// What one scan found beside the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scanned {
+    /// The first byte after the object.
+    pub end: usize,
+    /// Whether a wanted key stood twice in its object.
+    pub duplicate: bool,
+}
+
+/// Scans the object that begins at `bytes[0]` and leaves the position of each wanted value in its slot.
+///
+/// # Errors
+/// The [`Fault`] that stopped the scan; `values` then means nothing.
+pub fn scan(
+    bytes: &[u8],
+    wanted: &Wanted,
+    values: &mut [Option<Range<usize>>],
+) -> std::result::Result<Scanned, Fault> {
+    walk(bytes, wanted, &mut Habits::default(), values)
+}
+
+/// [`scan`] for the records of one log, which gets quicker with the keys that it has seen; it says the same.
+#[derive(Debug)]
+pub struct Scan {
+    wanted: Wanted,
+    habits: Habits,
+}
+
+impl Scan {
+    /// No record seen yet.
+    #[must_use]
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, habits: Habits::default() }
+    }
+
+    /// As [`scan`].
+    ///
+    /// # Errors
+    /// As [`scan`].
+    pub fn object(
+        &mut self,
+        bytes: &[u8],
+        values: &mut [Option<Range<usize>>],
+    ) -> std::result::Result<Scanned, Fault> {
+        self.habits.restart();
+        walk(bytes, &self.wanted, &mut self.habits, values)
+    }
+}
+
+fn walk(
+    bytes: &[u8],
+    wanted: &Wanted,
+    habits: &mut Habits,
+    values: &mut [Option<Range<usize>>],
+) -> Step<Scanned> {
+    values.fill(None);
+    if bytes.first() != Some(&b'{') {
+        return Err(Fault::NotAnObject);
+    }
+    let mut cursor = Cursor { bytes, at: 0, duplicate: false, habits };
+    cursor.object(&wanted.root, values)?;
+    Ok(Scanned { end: cursor.at, duplicate: cursor.duplicate })
+}
