@@ -19,7 +19,8 @@ use crate::extract::Scanner;
 use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
 use crate::framing::{Fail, Next, Pieces, Texts};
 use crate::input::codec::Codec;
-use crate::input::source::{Source, Stream, is_damage};
+use crate::input::source::{Source, Stream};
+use crate::input::unpack::is_damage;
 use crate::log::Log;
 use crate::rejects::{Reason, Tally};
 

@@ -9,7 +9,8 @@ use super::report::Report;
 use crate::cancel::Watch;
 use crate::error::{Result, without_path};
 use crate::input::codec::Codec;
-use crate::input::source::{Source, is_damage};
+use crate::input::source::Source;
+use crate::input::unpack::is_damage;
 use crate::parallel::map;
 
 /// What a file whose packed bytes are damaged is refused for; what comes before the damage is read.

@@ -10,7 +10,7 @@ use twox_hash::XxHash3_128;
 
 use super::codec::Codec;
 use super::codec::MAGIC;
-use super::source::{is_damage, unpacked};
+use super::unpack::{is_damage, unpacked};
 
 /// How much is unpacked at a time. A decoder that meets damage gives an error in place of what it had unpacked in the
 /// same call, and a pipe cannot be read again: so much is lost at most.

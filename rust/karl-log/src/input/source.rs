@@ -1,21 +1,17 @@
 //! One input file, opened as often as it is needed: plain, gzip (all members) or zstd (all frames).
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
-use flate2::read::MultiGzDecoder;
 use twox_hash::XxHash3_128;
-use zstd::zstd_safe::DParameter;
 
 use super::codec::{Codec, HEAD, MAGIC, unread};
 use super::read_ahead::Ahead;
+use super::unpack::{Checksums, Unpacked, UpToDamage, is_damage};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
-
-/// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// One input file.
 #[derive(Clone, Debug)]
@@ -79,7 +75,7 @@ impl Source {
         if self.codec == Codec::Plain {
             return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
         }
-        let unpacked = Unpacked::open(self, Sums::Compared)?;
+        let unpacked = Unpacked::open(&self.path, self.codec, Checksums::Compared)?;
         Ok(if self.ahead {
             Box::new(Watched::new(Ahead::new(unpacked, watch), watch))
         } else {
@@ -90,7 +86,7 @@ impl Source {
     /// The same bytes once more, of which the reader knows what they were: unpacked where they are passed over, so that they
     /// stay in that core's cache, and without sums of what the first reading has compared with its sums.
     pub(crate) fn again<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
-        Ok(Box::new(Watched::new(Unpacked::open(self, Sums::Known)?, watch)))
+        Ok(Box::new(Watched::new(Unpacked::open(&self.path, self.codec, Checksums::Known)?, watch)))
     }
 
     /// As [`Source::stream`], ending where damage begins.
@@ -208,102 +204,9 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// A stream that ends where its damage begins.
-struct UpToDamage<R>(R);
-
-impl<R: Read> Read for UpToDamage<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        match self.0.read(out) {
-            Err(error) if is_damage(&error) => Ok(0),
-            read => read,
-        }
-    }
-}
-
-/// Unpacked bytes up to the damage. A decoder that meets damage gives an error in place of all that it had unpacked in
-/// the same call; so what it still owes is unpacked again, a byte a call.
-struct Unpacked {
-    source: Source,
-    sums: Sums,
-    decoder: Box<dyn Read + Send>,
-    given: u64,
-    careful: bool,
-}
-
-impl Unpacked {
-    fn open(source: &Source, sums: Sums) -> io::Result<Self> {
-        let decoder = decoder(source, sums)?;
-        Ok(Self { source: source.clone(), sums, decoder, given: 0, careful: false })
-    }
-
-    fn again(&mut self) -> io::Result<()> {
-        self.careful = true;
-        self.decoder = decoder(&self.source, self.sums)?;
-        io::copy(&mut (&mut self.decoder).take(self.given), &mut io::sink()).map(drop)
-    }
-}
-
-impl Read for Unpacked {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let most = if self.careful { out.len().min(1) } else { out.len() };
-        match self.decoder.read(&mut out[..most]) {
-            Err(error) if is_damage(&error) && !self.careful => self.again().and_then(|()| self.read(out)),
-            Err(error) => Err(error),
-            Ok(count) => {
-                self.given += count as u64;
-                Ok(count)
-            }
-        }
-    }
-}
-
-/// What becomes of the check sums of a packed file.
-#[derive(Clone, Copy, Debug)]
-enum Sums {
-    /// Made again of what was unpacked, and compared.
-    Compared,
-    /// They have been. A format in which that takes long is not asked for them.
-    Known,
-}
-
-fn decoder(source: &Source, sums: Sums) -> io::Result<Box<dyn Read + Send>> {
-    let packed = File::open(&source.path)?;
-    match (source.codec, sums) {
-        (Codec::Zstd, Sums::Known) => {
-            let mut decoder = zstd(packed)?;
-            decoder.set_parameter(DParameter::ForceIgnoreChecksum(true))?;
-            Ok(Box::new(decoder))
-        }
-        (codec, _) => unpacked(packed, codec),
-    }
-}
-
-/// What a packed stream holds.
-pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
-    Ok(match codec {
-        Codec::Plain => Box::new(packed),
-        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, packed))),
-        Codec::Zstd => Box::new(zstd(packed)?),
-    })
-}
-
-fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> {
-    let mut decoder = zstd::Decoder::new(packed)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-    Ok(decoder)
-}
-
 fn modified(facts: &Metadata) -> f64 {
     let age = facts.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     age.map_or(0.0, |age| age.as_secs_f64())
-}
-
-/// Whether an error means that packed bytes are damaged or cut short, rather than that the disk failed.
-#[must_use]
-pub fn is_damage(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    error.raw_os_error().is_none()
-        && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other)
 }
 
 #[cfg(test)]

@@ -1,0 +1,106 @@
+//! Decoders of gzip and zstd.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use zstd::zstd_safe::DParameter;
+
+use super::codec::Codec;
+
+/// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// A stream that ends where its damage begins.
+pub(super) struct UpToDamage<R>(pub(super) R);
+
+impl<R: Read> Read for UpToDamage<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(out) {
+            Err(error) if is_damage(&error) => Ok(0),
+            read => read,
+        }
+    }
+}
+
+/// Unpacked bytes up to the damage. A decoder that meets damage gives an error in place of all that it had unpacked in
+/// the same call; so what it still owes is unpacked again, a byte a call.
+pub(super) struct Unpacked {
+    path: PathBuf,
+    codec: Codec,
+    sums: Checksums,
+    decoder: Box<dyn Read + Send>,
+    given: u64,
+    careful: bool,
+}
+
+impl Unpacked {
+    pub(super) fn open(path: &Path, codec: Codec, sums: Checksums) -> io::Result<Self> {
+        let decoder = decoder(path, codec, sums)?;
+        Ok(Self { path: path.to_path_buf(), codec, sums, decoder, given: 0, careful: false })
+    }
+
+    fn again(&mut self) -> io::Result<()> {
+        self.careful = true;
+        self.decoder = decoder(&self.path, self.codec, self.sums)?;
+        io::copy(&mut (&mut self.decoder).take(self.given), &mut io::sink()).map(drop)
+    }
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let most = if self.careful { out.len().min(1) } else { out.len() };
+        match self.decoder.read(&mut out[..most]) {
+            Err(error) if is_damage(&error) && !self.careful => self.again().and_then(|()| self.read(out)),
+            Err(error) => Err(error),
+            Ok(count) => {
+                self.given += count as u64;
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// What becomes of the check sums of a packed file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Checksums {
+    /// Made again of what was unpacked, and compared.
+    Compared,
+    /// They have been. A format in which that takes long is not asked for them.
+    Known,
+}
+
+fn decoder(path: &Path, codec: Codec, sums: Checksums) -> io::Result<Box<dyn Read + Send>> {
+    let packed = File::open(path)?;
+    match (codec, sums) {
+        (Codec::Zstd, Checksums::Known) => {
+            let mut decoder = zstd(packed)?;
+            decoder.set_parameter(DParameter::ForceIgnoreChecksum(true))?;
+            Ok(Box::new(decoder))
+        }
+        (codec, _) => unpacked(packed, codec),
+    }
+}
+
+/// What a packed stream holds.
+pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match codec {
+        Codec::Plain => Box::new(packed),
+        Codec::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, packed))),
+        Codec::Zstd => Box::new(zstd(packed)?),
+    })
+}
+
+fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> {
+    let mut decoder = zstd::Decoder::new(packed)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(decoder)
+}
+
+/// Whether an error means that packed bytes are damaged or cut short, rather than that the disk failed.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    error.raw_os_error().is_none()
+        && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof | Other)
+}
