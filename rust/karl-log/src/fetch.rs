@@ -49,7 +49,7 @@ pub fn fetch_each<R: Send>(
     let mut wanted = all_wanted(log, rows, threads)?;
     wanted.sort_unstable_by_key(|wanted| (wanted.place.input, wanted.place.offset));
     let mut made: Vec<Option<R>> = rows.iter().map(|_| None).collect();
-    let source = |share: &[Wanted]| &log.inputs[share[0].place.input].source;
+    let source = |share: &[WantedRecord]| &log.inputs[share[0].place.input].source;
     for share in map(shares(log, &wanted), threads, |share| fetch_share(source(share), share, watch, &one)) {
         for (at, one) in share? {
             made[at] = Some(one);
@@ -60,7 +60,7 @@ pub fn fetch_each<R: Send>(
 
 /// A record that is wanted.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedRecord {
     /// Where among those asked for.
     at: usize,
     row: u32,
@@ -68,14 +68,14 @@ struct Wanted {
     digest: u64,
 }
 
-fn wanted(log: &Log, at: usize, row: u32) -> Result<Wanted> {
+fn wanted(log: &Log, at: usize, row: u32) -> Result<WantedRecord> {
     let refused = || karl_core::Error::Row { index: at, row: i64::from(row), count: log.len() };
     let (place, digest) = log.record(row).ok_or_else(refused)?;
-    Ok(Wanted { at, row, place, digest })
+    Ok(WantedRecord { at, row, place, digest })
 }
 
 /// Every row is looked up in memory that nobody has touched for long, which threads wait for side by side.
-fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<Wanted>> {
+fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<WantedRecord>> {
     let parts = rows.chunks(LOOKED_UP).enumerate().collect();
     let part = |(part, rows): (usize, &[u32])| {
         (part * LOOKED_UP..).zip(rows).map(|(at, &row)| wanted(log, at, row)).collect::<Result<Vec<_>>>()
@@ -88,9 +88,9 @@ fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<Wanted>> {
 }
 
 /// What one thread reads at a time: all of a packed file, or a part of a plain one.
-fn shares<'a>(log: &Log, wanted: &'a [Wanted]) -> Vec<&'a [Wanted]> {
+fn shares<'a>(log: &Log, wanted: &'a [WantedRecord]) -> Vec<&'a [WantedRecord]> {
     let of_one_file = wanted.chunk_by(|a, b| a.place.input == b.place.input);
-    let cut = |share: &'a [Wanted]| {
+    let cut = |share: &'a [WantedRecord]| {
         let plain = log.inputs[share[0].place.input].source.codec == Codec::Plain;
         share.chunks(if plain { SHARE } else { share.len() })
     };
@@ -100,16 +100,17 @@ fn shares<'a>(log: &Log, wanted: &'a [Wanted]) -> Vec<&'a [Wanted]> {
 /// What is made of records of one file, by rising place.
 fn fetch_share<R>(
     source: &Source,
-    share: &[Wanted],
+    share: &[WantedRecord],
     watch: &Watch,
     one: impl Fn(u32, Vec<u8>) -> R,
 ) -> Result<Vec<(usize, R)>> {
     let first = share[0].place;
-    let mut reader = Reader::open(source, watch).map_err(|error| source.lost("open", first.offset, error))?;
+    let mut reader =
+        RecordReader::open(source, watch).map_err(|error| source.lost("open", first.offset, error))?;
     let mut made = Vec::with_capacity(share.len());
     // A packed file is read forwards only: a row that is asked for again is copied.
     let mut again: Option<Vec<u8>> = None;
-    for (index, &Wanted { at, row, place, digest }) in share.iter().enumerate() {
+    for (index, &WantedRecord { at, row, place, digest }) in share.iter().enumerate() {
         let record = again.take().map_or_else(|| reader.record(place), Ok);
         watch.advance(0)?;
         let record = record.map_err(|error| source.lost("read", place.offset, error))?;
@@ -206,12 +207,12 @@ fn pass(stream: &mut impl Read, mut bytes: u64, room: &mut [u8]) -> io::Result<(
 }
 
 /// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.
-enum Reader<'w> {
+enum RecordReader<'w> {
     Plain(File),
     Packed { stream: Stream<'w>, at: u64, passed: Vec<u8> },
 }
 
-impl<'w> Reader<'w> {
+impl<'w> RecordReader<'w> {
     fn open(source: &Source, watch: &'w Watch) -> io::Result<Self> {
         Ok(match source.codec {
             Codec::Plain => Self::Plain(File::open(&source.path)?),

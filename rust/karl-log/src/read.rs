@@ -11,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::cancel::Watch;
-use crate::columns::{Read, Rows, Sink, Vocabulary, columns};
+use crate::columns::{NameTables, RowBins, RowSink, ThreadRows, columns};
 use crate::detect::{Input, Layout, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::extract;
 use crate::extract::Scanner;
 use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
-use crate::framing::{Fail, Next, Pieces, Texts};
+use crate::framing::{Batch, Fail, Pieces, Texts};
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream};
 use crate::input::unpack::is_damage;
@@ -72,8 +72,9 @@ pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, wat
     let (rows, vocabulary, tasks, tallies) = loop {
         let tasks: Vec<Task> =
             inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
-        let vocabulary = Vocabulary::new();
-        let (rows, tallies) = run(&inputs, &tasks, settings, || Rows::new(components, &vocabulary), watch)?;
+        let vocabulary = NameTables::new();
+        let (rows, tallies) =
+            run(&inputs, &tasks, settings, || RowBins::new(components, &vocabulary), watch)?;
         if !read_again(&mut inputs, tasks.iter().zip(&tallies), watch) {
             break (rows, vocabulary, tasks, tallies);
         }
@@ -116,9 +117,9 @@ fn run<'v>(
     inputs: &[Input],
     tasks: &[Task],
     settings: &Settings,
-    rows: impl Fn() -> Rows<'v> + Sync,
+    rows: impl Fn() -> RowBins<'v> + Sync,
     watch: &Watch,
-) -> Result<(Vec<Read>, Vec<Tally>)> {
+) -> Result<(Vec<ThreadRows>, Vec<Tally>)> {
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
@@ -146,7 +147,13 @@ fn run<'v>(
     Ok((rows, results.collect::<Result<Vec<Tally>>>()?))
 }
 
-fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows<'_>, watch: &Watch) -> Result<Tally> {
+fn one(
+    input: &Input,
+    task: Task,
+    settings: &Settings,
+    rows: &mut RowBins<'_>,
+    watch: &Watch,
+) -> Result<Tally> {
     let mut scanner = Scanner::new(task.input, &input.fields, settings.scan);
     let mut tally = Tally::default();
     let read = pieces(input, task, settings.wishes.max_line_bytes, watch)
@@ -159,12 +166,12 @@ fn one(input: &Input, task: Task, settings: &Settings, rows: &mut Rows<'_>, watc
 pub(crate) fn scan_all(
     mut pieces: Pieces<Stream<'_>>,
     scanner: &mut Scanner,
-    rows: &mut impl Sink,
+    rows: &mut impl RowSink,
     tally: &mut Tally,
     watch: &Watch,
 ) -> std::result::Result<(), Fail> {
     let mut clock = Clock { watch, bytes: 0 };
-    while let Some(Next { texts, passed }) = pieces.next().map_err(Fail::Read)? {
+    while let Some(Batch { texts, passed }) = pieces.next().map_err(Fail::Read)? {
         if matches!(texts, Texts::Beyond) {
             return Err(Fail::Beyond);
         }

@@ -2,92 +2,99 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::chunked_vec::Growing;
-use super::locations::Records;
-use super::row::{Row, Sink};
-use crate::intern::{Batch, Known, NONE, Recent};
+use super::chunked_vec::ChunkedVec;
+use super::locations::Locations;
+use super::row::{RowSink, ScannedRow};
+use crate::intern::{CachedInterner, NONE, NameBatch, SharedInterner};
 
 /// How many bits of an id tell its bin.
 pub(super) const BIN_BITS: u32 = 5;
 
-/// What nearly every record has beside its id; the rest is in [`Extras`] and in [`Records`].
+/// What nearly every record has beside its id; the rest is in [`OptionalColumns`] and in [`Locations`].
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
-pub(super) struct Held {
+pub(super) struct BinRow {
     pub(super) reward: f64,
     pub(super) group: u32,
-    /// Its number among the [`Records`] of the thread.
+    /// Its number among the [`Locations`] of the thread.
     pub(super) record: u32,
 }
 
 /// Columns that are empty in many logs.
 #[derive(Debug, Default)]
-pub(super) struct Extras {
+pub(super) struct OptionalColumns {
     /// The components of the reward after the first.
-    pub(super) components: Vec<Growing<f64>>,
-    pub(super) domain: Growing<u32>,
-    pub(super) partition: Growing<u32>,
-    pub(super) fingerprint: Growing<u128>,
+    pub(super) components: Vec<ChunkedVec<f64>>,
+    pub(super) domain: ChunkedVec<u32>,
+    pub(super) partition: ChunkedVec<u32>,
+    pub(super) fingerprint: ChunkedVec<u128>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Bin {
-    pub(super) ids: Growing<u128>,
-    pub(super) rows: Growing<Held>,
-    pub(super) extras: Extras,
+    pub(super) ids: ChunkedVec<u128>,
+    pub(super) rows: ChunkedVec<BinRow>,
+    pub(super) extras: OptionalColumns,
 }
 
 /// The names of a log by column, which the threads that read it share.
 #[derive(Debug)]
-pub(crate) struct Vocabulary {
-    pub(super) groups: Known,
-    pub(super) domains: Known,
-    pub(super) partitions: Known,
+pub(crate) struct NameTables {
+    pub(super) groups: SharedInterner,
+    pub(super) domains: SharedInterner,
+    pub(super) partitions: SharedInterner,
 }
 
-impl Vocabulary {
+impl NameTables {
     /// No name yet.
     pub(crate) fn new() -> Self {
-        Self { groups: Known::new(), domains: Known::new(), partitions: Known::new() }
+        Self {
+            groups: SharedInterner::new(),
+            domains: SharedInterner::new(),
+            partitions: SharedInterner::new(),
+        }
     }
 }
 
 /// The rows that one thread reads.
 #[derive(Debug)]
-pub(crate) struct Rows<'v> {
-    read: Read,
-    unnamed: Unnamed,
-    groups: &'v Known,
-    domains: Recent<'v>,
-    partitions: Recent<'v>,
+pub(crate) struct RowBins<'v> {
+    read: ThreadRows,
+    unnamed: PendingGroups,
+    groups: &'v SharedInterner,
+    domains: CachedInterner<'v>,
+    partitions: CachedInterner<'v>,
 }
 
 /// The rows that one thread has read.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct ThreadRows {
     pub(super) bins: Vec<Bin>,
-    pub(super) records: Records,
+    pub(super) records: Locations,
 }
 
-impl<'v> Rows<'v> {
+impl<'v> RowBins<'v> {
     /// None yet, with so many components of the reward.
-    pub(crate) fn new(components: usize, vocabulary: &'v Vocabulary) -> Self {
-        let extras = || Extras {
-            components: vec![Growing::default(); components.saturating_sub(1)],
-            ..Extras::default()
+    pub(crate) fn new(components: usize, vocabulary: &'v NameTables) -> Self {
+        let extras = || OptionalColumns {
+            components: vec![ChunkedVec::default(); components.saturating_sub(1)],
+            ..OptionalColumns::default()
         };
         let bin = || Bin { extras: extras(), ..Bin::default() };
         Self {
-            read: Read { bins: (0..1 << BIN_BITS).map(|_| bin()).collect(), records: Records::default() },
-            unnamed: Unnamed::default(),
+            read: ThreadRows {
+                bins: (0..1 << BIN_BITS).map(|_| bin()).collect(),
+                records: Locations::default(),
+            },
+            unnamed: PendingGroups::default(),
             groups: &vocabulary.groups,
-            domains: Recent::new(&vocabulary.domains),
-            partitions: Recent::new(&vocabulary.partitions),
+            domains: CachedInterner::new(&vocabulary.domains),
+            partitions: CachedInterner::new(&vocabulary.partitions),
         }
     }
 
     /// All of them, none of which waits for its group any more.
-    pub(crate) fn done(mut self) -> Read {
+    pub(crate) fn done(mut self) -> ThreadRows {
         self.name();
         self.read
     }
@@ -103,8 +110,8 @@ impl<'v> Rows<'v> {
     }
 }
 
-impl Sink for Rows<'_> {
-    fn push(&mut self, found: &Row<'_>) {
+impl RowSink for RowBins<'_> {
+    fn push(&mut self, found: &ScannedRow<'_>) {
         let record = self.read.records.push(found.spot, found.digest, found.length);
         let bin = bin(found.id);
         let Bin { ids, rows, extras } = &mut self.read.bins[bin];
@@ -117,22 +124,22 @@ impl Sink for Rows<'_> {
         add(&mut extras.partition, rows.len(), self.partitions.code(found.partition));
         found.fingerprint.into_iter().for_each(|fingerprint| extras.fingerprint.push(fingerprint));
         ids.push(found.id);
-        rows.push(Held { reward: *reward, group: NONE, record });
-        if self.unnamed.rows.len() == Unnamed::MOST {
+        rows.push(BinRow { reward: *reward, group: NONE, record });
+        if self.unnamed.rows.len() == PendingGroups::MOST {
             self.name();
         }
     }
 }
 
 /// Rows that wait for the number of their group. In a log of many groups every look-up waits for memory: of many at once,
-/// those in one part of the table wait together ([`Known::codes`]).
+/// those in one part of the table wait together ([`SharedInterner::codes`]).
 #[derive(Debug, Default)]
-struct Unnamed {
-    names: Batch,
+struct PendingGroups {
+    names: NameBatch,
     rows: Vec<(usize, usize)>,
 }
 
-impl Unnamed {
+impl PendingGroups {
     const MOST: usize = 1 << 8;
 
     fn push(&mut self, group: &[u8], row: (usize, usize)) {
@@ -143,7 +150,7 @@ impl Unnamed {
 
 /// Adds a row's code after those of so many rows; a column begins with its first name, so that one without any is empty.
 #[inline]
-fn add(column: &mut Growing<u32>, before: usize, code: u32) {
+fn add(column: &mut ChunkedVec<u32>, before: usize, code: u32) {
     if code != NONE || !column.is_empty() {
         (column.len()..before).for_each(|_| column.push(NONE));
         column.push(code);
@@ -156,9 +163,9 @@ fn bin(id: u128) -> usize {
 }
 
 /// What one thread has left in a bin.
-pub(super) struct Part<'a> {
+pub(super) struct BinPart<'a> {
     pub(super) bin: Bin,
-    pub(super) records: &'a Records,
+    pub(super) records: &'a Locations,
     /// The number of the first of them among those of all threads.
     pub(super) first: u32,
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::intern::{Known, NONE, Names};
+use crate::intern::{NONE, Names, SharedInterner};
 use crate::parallel::map;
 
 /// How many names a list of them has at most, and how many bytes those may have together: a log may have any number.
@@ -11,7 +11,7 @@ pub const LISTED: (usize, usize) = (10_000, 1 << 22);
 /// A column that is made name by name.
 #[derive(Debug)]
 pub struct Builder {
-    known: Known,
+    known: SharedInterner,
     codes: Vec<u32>,
 }
 
@@ -19,7 +19,7 @@ impl Builder {
     /// No row yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { known: Known::new(), codes: Vec::new() }
+        Self { known: SharedInterner::new(), codes: Vec::new() }
     }
 
     /// Adds a row.

@@ -11,7 +11,7 @@ use memmap2::MmapMut;
 /// Values in pieces: a small one, then as many large ones as it takes. The large ones are the system's own, to which they
 /// go back as soon as they are dropped; an allocator would keep them once it has seen some.
 #[derive(Debug)]
-pub(crate) struct Growing<T> {
+pub(crate) struct ChunkedVec<T> {
     small: Vec<T>,
     large: Vec<MmapMut>,
     len: usize,
@@ -20,13 +20,13 @@ pub(crate) struct Growing<T> {
 const SMALL_BYTES: usize = 1 << 16;
 const LARGE_BYTES: usize = 1 << 20;
 
-impl<T> Default for Growing<T> {
+impl<T> Default for ChunkedVec<T> {
     fn default() -> Self {
         Self { small: Vec::new(), large: Vec::new(), len: 0 }
     }
 }
 
-impl<T: Pod> Clone for Growing<T> {
+impl<T: Pod> Clone for ChunkedVec<T> {
     fn clone(&self) -> Self {
         let mut clone = Self::default();
         self.iter().for_each(|value| clone.push(value));
@@ -34,7 +34,7 @@ impl<T: Pod> Clone for Growing<T> {
     }
 }
 
-impl<T: Pod> Growing<T> {
+impl<T: Pod> ChunkedVec<T> {
     /// How many values the first piece has, and each later one.
     const SMALL: usize = SMALL_BYTES / size_of::<T>();
     const LARGE: usize = LARGE_BYTES / size_of::<T>();
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn every_value_is_where_it_was_put_and_no_piece_is_moved() {
-        let mut growing = Growing::default();
+        let mut growing = ChunkedVec::default();
         assert!(growing.is_empty() && growing.get(0).is_none());
         let mut first: Vec<*const u8> = Vec::new();
         let count = (2 * LARGE_BYTES + LARGE_BYTES / 2) / size_of::<usize>();

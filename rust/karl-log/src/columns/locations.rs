@@ -5,56 +5,56 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::chunked_vec::Growing;
-use super::{Place, Spot};
+use super::chunked_vec::ChunkedVec;
+use super::{PackedPlace, Place};
 
 /// Where one record lies, and what its bytes hash to. Side by side, for who asks for one of them asks for all, and waits
 /// for memory once; packed, for there are millions.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, packed(4))]
-struct Record {
-    spot: Spot,
+struct Location {
+    spot: PackedPlace,
     digest: u64,
     length: u32,
 }
 
 /// The records that one thread has read, in the order in which it did.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Records(Growing<Record>);
+pub(crate) struct Locations(ChunkedVec<Location>);
 
-impl Records {
+impl Locations {
     /// Adds a record; its number.
-    pub(crate) fn push(&mut self, spot: Spot, digest: u64, length: u32) -> u32 {
+    pub(crate) fn push(&mut self, spot: PackedPlace, digest: u64, length: u32) -> u32 {
         let number = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        self.0.push(Record { spot, digest, length });
+        self.0.push(Location { spot, digest, length });
         number
     }
 
     /// What tells records of one id apart.
-    pub(crate) fn rank(&self, number: u32) -> Option<(u64, Spot)> {
+    pub(crate) fn rank(&self, number: u32) -> Option<(u64, PackedPlace)> {
         self.0.get(number as usize).map(|record| (record.digest, record.spot))
     }
 }
 
 /// The records of all rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Laid {
-    parts: Vec<Records>,
+pub(crate) struct RowLocations {
+    parts: Vec<Locations>,
     /// The number of each part's first record.
     starts: Vec<u32>,
     /// The record of each row.
     order: Vec<u32>,
 }
 
-impl Laid {
+impl RowLocations {
     /// The records of several threads one after the other, in an order that is still to be told.
-    pub(crate) fn new(parts: Vec<Records>) -> Self {
+    pub(crate) fn new(parts: Vec<Locations>) -> Self {
         let starts = starts(parts.iter().map(|part| part.0.len()));
         Self { parts, starts, order: Vec::new() }
     }
 
     /// What each thread has read, with the number of its first record.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Records, u32)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Locations, u32)> {
         self.parts.iter().zip(self.starts.iter().copied())
     }
 
@@ -64,7 +64,7 @@ impl Laid {
     }
 
     /// A row's record; none for a row that there is not.
-    fn record(&self, row: usize) -> Option<Record> {
+    fn record(&self, row: usize) -> Option<Location> {
         let number = *self.order.get(row)?;
         let part = self.starts.partition_point(|&start| start <= number).checked_sub(1)?;
         self.parts[part].0.get((number - self.starts[part]) as usize)

@@ -1,19 +1,19 @@
 //! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
 
-use super::bins::{Bin, Part, Read, Vocabulary};
+use super::bins::{Bin, BinPart, NameTables, ThreadRows};
 use super::category::Category;
-use super::chunked_vec::Growing;
-use super::locations::Laid;
+use super::chunked_vec::ChunkedVec;
+use super::locations::RowLocations;
 use super::sort::ranks;
 use crate::intern::NONE;
-use crate::intern::Way;
+use crate::intern::Renumbering;
 use crate::parallel::map;
 
 /// All rows as columns.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) ids: Vec<u128>,
-    pub(crate) records: Laid,
+    pub(crate) records: RowLocations,
     pub(crate) components: Vec<Vec<f64>>,
     pub(crate) group: Category,
     pub(crate) domain: Category,
@@ -23,24 +23,24 @@ pub(crate) struct Columns {
 
 /// Joins the rows of all threads.
 pub(crate) fn columns(
-    mut parts: Vec<Read>,
-    vocabulary: Vocabulary,
+    mut parts: Vec<ThreadRows>,
+    vocabulary: NameTables,
     components: usize,
     threads: usize,
 ) -> Columns {
     let (groups, group) = vocabulary.groups.finish();
     let (domains, domain) = vocabulary.domains.finish();
     let (partitions, partition) = vocabulary.partitions.finish();
-    let ways = Ways { group, domain, partition };
-    let records = Laid::new(parts.iter_mut().map(|read| std::mem::take(&mut read.records)).collect());
+    let ways = Renumberings { group, domain, partition };
+    let records = RowLocations::new(parts.iter_mut().map(|read| std::mem::take(&mut read.records)).collect());
     let bins: Vec<Vec<Bin>> = across(parts);
     let counts: Vec<usize> = bins.iter().map(|parts| parts.iter().map(|bin| bin.ids.len()).sum()).collect();
-    let mut codes = Codes::default();
+    let mut codes = RowCodes::default();
     let mut all = Columns::default();
-    let mut rest = Slots::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
+    let mut rest = ColumnSlices::new(&mut all, &mut codes, &bins, counts.iter().sum(), components);
     let slots: Vec<_> = counts.iter().map(|&count| rest.split_off(count)).collect();
-    let fill = |(slots, bins): (Slots, Vec<Bin>)| {
-        let part = |(bin, (records, first))| Part { bin, records, first };
+    let fill = |(slots, bins): (ColumnSlices, Vec<Bin>)| {
+        let part = |(bin, (records, first))| BinPart { bin, records, first };
         slots.fill(&bins.into_iter().zip(records.parts()).map(part).collect::<Vec<_>>(), &ways);
     };
     map(slots.into_iter().zip(bins).collect(), threads, fill);
@@ -53,7 +53,7 @@ pub(crate) fn columns(
 }
 
 /// The bins of all threads, bin by bin.
-fn across(parts: Vec<Read>) -> Vec<Vec<Bin>> {
+fn across(parts: Vec<ThreadRows>) -> Vec<Vec<Bin>> {
     let mut bins: Vec<Vec<Bin>> = Vec::new();
     for read in parts {
         bins.resize_with(read.bins.len(), Vec::new);
@@ -63,14 +63,14 @@ fn across(parts: Vec<Read>) -> Vec<Vec<Bin>> {
 }
 
 /// The ways from numbers of names as they were read to those of the columns.
-struct Ways {
-    group: Way,
-    domain: Way,
-    partition: Way,
+struct Renumberings {
+    group: Renumbering,
+    domain: Renumbering,
+    partition: Renumbering,
 }
 
 #[derive(Default)]
-struct Codes {
+struct RowCodes {
     record: Vec<u32>,
     group: Vec<u32>,
     domain: Vec<u32>,
@@ -78,7 +78,7 @@ struct Codes {
 }
 
 /// A stretch of every column, to be filled.
-struct Slots<'a> {
+struct ColumnSlices<'a> {
     ids: &'a mut [u128],
     record: &'a mut [u32],
     components: Vec<&'a mut [f64]>,
@@ -88,11 +88,11 @@ struct Slots<'a> {
     fingerprints: &'a mut [u128],
 }
 
-impl<'a> Slots<'a> {
+impl<'a> ColumnSlices<'a> {
     /// Columns of so many rows; those that no bin has stay empty.
     fn new(
         all: &'a mut Columns,
-        codes: &'a mut Codes,
+        codes: &'a mut RowCodes,
         bins: &[Vec<Bin>],
         count: usize,
         components: usize,
@@ -134,7 +134,7 @@ impl<'a> Slots<'a> {
     }
 
     /// Lays down the rows of a bin. They are read as they lie, for to wait for what is read takes longer than to write.
-    fn fill(mut self, parts: &[Part<'_>], ways: &Ways) {
+    fn fill(mut self, parts: &[BinPart<'_>], ways: &Renumberings) {
         let ranks = ranks(parts);
         let mut ranks = ranks.as_slice();
         for part in parts {
@@ -144,7 +144,7 @@ impl<'a> Slots<'a> {
         }
     }
 
-    fn lay(&mut self, part: &Part<'_>, ranks: &[u32], ways: &Ways) {
+    fn lay(&mut self, part: &BinPart<'_>, ranks: &[u32], ways: &Renumberings) {
         let Bin { ids, rows, extras } = &part.bin;
         lay(self.ids, ranks, ids.iter());
         lay(self.record, ranks, rows.iter().map(|row| part.first + row.record));
@@ -164,7 +164,7 @@ impl<'a> Slots<'a> {
 }
 
 /// The codes of a column's names; rows behind its end have none.
-fn named<'a>(column: &'a Growing<u32>, way: &'a Way) -> impl Iterator<Item = u32> {
+fn named<'a>(column: &'a ChunkedVec<u32>, way: &'a Renumbering) -> impl Iterator<Item = u32> {
     column.iter().map(|code| way.code(code)).chain(std::iter::repeat(NONE))
 }
 
@@ -180,19 +180,19 @@ fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
 mod tests {
     use karl_core::rng::id128;
 
-    use super::super::{Row, Rows, Sink, Spot};
+    use super::super::{PackedPlace, RowBins, RowSink, ScannedRow};
     use super::*;
 
     /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
     fn alike(threads: usize) -> Columns {
         // Some threads have found nothing to read.
-        let vocabulary = Vocabulary::new();
-        let mut parts: Vec<Rows> = (0..=2 * threads).map(|_| Rows::new(2, &vocabulary)).collect();
+        let vocabulary = NameTables::new();
+        let mut parts: Vec<RowBins> = (0..=2 * threads).map(|_| RowBins::new(2, &vocabulary)).collect();
         for at in (0..500_u32).rev() {
-            let row = Row {
+            let row = ScannedRow {
                 id: id128(b"id") >> 8 << 8 | u128::from(at % 200),
                 digest: u64::from(at / 400),
-                spot: Spot(u64::from(at)),
+                spot: PackedPlace(u64::from(at)),
                 length: at,
                 rewards: &[f64::from(at), -f64::from(at)],
                 group: None,
@@ -203,7 +203,7 @@ mod tests {
             };
             parts[2 * (at as usize % threads) + 1].push(&row);
         }
-        let parts = parts.into_iter().map(Rows::done).collect();
+        let parts = parts.into_iter().map(RowBins::done).collect();
         columns(parts, vocabulary, 2, threads)
     }
 

@@ -14,9 +14,9 @@ mod place;
 mod row;
 mod sort;
 
-pub(crate) use bins::{Read, Rows, Vocabulary};
-pub(crate) use locations::Laid;
+pub(crate) use bins::{NameTables, RowBins, ThreadRows};
+pub(crate) use locations::RowLocations;
 pub(crate) use merge::{Columns, columns};
+pub(crate) use place::PackedPlace;
 pub use place::Place;
-pub(crate) use place::Spot;
-pub(crate) use row::{Row, Sink};
+pub(crate) use row::{RowSink, ScannedRow};

@@ -19,9 +19,9 @@ pub struct Place {
 /// File and offset in one word, which sorts as they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
-pub(crate) struct Spot(pub(crate) u64);
+pub(crate) struct PackedPlace(pub(crate) u64);
 
-impl Spot {
+impl PackedPlace {
     /// None beyond the millionth file, or beyond 16 TiB of one.
     pub(crate) fn new(input: usize, offset: u64) -> Option<Self> {
         let input = u64::try_from(input).ok().filter(|input| input >> (64 - OFFSET_BITS) == 0)?;

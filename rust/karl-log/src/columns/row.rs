@@ -1,13 +1,13 @@
 //! One record on its way to the columns.
 
-use super::place::Spot;
+use super::place::PackedPlace;
 
 /// One record, as the scan found it.
 #[derive(Debug)]
-pub(crate) struct Row<'a> {
+pub(crate) struct ScannedRow<'a> {
     pub(crate) id: u128,
     pub(crate) digest: u64,
-    pub(crate) spot: Spot,
+    pub(crate) spot: PackedPlace,
     pub(crate) length: u32,
     /// The components of the reward; NaN where one is missing.
     pub(crate) rewards: &'a [f64],
@@ -21,6 +21,6 @@ pub(crate) struct Row<'a> {
 }
 
 /// Where the scan leaves rows.
-pub(crate) trait Sink {
-    fn push(&mut self, found: &Row<'_>);
+pub(crate) trait RowSink {
+    fn push(&mut self, found: &ScannedRow<'_>);
 }

@@ -1,11 +1,11 @@
 //! The order of the rows of one bin.
 
-use super::bins::{BIN_BITS, Part};
+use super::bins::{BIN_BITS, BinPart};
 use super::locations::starts;
 
 /// The rank of each row of a bin, part after part. Equal ids and equal digests are equal records, and as good as each
 /// other: their place keeps the order from depending on threads.
-pub(super) fn ranks(parts: &[Part<'_>]) -> Vec<u32> {
+pub(super) fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
     let mut keys = sorted(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
     let alike = |&a: &u64, &b: &u64| a >> u32::BITS == b >> u32::BITS;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::framing::Fail;
 use crate::framing::record_texts::each_record;
-use crate::framing::{Next, Pieces, Texts};
+use crate::framing::{Batch, Pieces, Texts};
 use crate::input::source::Stream;
 use crate::json::project::{Fault, Path, Scan, Wanted};
 use crate::rejects::Tally;
@@ -19,7 +19,7 @@ pub(super) fn each(
     advance: impl Fn(u64) -> crate::error::Result<()>,
     mut take: impl FnMut(&[u8], u64) -> Result<usize, Fault>,
 ) -> Result<(), Fail> {
-    while let Some(Next { texts, passed }) = pieces.next_alone().map_err(Fail::Read)? {
+    while let Some(Batch { texts, passed }) = pieces.next_alone().map_err(Fail::Read)? {
         if matches!(texts, Texts::Beyond) {
             return Err(Fail::Beyond);
         }

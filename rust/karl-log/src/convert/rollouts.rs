@@ -14,7 +14,7 @@ use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped}
 use super::spoken::{self, Spoken};
 use super::values::source;
 use crate::cancel::Watch;
-use crate::columns::{Row, Sink};
+use crate::columns::{RowSink, ScannedRow};
 use crate::detect::{Input, Wishes, probe};
 use crate::emit::Flaw;
 use crate::emit::example::held;
@@ -121,8 +121,8 @@ struct Writer<'a> {
     made: Made,
 }
 
-impl Sink for Writer<'_> {
-    fn push(&mut self, found: &Row<'_>) {
+impl RowSink for Writer<'_> {
+    fn push(&mut self, found: &ScannedRow<'_>) {
         count_type(&mut self.made.types, RECORD, 1);
         match self.take(found) {
             Ok(()) => self.made.used += 1,
@@ -134,7 +134,7 @@ impl Sink for Writer<'_> {
 
 impl Writer<'_> {
     /// Writes a record's trajectory; the reason why it has none.
-    fn take(&mut self, row: &Row<'_>) -> std::result::Result<(), &'static str> {
+    fn take(&mut self, row: &ScannedRow<'_>) -> std::result::Result<(), &'static str> {
         let (fields, made) = (&self.input.fields, &mut self.made);
         let parsed = mended(row.record, made).and_then(|text| reference::parse(&text).ok());
         let mut record = parsed.ok_or_else(|| damaged(OBJECT, "the record", made))?;
@@ -168,7 +168,7 @@ impl Writer<'_> {
 }
 
 /// What a record says beside its messages.
-fn head(record: &Value, input: &Input, row: &Row<'_>, made: &mut Made) -> Head {
+fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {
     let format = input.format;
     let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
     let version = at(format.policy_version);

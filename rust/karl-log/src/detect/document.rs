@@ -16,14 +16,14 @@ const KEY_MAX: usize = 1 << 20;
 const KEYS_MAX: usize = 1 << 26;
 
 /// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
-pub(super) struct Walk {
+pub(super) struct DocumentKeys {
     pub(super) members: Vec<(String, Vec<String>)>,
     /// Whether the file does not end inside the object.
     pub(super) whole: bool,
 }
 
 /// Walks through the object that fills the file; `None` where the file is no such object.
-pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<Option<Walk>> {
+pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<Option<DocumentKeys>> {
     let mut window = enter(source.undamaged(watch)?)?;
     let mut members = Vec::new();
     let mut held = 0;
@@ -37,7 +37,7 @@ pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<O
             held += inner.iter().map(|key| weight(key)).sum::<usize>();
             members.push((key, inner));
             if !whole {
-                return Ok(Some(Walk { members, whole }));
+                return Ok(Some(DocumentKeys { members, whole }));
             }
         } else if pass(&mut window)? {
             members.push((key, Vec::new()));
@@ -47,7 +47,7 @@ pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<O
     }
     let closed = window.peek()? == Some(b'}');
     window.consume(usize::from(closed));
-    Ok(window.peek()?.is_none().then_some(Walk { members, whole: closed }))
+    Ok(window.peek()?.is_none().then_some(DocumentKeys { members, whole: closed }))
 }
 
 /// What a key takes in memory, about.

@@ -7,15 +7,15 @@ mod sniff;
 use std::io;
 use std::path::PathBuf;
 
-use document::{Walk, enter, member, pass, walk};
-use sidecar::Beside;
+use document::{DocumentKeys, enter, member, pass, walk};
+use sidecar::SidecarNumber;
 pub(crate) use sniff::keys_of;
 use sniff::{by_name, value_keys};
 
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::format::{Fields, Format, Overrides, by_keys};
-use crate::framing::{Elements, Extent, Lines, Mixed, Pieces, Until, Window, holds_records};
+use crate::framing::{Elements, Extent, JsonLines, Lines, Pieces, Until, Window, holds_records};
 use crate::input::source::{Source, Stream};
 
 /// How a file holds its records.
@@ -58,7 +58,7 @@ pub struct Input {
     /// Where its records keep things.
     pub fields: Fields,
     /// What its format needed from a file beside it.
-    pub beside: Option<Beside>,
+    pub beside: Option<SidecarNumber>,
     /// The top-level keys of the record by which the format was told.
     pub keys: Vec<String>,
 }
@@ -85,7 +85,7 @@ pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     let (layout, keys) = look(&source, wishes, watch)?;
     let format = wishes.format.unwrap_or_else(|| by_keys(&keys));
     let needed = format.sidecar.filter(|_| wishes.overrides.group.is_none());
-    let beside = needed.map(|sidecar| Beside::look(&source, sidecar));
+    let beside = needed.map(|sidecar| SidecarNumber::look(&source, sidecar));
     let number = beside.as_ref().and_then(|beside| beside.number.as_ref().ok().copied());
     let fields = Fields::new(format, &wishes.overrides, number)?;
     Ok(Input { source, layout, in_one: false, format, fields, beside, keys })
@@ -147,7 +147,7 @@ fn document(
 ) -> Result<(Layout, Vec<String>)> {
     let walked = walk(source, wishes.max_line_bytes, watch).map_err(|error| source.failed("read", error))?;
     let lines = || Ok((Layout::Lines, value_keys(source, wishes.max_line_bytes, watch)?));
-    let Some(Walk { members, whole }) = walked else { return lines() };
+    let Some(DocumentKeys { members, whole }) = walked else { return lines() };
     let fits =
         |keys: &[String]| Ok::<_, Error>(Fields::new(by_keys(keys), &wishes.overrides, None)?.fit(keys));
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
@@ -189,7 +189,7 @@ pub(crate) fn records<'w>(
         Layout::Lines => {
             let mut lines = Lines::new(stream, 0, u64::MAX, limit);
             lines.skip_mark()?;
-            return Ok(Pieces::Lines(Mixed::new(lines, false)));
+            return Ok(Pieces::Lines(JsonLines::new(lines, false)));
         }
         Layout::Array => (Until::Stream, 1),
         Layout::Member(_) => (Until::Bracket, 1),

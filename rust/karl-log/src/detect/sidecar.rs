@@ -13,7 +13,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// What was found of such a number.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct SidecarNumber {
     /// The file that has it, or would have it.
     pub path: PathBuf,
     /// The key of the number.
@@ -22,7 +22,7 @@ pub struct Beside {
     pub number: Result<u64, String>,
 }
 
-impl Beside {
+impl SidecarNumber {
     /// Looks beside a log. One that came through standard input lies nowhere.
     pub(super) fn look(source: &Source, sidecar: Sidecar) -> Self {
         let path = Path::new(&source.name).with_file_name(sidecar.file);

@@ -19,7 +19,7 @@ const RECORDS_PROBED: usize = 100;
 
 /// The keys of the telling one of the next elements: the first that some format claims, or else the first.
 pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
-    let mut telling = Telling::new();
+    let mut telling = FormatProbe::new();
     for _ in 0..RECORDS_PROBED {
         while window.peek()? == Some(b',') {
             window.consume(1);
@@ -42,7 +42,7 @@ pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result
     let io = |error| source.failed("read", error);
     let window = Window::new(source.undamaged(watch).map_err(io)?, 0);
     let mut values = Elements::new(window, limit, Until::Stream, 0);
-    let mut telling = Telling::new();
+    let mut telling = FormatProbe::new();
     for _ in 0..RECORDS_PROBED {
         match values.next().map_err(io)? {
             None => break,
@@ -91,7 +91,7 @@ fn members(object: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
 }
 
 /// The record by which a file's format is told.
-struct Telling {
+struct FormatProbe {
     keys: Vec<String>,
     /// The keys of all signatures, what looks for them, and where it leaves them.
     signatures: Vec<&'static str>,
@@ -99,7 +99,7 @@ struct Telling {
     found: Vec<Option<Range<usize>>>,
 }
 
-impl Telling {
+impl FormatProbe {
     fn new() -> Self {
         let lists = FORMATS.iter().flat_map(|format| format.signatures);
         let signatures: Vec<&str> = lists.flat_map(|keys| *keys).copied().collect();

@@ -8,12 +8,12 @@ use karl_core::rng::id128;
 use memchr::memchr;
 
 use super::joined_name::{BETWEEN, part};
-use super::slot::{Found, Seat, holds};
-use crate::columns::{Row, Sink, Spot};
+use super::slot::{FieldValues, Slot, holds};
+use crate::columns::{PackedPlace, RowSink, ScannedRow};
 use crate::emit::content::learned;
 use crate::format::{Field, Fields};
 use crate::framing::record_texts::{Text, each_record};
-use crate::framing::{Texts, Whole, begins_array, without_return};
+use crate::framing::{Texts, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
 use crate::json::project::{Fault, Path, Scan, Wanted};
 use crate::json::reference;
@@ -21,7 +21,7 @@ use crate::json::scalar::{Name, Reward, reward};
 use crate::rejects::{Reason, Tally};
 
 /// What is noted of a row.
-struct Noted {
+struct RowFlags {
     /// It has an id of its own.
     named: bool,
     /// Its domain is no name.
@@ -33,12 +33,12 @@ struct Noted {
 pub(crate) struct Scanner {
     input: usize,
     scan: Scan,
-    id: Vec<Seat>,
-    group: Vec<Seat>,
-    reward: Vec<Seat>,
-    domain: Vec<Seat>,
-    partition: Vec<Seat>,
-    failed: Option<Seat>,
+    id: Vec<Slot>,
+    group: Vec<Slot>,
+    reward: Vec<Slot>,
+    domain: Vec<Slot>,
+    partition: Vec<Slot>,
+    failed: Option<Slot>,
     compare: Option<Compare>,
     fields: Fields,
     domain_asked: bool,
@@ -51,10 +51,10 @@ impl Scanner {
     /// Prepares to scan the records of a file, which keep things in `fields`.
     pub(crate) fn new(input: usize, fields: &Fields, settings: Settings) -> Self {
         let mut paths: Vec<Path> = Vec::new();
-        let id = fields.id.iter().map(|path| Seat::plain(path, &mut paths)).collect();
-        let failed = fields.failed.as_ref().map(|path| Seat::plain(path, &mut paths));
-        let mut seats = |more: &mut dyn Iterator<Item = &Field>| -> Vec<Seat> {
-            more.map(|field| Seat::new(field, &mut paths)).collect()
+        let id = fields.id.iter().map(|path| Slot::plain(path, &mut paths)).collect();
+        let failed = fields.failed.as_ref().map(|path| Slot::plain(path, &mut paths));
+        let mut seats = |more: &mut dyn Iterator<Item = &Field>| -> Vec<Slot> {
+            more.map(|field| Slot::new(field, &mut paths)).collect()
         };
         let group = seats(&mut fields.group.iter());
         let reward = seats(&mut fields.reward.iter());
@@ -81,12 +81,12 @@ impl Scanner {
         }
     }
 
-    /// Takes what comes next of a file. A place in it where a line has to be [opened](crate::framing::Mixed::open): what
+    /// Takes what comes next of a file. A place in it where a line has to be [opened](crate::framing::JsonLines::open): what
     /// begins there is an array, or does not end on its line.
     pub(crate) fn texts(
         &mut self,
         texts: &Texts<'_>,
-        rows: &mut impl Sink,
+        rows: &mut impl RowSink,
         tally: &mut Tally,
     ) -> Option<u64> {
         match texts {
@@ -95,8 +95,8 @@ impl Scanner {
         }
     }
 
-    fn lines(&mut self, lines: &Whole<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
-        let Whole { offset, text, limit } = *lines;
+    fn lines(&mut self, lines: &WholeLines<'_>, rows: &mut impl RowSink, tally: &mut Tally) -> Option<u64> {
+        let WholeLines { offset, text, limit } = *lines;
         let mut at = 0;
         while let Some(length) = memchr(b'\n', &text[at..]) {
             let (offset, line) = (offset + at as u64, &text[at..at + length]);
@@ -115,7 +115,7 @@ impl Scanner {
         None
     }
 
-    fn text(&mut self, text: Text<'_>, rows: &mut impl Sink, tally: &mut Tally) -> Option<u64> {
+    fn text(&mut self, text: Text<'_>, rows: &mut impl RowSink, tally: &mut Tally) -> Option<u64> {
         each_record(text, tally, |bytes, offset, tally| self.record(bytes, offset, rows, tally))
     }
 
@@ -124,14 +124,14 @@ impl Scanner {
         &mut self,
         bytes: &[u8],
         offset: u64,
-        rows: &mut impl Sink,
+        rows: &mut impl RowSink,
         tally: &mut Tally,
     ) -> Result<usize, Fault> {
         let scanned = self.scan.object(bytes, &mut self.values)?;
         let record = &bytes[..scanned.end];
         tally.duplicate_keys += u64::from(scanned.duplicate);
         match self.row(record, offset, rows) {
-            Ok(Noted { named, domain_lost }) => {
+            Ok(RowFlags { named, domain_lost }) => {
                 tally.rows += 1;
                 tally.without_id += u64::from(!named);
                 tally.unusable_domains += u64::from(domain_lost);
@@ -144,9 +144,9 @@ impl Scanner {
     }
 
     /// Adds a row.
-    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl Sink) -> Result<Noted, Reason> {
+    fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl RowSink) -> Result<RowFlags, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
-        let spot = Spot::new(self.input, offset).ok_or(Reason::TooLong)?;
+        let spot = PackedPlace::new(self.input, offset).ok_or(Reason::TooLong)?;
         if self.strict {
             reference::check(record).map_err(|_| Reason::Malformed)?;
             if doubled(record).is_some() {
@@ -155,7 +155,7 @@ impl Scanner {
         }
         let digest = id128(record);
         let mut rewards = std::mem::take(&mut self.rewards);
-        let found = Found { record, values: &self.values };
+        let found = FieldValues { record, values: &self.values };
         if self
             .failed
             .as_ref()
@@ -172,7 +172,7 @@ impl Scanner {
             domain => (domain?, false),
         };
         let partition = joined(&self.partition, found, Reason::BadCategory)?;
-        rows.push(&Row {
+        rows.push(&ScannedRow {
             id: id.as_ref().map_or(digest, |id| id128(id)),
             digest: upper(digest),
             spot,
@@ -189,10 +189,10 @@ impl Scanner {
         });
         let named = id.is_some();
         self.rewards = rewards;
-        Ok(Noted { named, domain_lost })
+        Ok(RowFlags { named, domain_lost })
     }
 
-    fn read_rewards(&self, found: Found<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
+    fn read_rewards(&self, found: FieldValues<'_>, rewards: &mut Vec<f64>) -> Result<(), Reason> {
         rewards.clear();
         for seat in &self.reward {
             rewards.push(match reward(seat.raw(found)) {
@@ -213,7 +213,7 @@ pub(crate) fn upper(digest: u128) -> u64 {
 
 /// The names of the seats, joined as [`parts`](crate::extract::joined_name) are; none where there is no seat, or one of them is empty.
 #[inline]
-fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+fn joined<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     match seats {
         [] => Ok(None),
         [seat] => match seat.plain_name(found) {
@@ -226,7 +226,7 @@ fn joined<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Co
 
 /// The same for names that need a second look.
 #[inline(never)]
-fn join<'r>(seats: &[Seat], found: Found<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
+fn join<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     let mut whole: Option<Cow<'r, str>> = None;
     let part = |name| if seats.len() > 1 { part(name) } else { name };
     for seat in seats {

@@ -14,16 +14,16 @@ use crate::json::string::plain;
 
 /// The slots of a field's choices.
 #[derive(Debug)]
-pub(crate) struct Seat(Vec<(usize, Made)>);
+pub(crate) struct Slot(Vec<(usize, Made)>);
 
 /// What the scan found: the record and the place of each wanted value in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'r> {
+pub(crate) struct FieldValues<'r> {
     pub(crate) record: &'r [u8],
     pub(crate) values: &'r [Option<Range<usize>>],
 }
 
-impl Seat {
+impl Slot {
     /// Adds a field's paths to those that are scanned for.
     pub(crate) fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let seat = |choice: &Choice| {
@@ -40,7 +40,7 @@ impl Seat {
     }
 
     /// The first choice that holds something, or else the last.
-    fn choose<'r>(&self, found: Found<'r>) -> (Option<&'r [u8]>, Made) {
+    fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Made) {
         let mut chosen = (None, Made::AsIs);
         for &(slot, made) in &self.0 {
             chosen = (found.raw(slot), made);
@@ -52,19 +52,19 @@ impl Seat {
     }
 
     /// The text of the value as it was written.
-    pub(crate) fn raw<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
+    pub(crate) fn raw<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         self.choose(found).0
     }
 
     /// The name that the value of the only choice is, where that needs no second look.
     #[inline]
-    pub(crate) fn plain_name<'r>(&self, found: Found<'r>) -> Option<&'r [u8]> {
+    pub(crate) fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         let [(slot, Made::AsIs)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
     }
 
     /// The name that the value makes.
-    pub(crate) fn name<'r>(&self, found: Found<'r>) -> Name<'r> {
+    pub(crate) fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
         match self.choose(found) {
             (raw, Made::Hash) => hash(raw),
             (raw, Made::Quotient(by)) => quotient(raw, by),
@@ -73,7 +73,7 @@ impl Seat {
     }
 }
 
-impl<'r> Found<'r> {
+impl<'r> FieldValues<'r> {
     fn raw(self, slot: usize) -> Option<&'r [u8]> {
         self.record.get(self.values.get(slot)?.clone()?)
     }

@@ -1,6 +1,6 @@
 //! What a preset says of a tool.
 
-/// Where one tool keeps things. Every entry but the first three is a [`Field`] or a dotted path; an empty one means
+/// Where one tool keeps things. Every entry but the first three is a [`Field`](super::Field) or a dotted path; an empty one means
 /// that the tool keeps no such thing.
 #[derive(Debug)]
 pub struct Format {

@@ -5,7 +5,7 @@ use super::record_texts::Text;
 use crate::rejects::Tally;
 
 /// What comes next of a stream, and how many lines were passed before it since the last.
-pub(crate) struct Next<'a> {
+pub(crate) struct Batch<'a> {
     pub(crate) texts: Texts<'a>,
     pub(crate) passed: u64,
 }
@@ -16,15 +16,15 @@ pub(crate) enum Texts<'a> {
     One(Piece<'a>),
     /// An element of a file that has no lines.
     Element(Piece<'a>),
-    /// A value of a line that was [opened](Mixed::open).
+    /// A value of a line that was [opened](super::JsonLines::open).
     Value(Piece<'a>),
-    Lines(Whole<'a>),
+    Lines(WholeLines<'a>),
     /// A record, or an array of them, goes on over several lines of a range: the file has to be read in one.
     Beyond,
 }
 
 /// Lines whose ends were seen.
-pub(crate) struct Whole<'a> {
+pub(crate) struct WholeLines<'a> {
     /// First byte, counted in the unpacked stream.
     pub(crate) offset: u64,
     /// All of them, each with its line end.

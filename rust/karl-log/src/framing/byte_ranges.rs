@@ -1,6 +1,6 @@
 //! A plain file of lines, cut into ranges of bytes for several threads: a line belongs to the range in which it begins.
 
-use super::{Lines, Mixed, Pieces};
+use super::{JsonLines, Lines, Pieces};
 use crate::cancel::Watch;
 use crate::framing::Fail;
 use crate::input::codec::Codec;
@@ -52,7 +52,7 @@ pub(crate) fn lines<'w>(
         let reader = source.reader(watch).map_err(Fail::Other)?;
         let mut lines = Lines::new(reader, 0, task.end, limit);
         lines.skip_mark().map_err(Fail::Read)?;
-        return Ok(Pieces::Lines(Mixed::new(lines, task.is_range)));
+        return Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)));
     }
     // One byte back: a line that begins exactly at the cut is this range's.
     let start = task.start - 1;
@@ -60,5 +60,5 @@ pub(crate) fn lines<'w>(
     let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
     lines.skip_line().map_err(Fail::Read)?;
-    Ok(Pieces::Lines(Mixed::new(lines, task.is_range)))
+    Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)))
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use memchr::{memchr, memrchr};
 
 use super::window::MARK;
-use super::{Extent, Piece, Whole, Window};
+use super::{Extent, Piece, WholeLines, Window};
 
 /// Where lines are taken together, how many bytes of them: between two such, somebody may want to stop.
 const AT_ONCE: usize = 1 << 18;
@@ -77,9 +77,9 @@ impl<R: Read> Lines<R> {
     }
 
     /// Takes lines of so many bytes together, which have to be [whole](Self::whole).
-    pub(crate) fn take(&mut self, length: usize) -> Whole<'_> {
+    pub(crate) fn take(&mut self, length: usize) -> WholeLines<'_> {
         let (offset, limit) = (self.window.offset(), self.limit);
-        Whole { offset, text: self.window.take(length, length), limit }
+        WholeLines { offset, text: self.window.take(length, length), limit }
     }
 
     /// The next line.
@@ -167,7 +167,7 @@ mod tests {
         let (mut all, mut single) = (Vec::new(), 0);
         loop {
             while let Some(length) = lines.whole() {
-                let Whole { mut offset, text, .. } = lines.take(length);
+                let WholeLines { mut offset, text, .. } = lines.take(length);
                 for line in text.split_inclusive(|&byte| byte == b'\n') {
                     let bytes = without_return(&line[..line.len() - 1]);
                     all.push(format!("{:?}", Piece::Text { offset, bytes, ended: true }));

@@ -16,10 +16,10 @@ pub(crate) mod record_texts;
 mod values;
 mod window;
 
-pub(crate) use batch::{Next, Texts, Whole};
+pub(crate) use batch::{Batch, Texts, WholeLines};
 pub use elements::Elements;
 pub(crate) use fail::Fail;
-pub(crate) use json_lines::Mixed;
+pub(crate) use json_lines::JsonLines;
 pub use lines::Lines;
 pub(crate) use lines::{begins_array, without_return};
 pub use piece::Piece;

@@ -29,7 +29,7 @@ impl<'a> Text<'a> {
 }
 
 /// Hands over each record of a text with its place, several where they were welded together; `take` says where it ends.
-/// The place where a line has to be [opened](crate::framing::Mixed::open), if there is one: an array begins there, or a
+/// The place where a line has to be [opened](crate::framing::JsonLines::open), if there is one: an array begins there, or a
 /// record that does not end on the line.
 #[inline]
 pub(crate) fn each_record(
@@ -48,12 +48,12 @@ pub(crate) fn each_record(
                 records += 1;
             }
             Err(fault) => match instead(text, at, records, fault) {
-                Instead::Space(end) => at = skip_space(bytes, end),
-                Instead::Open => {
+                NotARecord::Space(end) => at = skip_space(bytes, end),
+                NotARecord::Open => {
                     open = Some(place);
                     break;
                 }
-                Instead::Bad(reason) => {
+                NotARecord::Bad(reason) => {
                     tally.bad(place, reason);
                     records = records.max(1);
                     break;
@@ -67,7 +67,7 @@ pub(crate) fn each_record(
 }
 
 /// What stands in the place of a record.
-enum Instead {
+enum NotARecord {
     /// Nothing, up to here.
     Space(usize),
     Open,
@@ -77,15 +77,15 @@ enum Instead {
 /// Looks at what is no record. A byte order mark stands where files were joined, a comma where an array was cut; a
 /// record over several lines begins at the start of its line, or a part of a damaged one could be taken for another.
 #[cold]
-fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> Instead {
+fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> NotARecord {
     let rest = &text.bytes[at..];
     let begins = records > 0 || at == 0 || text.bytes[..at] == *MARK;
     match rest[0] {
-        b',' if records > 0 => Instead::Space(at + 1),
-        b'[' if text.is_line => Instead::Open,
-        b'{' if text.is_line && text.ended && begins && fault == Fault::Truncated => Instead::Open,
-        _ if rest.starts_with(MARK) => Instead::Space(at + MARK.len()),
-        _ => Instead::Bad(reason(fault, text.ended)),
+        b',' if records > 0 => NotARecord::Space(at + 1),
+        b'[' if text.is_line => NotARecord::Open,
+        b'{' if text.is_line && text.ended && begins && fault == Fault::Truncated => NotARecord::Open,
+        _ if rest.starts_with(MARK) => NotARecord::Space(at + MARK.len()),
+        _ => NotARecord::Bad(reason(fault, text.ended)),
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Values {
 }
 
 /// What comes next of a stream of values.
-pub(super) enum Found {
+pub(super) enum NextValue {
     /// A value of so many bytes; whether its end was seen.
     Value(u64, usize, bool),
     /// One that was longer than the limit.
@@ -58,16 +58,16 @@ impl Values {
     }
 
     /// Moves to the next value.
-    pub(super) fn next<R: Read>(&mut self, window: &mut Window<R>, limit: usize) -> io::Result<Found> {
+    pub(super) fn next<R: Read>(&mut self, window: &mut Window<R>, limit: usize) -> io::Result<NextValue> {
         loop {
             match self.peek(window)? {
                 None => return Ok(self.end_of_stream(window)),
                 Some(b'\n') => {
                     self.consume(window, 1);
                     self.before = self.passed - 1;
-                    return Ok(Found::End);
+                    return Ok(NextValue::End);
                 }
-                Some(b']') if self.until == Until::Bracket && self.open == 1 => return Ok(Found::End),
+                Some(b']') if self.until == Until::Bracket && self.open == 1 => return Ok(NextValue::End),
                 Some(b']') if self.open > 0 => {
                     self.open -= 1;
                     self.consume(window, 1);
@@ -83,16 +83,16 @@ impl Values {
         }
     }
 
-    fn end_of_stream<R: Read>(&mut self, window: &Window<R>) -> Found {
+    fn end_of_stream<R: Read>(&mut self, window: &Window<R>) -> NextValue {
         self.before = std::mem::take(&mut self.passed);
         if self.open == 0 {
-            return Found::End;
+            return NextValue::End;
         }
         (self.open, self.until) = (0, Until::Stream);
-        Found::Cut(window.offset())
+        NextValue::Cut(window.offset())
     }
 
-    fn value<R: Read>(&mut self, first: u8, window: &mut Window<R>, limit: usize) -> io::Result<Found> {
+    fn value<R: Read>(&mut self, first: u8, window: &mut Window<R>, limit: usize) -> io::Result<NextValue> {
         self.before = std::mem::take(&mut self.passed);
         let offset = window.offset();
         let extent = match first {
@@ -106,7 +106,7 @@ impl Values {
         };
         Ok(match extent {
             // What was passed over is not there any more: its lines are not counted.
-            Extent::Passed => Found::TooLong(offset),
+            Extent::Passed => NextValue::TooLong(offset),
             // A stray bracket or colon is a value of its own, so that the reader always moves on.
             Extent::Kept(length) => self.found(window, length.max(1), true),
             Extent::Torn(length) => {
@@ -116,9 +116,9 @@ impl Values {
         })
     }
 
-    fn found<R: Read>(&mut self, window: &Window<R>, length: usize, ended: bool) -> Found {
+    fn found<R: Read>(&mut self, window: &Window<R>, length: usize, ended: bool) -> NextValue {
         self.pass(window, length);
-        Found::Value(window.offset(), length, ended)
+        NextValue::Value(window.offset(), length, ended)
     }
 
     /// Whether what comes next is on a line of its own, in no array.
@@ -127,11 +127,11 @@ impl Values {
     }
 
     /// Whether a line end was passed while an array was open or a value went on, or may have been.
-    pub(super) fn is_beyond_line(&self, next: &Found) -> bool {
+    pub(super) fn is_beyond_line(&self, next: &NextValue) -> bool {
         match next {
-            Found::End => self.before > 0,
-            Found::Value(..) => self.before + self.passed > 0,
-            Found::Cut(_) | Found::TooLong(_) => true,
+            NextValue::End => self.before > 0,
+            NextValue::Value(..) => self.before + self.passed > 0,
+            NextValue::Cut(_) | NextValue::TooLong(_) => true,
         }
     }
 
@@ -166,7 +166,7 @@ impl Values {
     }
 }
 
-impl Found {
+impl NextValue {
     /// The text that was found, consumed; `None` at the end.
     pub(super) fn piece<R: Read>(self, window: &mut Window<R>) -> Option<Piece<'_>> {
         Some(match self {

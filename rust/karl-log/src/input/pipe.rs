@@ -53,7 +53,7 @@ pub struct Origin {
 }
 
 /// The bytes of a pipe as they come, counted and hashed.
-struct Raw {
+struct PipeBytes {
     file: Option<File>,
     codec: Codec,
     size: u64,
@@ -62,10 +62,10 @@ struct Raw {
 
 /// A handle on those bytes: one for the decoder, one for whoever wants to know of them.
 #[derive(Clone)]
-pub(crate) struct Tap(Arc<Mutex<Raw>>);
+pub(crate) struct Tap(Arc<Mutex<PipeBytes>>);
 
 impl Tap {
-    fn lock(&self) -> MutexGuard<'_, Raw> {
+    fn lock(&self) -> MutexGuard<'_, PipeBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ pub(crate) struct Unpacking {
 
 impl Unpacking {
     pub(crate) fn new(pipe: Pipe) -> (Self, Tap) {
-        let raw = Raw { file: None, codec: Codec::Plain, size: 0, hasher: XxHash3_128::new() };
+        let raw = PipeBytes { file: None, codec: Codec::Plain, size: 0, hasher: XxHash3_128::new() };
         let tap = Tap(Arc::new(Mutex::new(raw)));
         (Self { pipe, tap: tap.clone(), decoder: None, step: usize::MAX }, tap)
     }

@@ -19,23 +19,23 @@ const TICK: Duration = Duration::from_millis(20);
 /// The bytes of another reader, read by a thread that ends with them, with an error, or with this. Once somebody wants to
 /// stop there are no more, also while the thread still waits for some.
 #[derive(Debug)]
-pub(crate) struct Ahead<'w> {
+pub(crate) struct ReadAhead<'w> {
     watch: &'w Watch,
-    full: Receiver<io::Result<Block>>,
-    empty: SyncSender<Block>,
-    block: Block,
+    full: Receiver<io::Result<Chunk>>,
+    empty: SyncSender<Chunk>,
+    block: Chunk,
     at: usize,
     ended: bool,
 }
 
 /// Bytes that were read, and room behind them, which is used again without being cleared.
 #[derive(Debug, Default)]
-struct Block {
+struct Chunk {
     room: Vec<u8>,
     len: usize,
 }
 
-impl Block {
+impl Chunk {
     /// Reads until it is full or there is no more; what was read before a failure stays.
     fn fill(&mut self, reader: &mut impl Read) -> io::Result<()> {
         self.room.resize(BLOCK, 0);
@@ -56,12 +56,12 @@ impl Block {
     }
 }
 
-impl<'w> Ahead<'w> {
+impl<'w> ReadAhead<'w> {
     pub(crate) fn new(reader: impl Read + Send + 'static, watch: &'w Watch) -> Self {
         let (give, full) = sync_channel(AHEAD);
         let (empty, used) = sync_channel(AHEAD + 2);
         thread::spawn(move || work(reader, &give, &used));
-        Self { watch, full, empty, block: Block::default(), at: 0, ended: false }
+        Self { watch, full, empty, block: Chunk::default(), at: 0, ended: false }
     }
 
     /// Waits for the next block, and gives the last one back.
@@ -70,7 +70,7 @@ impl<'w> Ahead<'w> {
             match self.full.recv_timeout(TICK) {
                 Ok(next) => break next,
                 Err(RecvTimeoutError::Disconnected) => break Err(io::ErrorKind::BrokenPipe.into()),
-                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => break Ok(Block::default()),
+                Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => break Ok(Chunk::default()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
         };
@@ -82,7 +82,7 @@ impl<'w> Ahead<'w> {
     }
 }
 
-impl Read for Ahead<'_> {
+impl Read for ReadAhead<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.block.len && !self.ended {
             self.turn()?;
@@ -95,7 +95,7 @@ impl Read for Ahead<'_> {
 
 /// Reads on until there is nothing more, or nobody who wants it. An empty block says that the end was reached; a
 /// failure comes after the bytes before it.
-fn work(mut reader: impl Read, give: &SyncSender<io::Result<Block>>, used: &Receiver<Block>) {
+fn work(mut reader: impl Read, give: &SyncSender<io::Result<Chunk>>, used: &Receiver<Chunk>) {
     loop {
         let mut block = used.try_recv().unwrap_or_default();
         let read = block.fill(&mut reader);
@@ -137,12 +137,12 @@ mod tests {
             Source(length, None).read_to_end(&mut wanted).unwrap();
             let mut got = Vec::new();
             let watch = Watch::new();
-            assert_eq!(Ahead::new(Source(length, None), &watch).read_to_end(&mut got).unwrap(), length);
+            assert_eq!(ReadAhead::new(Source(length, None), &watch).read_to_end(&mut got).unwrap(), length);
             assert!(got == wanted, "{length}");
 
             let mut got = Vec::new();
             let source = Source(length, Some(io::ErrorKind::InvalidData));
-            let failed = Ahead::new(source, &watch).read_to_end(&mut got);
+            let failed = ReadAhead::new(source, &watch).read_to_end(&mut got);
             assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::InvalidData);
             assert!(got == wanted, "{length}");
         }
@@ -163,7 +163,7 @@ mod tests {
         }
         let (told, ended) = sync_channel(1);
         let watch = Watch::new();
-        let mut ahead = Ahead::new(Told(told), &watch);
+        let mut ahead = ReadAhead::new(Told(told), &watch);
         ahead.read_exact(&mut [0; 10]).unwrap();
         drop(ahead);
         ended.recv().unwrap();
@@ -179,7 +179,7 @@ mod tests {
         }
         let (_held, silence) = sync_channel(1);
         let watch = Watch::new();
-        let mut ahead = Ahead::new(Silent(silence), &watch);
+        let mut ahead = ReadAhead::new(Silent(silence), &watch);
         watch.stop();
         assert_eq!(ahead.read(&mut [0; 10]).unwrap(), 0);
     }
@@ -192,6 +192,6 @@ mod tests {
                 panic!("meant")
             }
         }
-        assert!(Ahead::new(Panics, &Watch::new()).read(&mut [0; 10]).is_err());
+        assert!(ReadAhead::new(Panics, &Watch::new()).read(&mut [0; 10]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 use twox_hash::XxHash3_128;
 
 use super::codec::{Codec, HEAD, MAGIC, unread};
-use super::read_ahead::Ahead;
+use super::read_ahead::ReadAhead;
 use super::unpack::{Checksums, Unpacked, UpToDamage, is_damage};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ impl Source {
         }
         let unpacked = Unpacked::open(&self.path, self.codec, Checksums::Compared)?;
         Ok(if self.ahead {
-            Box::new(Watched::new(Ahead::new(unpacked, watch), watch))
+            Box::new(Watched::new(ReadAhead::new(unpacked, watch), watch))
         } else {
             Box::new(Watched::new(unpacked, watch))
         })

@@ -1,13 +1,13 @@
 //! The numbers of names that came lately: most categories have few names, and each of them comes again soon.
 
-use super::Known;
+use super::SharedInterner;
 use crate::intern::NONE;
 
 /// The names of a column as one thread meets them: a few short ones with their numbers, each in the one place that its
 /// bytes say, where the last that came there stays.
 #[derive(Debug)]
-pub(crate) struct Recent<'k> {
-    known: &'k Known,
+pub(crate) struct CachedInterner<'k> {
+    known: &'k SharedInterner,
     places: Box<[(Short, u32); PLACES]>,
 }
 
@@ -21,9 +21,9 @@ struct Short {
     length: usize,
 }
 
-impl<'k> Recent<'k> {
+impl<'k> CachedInterner<'k> {
     /// None came yet.
-    pub(crate) fn new(known: &'k Known) -> Self {
+    pub(crate) fn new(known: &'k SharedInterner) -> Self {
         Self { known, places: Box::new([(Short::default(), NONE); PLACES]) }
     }
 
@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn a_name_that_came_lately_has_the_number_that_it_has() {
-        let known = Known::new();
-        let mut recent = Recent::new(&known);
+        let known = SharedInterner::new();
+        let mut recent = CachedInterner::new(&known);
         // Many more than there is room for, of every length, the empty one among them.
         let names: Vec<Vec<u8>> =
             (0..20).flat_map(|length| (b'a'..b'm').map(move |byte| vec![byte; length])).collect();

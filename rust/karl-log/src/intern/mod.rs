@@ -6,8 +6,8 @@ mod shared;
 mod spellings;
 mod table;
 
-pub(crate) use cache::Recent;
-pub(crate) use names::Batch;
+pub(crate) use cache::CachedInterner;
+pub(crate) use names::NameBatch;
 pub use names::{NONE, Names};
-pub(crate) use shared::{Known, Way};
-pub use spellings::Mixed;
+pub(crate) use shared::{Renumbering, SharedInterner};
+pub use spellings::MixedSpellings;

@@ -52,7 +52,7 @@ impl Names {
 
     /// The numbers that names spell in several ways; none where there are no such names.
     #[must_use]
-    pub fn mixed(&self) -> Option<spellings::Mixed> {
+    pub fn mixed(&self) -> Option<spellings::MixedSpellings> {
         spellings::mixed(self.iter())
     }
 
@@ -84,12 +84,12 @@ impl Names {
 
 /// Some names in UTF-8, not distinct.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct NameBatch {
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Batch {
+impl NameBatch {
     pub(crate) fn push(&mut self, name: &[u8]) {
         self.text.extend_from_slice(name);
         self.ends.push(self.text.len());

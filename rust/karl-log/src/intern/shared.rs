@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::table::{Entry, Part};
-use super::{Batch, Names};
+use super::table::{Entry, Table};
+use super::{NameBatch, Names};
 use crate::intern::NONE;
 
 /// Names with the way from a name to its number, which is needed only while they are read, by any number of threads.
@@ -15,14 +15,14 @@ use crate::intern::NONE;
 /// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, each of which
 /// one thread at a time looks into. Which number a name has depends on who came first: it is for telling names apart.
 #[derive(Debug)]
-pub(crate) struct Known {
-    parts: [Mutex<Part>; PARTS as usize],
+pub(crate) struct SharedInterner {
+    parts: [Mutex<Table>; PARTS as usize],
     seed: u64,
 }
 
 const PARTS: u32 = 16;
 
-impl Known {
+impl SharedInterner {
     /// None yet.
     pub(crate) fn new() -> Self {
         Self { parts: std::array::from_fn(|_| Mutex::default()), seed: Self::seed() }
@@ -42,7 +42,7 @@ impl Known {
 
     /// The numbers of many names, part by part. Every line of a part is looked at before the first is needed, so that those
     /// of one part wait for memory together. Threads begin at different parts, so as not to queue for each.
-    pub(crate) fn codes(&self, batch: &Batch) -> Vec<u32> {
+    pub(crate) fn codes(&self, batch: &NameBatch) -> Vec<u32> {
         let names: Vec<(Entry, &[u8])> =
             batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
         let (order, ends) = dealt(&names);
@@ -61,19 +61,19 @@ impl Known {
         codes
     }
 
-    fn part(&self, part: u32) -> MutexGuard<'_, Part> {
+    fn part(&self, part: u32) -> MutexGuard<'_, Table> {
         self.parts[part as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All names, and the way to their numbers among all.
-    pub(crate) fn finish(self) -> (Names, Way) {
+    pub(crate) fn finish(self) -> (Names, Renumbering) {
         let mut all = Names::default();
         let way = self.parts.map(|part| {
             let start = u32::try_from(all.len()).unwrap_or(NONE);
             all.append(&part.into_inner().unwrap_or_else(PoisonError::into_inner).names);
             start
         });
-        (all, Way(way))
+        (all, Renumbering(way))
     }
 }
 
@@ -107,9 +107,9 @@ fn number(part: u32, code: u32) -> u32 {
 }
 
 /// From the numbers of names as they were given to those among all: where the numbers of each part begin.
-pub(crate) struct Way([u32; PARTS as usize]);
+pub(crate) struct Renumbering([u32; PARTS as usize]);
 
-impl Way {
+impl Renumbering {
     /// The number among all; [`NONE`] stays.
     #[inline]
     pub(crate) fn code(&self, code: u32) -> u32 {
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn a_name_has_one_number_however_many_there_are_and_whoever_asks() {
-        let (known, names) = (Known::new(), names());
+        let (known, names) = (SharedInterner::new(), names());
         let one_by_one = || names.iter().map(|name| known.code(name.as_bytes())).collect::<Vec<_>>();
         let together = || {
             let batches = names.chunks(300).map(|names| {
-                let mut batch = Batch::default();
+                let mut batch = NameBatch::default();
                 for name in names {
                     batch.push(name.as_bytes());
                 }

@@ -9,7 +9,7 @@ const MOST: usize = 100_000;
 
 /// Numbers that names spell in several ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mixed {
+pub struct MixedSpellings {
     /// How many such numbers there are.
     pub numbers: usize,
     /// The spellings of the first of them.
@@ -20,7 +20,7 @@ pub struct Mixed {
 ///
 /// Whole numbers have one plain spelling, so that only names with a point, an exponent or `-0` are held. Cost: two looks
 /// at each name that begins as a number does.
-pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<Mixed> {
+pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<MixedSpellings> {
     let mut spelled: BTreeMap<(bool, String, i64), BTreeSet<&str>> = BTreeMap::new();
     for name in names.clone().filter(|name| !is_plain(name)).take(MOST) {
         if let Some(number) = value(name) {
@@ -37,7 +37,7 @@ pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<
     }
     spelled.retain(|_, spellings| spellings.len() > 1);
     let first = spelled.values().next()?.iter().map(|&name| name.to_owned()).collect();
-    Some(Mixed { numbers: spelled.len(), first })
+    Some(MixedSpellings { numbers: spelled.len(), first })
 }
 
 /// Whether a name is no number, or one that has no other plain spelling.
@@ -70,7 +70,7 @@ fn value(name: &str) -> Option<(bool, String, i64)> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Option<Mixed> {
+    fn of(names: &[&str]) -> Option<MixedSpellings> {
         mixed(names.iter().copied())
     }
 

@@ -6,18 +6,18 @@ use super::Names;
 use crate::intern::NONE;
 
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct Table {
     pub(super) names: Names,
     /// A power of two, at most three quarters taken. An entry lies in the line that the low bits of its hash say, or in the
     /// first after it that has room: a general table looks into two places for one name, and memory is what a look-up
     /// waits for.
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
 }
 
 /// What memory gives at once. Filled from the front.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([Entry; WIDTH]);
+struct CacheLine([Entry; WIDTH]);
 
 const WIDTH: usize = 4;
 
@@ -43,7 +43,7 @@ impl Entry {
     }
 }
 
-impl Line {
+impl CacheLine {
     const FREE: Self = Self([Entry { low: 0, high: 0, code: NONE }; WIDTH]);
 
     /// The code of an entry. Which of them it is can be guessed by nobody, so that there is a branch on all of them alone.
@@ -63,7 +63,7 @@ impl Line {
     }
 }
 
-impl Part {
+impl Table {
     /// The number of an entry's name, a new one where it was not seen before.
     #[inline]
     pub(super) fn code(&mut self, entry: Entry, name: &[u8]) -> u32 {
@@ -119,7 +119,7 @@ impl Part {
     }
 
     fn grow(&mut self) {
-        let lines = vec![Line::FREE; (2 * self.lines.len()).max(4)];
+        let lines = vec![CacheLine::FREE; (2 * self.lines.len()).max(4)];
         for line in std::mem::replace(&mut self.lines, lines) {
             line.0.into_iter().filter(|entry| entry.code != NONE).for_each(|entry| self.put(entry));
         }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn names_whose_hashes_share_a_place_are_told_apart() {
-        let mut part = Part::default();
+        let mut part = Table::default();
         let entry = |high| Entry { low: 0, high, code: NONE };
         for (high, name) in (0..40).zip('0'..) {
             let name = name.to_string();

@@ -21,13 +21,13 @@ pub(crate) fn doubled(record: &[u8]) -> Option<String> {
 }
 
 /// A step from a value to one in it.
-enum Step {
+enum PathStep {
     Key(String),
     Element(usize),
 }
 
 struct Seek<'s> {
-    path: &'s mut Vec<Step>,
+    path: &'s mut Vec<PathStep>,
     found: &'s mut Option<String>,
 }
 
@@ -77,9 +77,9 @@ impl<'de> Visitor<'de> for Seek<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<(), A::Error> {
-        self.path.push(Step::Element(0));
+        self.path.push(PathStep::Element(0));
         while values.next_element_seed(self.inside())?.is_some() {
-            if let Some(Step::Element(at)) = self.path.last_mut() {
+            if let Some(PathStep::Element(at)) = self.path.last_mut() {
                 *at += 1;
             }
         }
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Seek<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
         let mut seen: HashSet<String> = HashSet::new();
         while let Some(key) = members.next_key::<Cow<'_, str>>()? {
-            self.path.push(Step::Key(key.clone().into_owned()));
+            self.path.push(PathStep::Key(key.clone().into_owned()));
             if !seen.insert(key.into_owned()) && self.found.is_none() {
                 *self.found = Some(shown(self.path));
             }
@@ -101,13 +101,13 @@ impl<'de> Visitor<'de> for Seek<'_> {
     }
 }
 
-fn shown(path: &[Step]) -> String {
+fn shown(path: &[PathStep]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => text.extend([".", key]),
-            Step::Element(at) => text.extend(["[", &at.to_string(), "]"]),
+            PathStep::Key(key) if text.is_empty() => text.push_str(key),
+            PathStep::Key(key) => text.extend([".", key]),
+            PathStep::Element(at) => text.extend(["[", &at.to_string(), "]"]),
         }
     }
     let end = (0..=SHOWN.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);

@@ -52,7 +52,7 @@ const KEYS_MAX: usize = 1 << 16;
 
 /// The first keys of an object, each once; its values are not built: they may take many times their text.
 pub(crate) fn keys(record: &[u8]) -> Result<Vec<String>, serde_json::Error> {
-    read(record).map(|Keys(keys)| keys.into_iter().map(|(key, _)| key).collect())
+    read(record).map(|TopLevelKeys(keys)| keys.into_iter().map(|(key, _)| key).collect())
 }
 
 fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
@@ -118,31 +118,31 @@ impl<'de> Visitor<'de> for Checked {
     }
 }
 
-struct Keys(Map<String, Value>);
+struct TopLevelKeys(Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Keys {
+impl<'de> Deserialize<'de> for TopLevelKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(KeysVisitor)
+        deserializer.deserialize_map(TopLevelKeysVisitor)
     }
 }
 
-struct KeysVisitor;
+struct TopLevelKeysVisitor;
 
-impl<'de> Visitor<'de> for KeysVisitor {
-    type Value = Keys;
+impl<'de> Visitor<'de> for TopLevelKeysVisitor {
+    type Value = TopLevelKeys;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopLevelKeys, A::Error> {
         let mut keys = Map::new();
         while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
             if keys.len() < KEYS_MAX {
                 keys.insert(key, Value::Null);
             }
         }
-        Ok(Keys(keys))
+        Ok(TopLevelKeys(keys))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use karl_core::reward::karl::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
 
-use super::interner::Texts;
+use super::interner::TextInterner;
 use super::lazy::{Raw, quoted};
 use crate::json::project::{Scan, skip_space};
 use crate::json::string::unescape;
@@ -16,20 +16,20 @@ const KNOWN: u32 = 8;
 const UNKNOWN: &str = "unknown";
 
 /// A call: its tool, its success, its parameters and what v2 asks of those.
-type Event<'a> = [Option<Raw<'a>>; 3 + PARAMS.len()];
+type EventFields<'a> = [Option<Raw<'a>>; 3 + PARAMS.len()];
 
 /// The same, and the preview of its input.
-type Newer<'a> = [Option<Raw<'a>>; 4 + PARAMS.len()];
+type CallFields<'a> = [Option<Raw<'a>>; 4 + PARAMS.len()];
 
 /// The calls of one record, and how often each tool was called.
 pub(super) struct Calls {
     pub(super) all: Vec<Call>,
     pub(super) tools: Tools,
     /// The tools that the formulas do not know by name.
-    names: Texts,
+    names: TextInterner,
     /// The tools that the record has a count of.
-    counted: Texts,
-    pub(super) files: Texts,
+    counted: TextInterner,
+    pub(super) files: TextInterner,
 }
 
 impl Calls {
@@ -37,9 +37,9 @@ impl Calls {
         Self {
             all: Vec::new(),
             tools: Tools::default(),
-            names: Texts::new(),
-            counted: Texts::new(),
-            files: Texts::new(),
+            names: TextInterner::new(),
+            counted: TextInterner::new(),
+            files: TextInterner::new(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Calls {
         Some(())
     }
 
-    pub(super) fn event(&mut self, [tool, success, params, command, file]: Event<'_>) -> Option<()> {
+    pub(super) fn event(&mut self, [tool, success, params, command, file]: EventFields<'_>) -> Option<()> {
         if params.is_some_and(|params| !params.is_object()) {
             return None;
         }
@@ -72,7 +72,10 @@ impl Calls {
     }
 
     /// A call as newer records write it: parameters that are none are those of the preview.
-    pub(super) fn call(&mut self, [tool, success, params, command, file, preview]: Newer<'_>) -> Option<()> {
+    pub(super) fn call(
+        &mut self,
+        [tool, success, params, command, file, preview]: CallFields<'_>,
+    ) -> Option<()> {
         if params.is_some_and(|params| params.is_object() && params.some()) {
             return self.push(tool, success, [text(command)?, text(file)?]);
         }

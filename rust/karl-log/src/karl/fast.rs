@@ -15,7 +15,7 @@ use crate::json::project::{Path, Scan, Wanted};
 const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 7;
 
 /// Reads one record after the other; keys that come in the order in which they came before cost least.
-pub(super) struct Usual {
+pub(super) struct FastScorer {
     version: Version,
     record: Scan,
     event: Scan,
@@ -24,7 +24,7 @@ pub(super) struct Usual {
     ledger: Ledger,
 }
 
-impl Usual {
+impl FastScorer {
     pub(super) fn new(version: Version) -> Self {
         let under = |parent: &str, keys: &[&str]| keys.iter().map(|key| format!("{parent}.{key}")).collect();
         let outcome: Vec<String> = under("outcome", &OUTCOME);

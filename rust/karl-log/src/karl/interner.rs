@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use twox_hash::XxHash3_128;
 
-use crate::intern::Known;
+use crate::intern::SharedInterner;
 
 /// How many texts there may be room for between records.
 const MANY: usize = 1 << 10;
@@ -13,14 +13,14 @@ const MANY: usize = 1 << 10;
 /// Numbers of texts, from 1 in order of appearance.
 ///
 /// A text is known by its XXH3-128, whose seed differs from process to process: no record can be made to collide.
-pub(super) struct Texts {
+pub(super) struct TextInterner {
     seed: u64,
     seen: HashMap<u128, u32, BuildHasherDefault<Hashed>>,
 }
 
-impl Texts {
+impl TextInterner {
     pub(super) fn new() -> Self {
-        Self { seed: Known::seed(), seen: HashMap::default() }
+        Self { seed: SharedInterner::seed(), seen: HashMap::default() }
     }
 
     /// The number of a text, a new one where it was not seen before.

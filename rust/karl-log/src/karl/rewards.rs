@@ -6,7 +6,7 @@ use std::path::Path;
 use karl_core::reward::karl::{Version, score};
 use memchr::{memchr, memrchr};
 
-use super::fast::Usual;
+use super::fast::FastScorer;
 use super::lazy::Raw;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -72,8 +72,8 @@ fn pieces(mut text: &[u8]) -> Vec<&[u8]> {
 }
 
 fn of(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
-    let mut usual = Usual::new(version);
-    let lines = Lines(text).filter(|line| !line.trim_ascii().is_empty());
+    let mut usual = FastScorer::new(version);
+    let lines = LineSplit(text).filter(|line| !line.trim_ascii().is_empty());
     let mut reward = |line| usual.reward(line, weights).unwrap_or_else(|| odd(line, version, weights));
     lines.map(&mut reward).collect()
 }
@@ -84,9 +84,9 @@ fn odd(line: &[u8], version: Version, weights: [f64; 3]) -> f64 {
     reward.map_or(f64::NAN, |reward| reward.score)
 }
 
-struct Lines<'a>(&'a [u8]);
+struct LineSplit<'a>(&'a [u8]);
 
-impl<'a> Iterator for Lines<'a> {
+impl<'a> Iterator for LineSplit<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {

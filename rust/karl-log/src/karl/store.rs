@@ -57,22 +57,22 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
 }
 
 /// A value of another type than KARL writes there.
-struct Odd;
+struct UnexpectedType;
 
 /// A text, or that there is none.
-fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, Odd> {
+fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None => Ok(None),
         Some(Ok(Value::Text(text))) => Ok(Some(text.into_owned())),
-        Some(_) => Err(Odd),
+        Some(_) => Err(UnexpectedType),
     }
 }
 
 /// A float of a size that can be squared, or that there is none.
-fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, Odd> {
+fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None | Some(Ok(Value::Null)) => Ok(None),
         Some(Ok(Value::Float(reward))) if reward.abs() <= LARGEST => Ok(Some(reward)),
-        Some(_) => Err(Odd),
+        Some(_) => Err(UnexpectedType),
     }
 }

@@ -20,7 +20,7 @@ pub use name_counts::NameCounts;
 pub use streamed::Streamed;
 
 use crate::columns::category::Category;
-use crate::columns::{Columns, Laid, Place};
+use crate::columns::{Columns, Place, RowLocations};
 use crate::detect::Input;
 use crate::error::Result;
 use crate::extract::Compare;
@@ -38,7 +38,7 @@ pub struct Log {
     pub skipped: Vec<(PathBuf, String)>,
     /// Files that were passed over because nothing here reads them, and why; they may hold records.
     pub refused: Vec<(PathBuf, String)>,
-    records: Laid,
+    records: RowLocations,
     /// What each record's randomness is keyed by.
     pub keys: Keys,
     /// One column a component of the reward; NaN where it is missing.

@@ -7,7 +7,7 @@ use std::path::Path;
 use karl_core::Key;
 use karl_core::stream;
 
-use crate::columns::{Read, Row, Rows, Sink, Spot, Vocabulary, columns};
+use crate::columns::{NameTables, PackedPlace, RowBins, RowSink, ScannedRow, ThreadRows, columns};
 use crate::detect::Input;
 use crate::error::{Error, Result};
 use crate::input::pipe::Origin;
@@ -16,7 +16,7 @@ use crate::log::{NameCounts, Streamed};
 use crate::rejects::Tally;
 
 /// A record that a draw could need.
-struct Candidate {
+struct HeldRecord {
     id: u128,
     digest: u64,
     rewards: Vec<f64>,
@@ -25,8 +25,8 @@ struct Candidate {
     record: Box<[u8]>,
 }
 
-impl Candidate {
-    fn new(row: &Row<'_>) -> Self {
+impl HeldRecord {
+    fn new(row: &ScannedRow<'_>) -> Self {
         Self {
             id: row.id,
             digest: row.digest,
@@ -37,8 +37,8 @@ impl Candidate {
         }
     }
 
-    fn row(&self, spot: Spot, length: u32) -> Row<'_> {
-        Row {
+    fn row(&self, spot: PackedPlace, length: u32) -> ScannedRow<'_> {
+        ScannedRow {
             id: self.id,
             digest: self.digest,
             spot,
@@ -54,8 +54,8 @@ impl Candidate {
 }
 
 /// What is held of a stream while it goes by.
-pub(super) struct Holding {
-    stream: stream::RewardStream<Candidate>,
+pub(super) struct Candidates {
+    stream: stream::RewardStream<HeldRecord>,
     /// The components of the reward of a record that has none.
     missing: Vec<f64>,
     domains: NameCounts,
@@ -64,19 +64,19 @@ pub(super) struct Holding {
     failed: Option<karl_core::Error>,
 }
 
-impl Sink for Holding {
-    fn push(&mut self, row: &Row<'_>) {
+impl RowSink for Candidates {
+    fn push(&mut self, row: &ScannedRow<'_>) {
         self.domains.add(row.domain.map(String::from_utf8_lossy).as_deref());
         self.ungrouped += u64::from(row.group.is_none());
         let key = Key { id: row.id, ordinal: row.digest };
         // A format may know of no reward at all.
         let rewards = row.rewards.get(..self.missing.len()).unwrap_or(&self.missing);
-        let pushed = self.stream.push(key, rewards, || Candidate::new(row));
+        let pushed = self.stream.push(key, rewards, || HeldRecord::new(row));
         self.failed = self.failed.take().or(pushed.err());
     }
 }
 
-impl Holding {
+impl Candidates {
     pub(super) fn new(draw: stream::StreamSettings) -> Result<Self> {
         let missing = vec![f64::NAN; draw.weights.len()];
         let stream = stream::RewardStream::new(draw)?;
@@ -90,8 +90,8 @@ impl Holding {
         }
         let (facts, candidates) = self.stream.finish()?;
         let components = self.missing.len();
-        let vocabulary = Vocabulary::new();
-        let rows = keep(candidates, &input.source.path, Rows::new(components, &vocabulary))?;
+        let vocabulary = NameTables::new();
+        let rows = keep(candidates, &input.source.path, RowBins::new(components, &vocabulary))?;
         input.source.size = fs::metadata(&input.source.path).map_or(0, |facts| facts.len());
         let columns = columns(vec![rows], vocabulary, components, threads);
         let mut log = Log::new(vec![input], std::iter::once((0, tally)), columns, None)?;
@@ -102,7 +102,11 @@ impl Holding {
 }
 
 /// Writes records one after the other, and says where each lies.
-fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, mut rows: Rows<'_>) -> Result<Read> {
+fn keep(
+    candidates: impl Iterator<Item = HeldRecord>,
+    path: &Path,
+    mut rows: RowBins<'_>,
+) -> Result<ThreadRows> {
     let io = |error| Error::io("write", path, error);
     let mut file = BufWriter::new(File::create(path).map_err(io)?);
     let mut offset = 0;
@@ -111,7 +115,7 @@ fn keep(candidates: impl Iterator<Item = Candidate>, path: &Path, mut rows: Rows
         let too_long =
             || karl_core::Error::Length { what: "record", got: record.len(), wanted: u32::MAX as usize };
         let length = u32::try_from(record.len()).map_err(|_| too_long())?;
-        let spot = Spot::new(0, offset).ok_or_else(too_long)?;
+        let spot = PackedPlace::new(0, offset).ok_or_else(too_long)?;
         file.write_all(record).and_then(|()| file.write_all(b"\n")).map_err(io)?;
         rows.push(&candidate.row(spot, length));
         offset += u64::from(length) + 1;

@@ -7,7 +7,7 @@
 //!                                          └────► records of the largest keys ──► temporary file ──► log
 //! ```
 //!
-//! The log it gives has the rows of those records alone, and tells of the others in [`Streamed`]. All that follows
+//! The log it gives has the rows of those records alone, and tells of the others in [`Streamed`](crate::log::Streamed). All that follows
 //! (parsing, replacing, writing) is that of a log which was read from files.
 
 mod candidates;
@@ -18,7 +18,7 @@ use std::path::Path;
 
 use karl_core::stream;
 
-use self::candidates::Holding;
+use self::candidates::Candidates;
 use crate::cancel::Watch;
 use crate::detect::{Input, probe, records};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use crate::framing::Fail;
 use crate::framing::{Extent, Window};
 use crate::input::codec::Codec;
 use crate::input::pipe::{Pipe, Unpacking};
-use crate::input::read_ahead::Ahead;
+use crate::input::read_ahead::ReadAhead;
 use crate::input::source::{Source, Stream, Watched};
 use crate::input::unpack::is_damage;
 use crate::log::Log;
@@ -53,7 +53,7 @@ pub fn read(
 ) -> Result<Log> {
     let limit = settings.wishes.max_line_bytes;
     let (unpacking, tap) = Unpacking::new(pipe);
-    let mut whole: Stream<'_> = Box::new(Watched::new(Ahead::new(unpacking, watch), watch));
+    let mut whole: Stream<'_> = Box::new(Watched::new(ReadAhead::new(unpacking, watch), watch));
     let (begin, broken) = beginning(&mut whole, limit);
     // A stream that was stopped looks like one that has ended.
     watch.advance(0)?;
@@ -61,7 +61,7 @@ pub fn read(
     let mut whole: Stream<'_> = Box::new(io::Cursor::new(begin).chain(Broken(broken)).chain(whole));
 
     let mut scanner = Scanner::new(0, &input.fields, settings.scan);
-    let mut held = Holding::new(draw)?;
+    let mut held = Candidates::new(draw)?;
     let mut tally = Tally::default();
     let read = records(Box::new(&mut whole), &input.layout, limit)
         .map_err(Fail::Read)

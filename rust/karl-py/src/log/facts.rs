@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use karl_log::Log;
 use karl_log::detect::Input;
-use karl_log::detect::sidecar::Beside;
+use karl_log::detect::sidecar::SidecarNumber;
 use karl_log::emit::secrets::redacted;
 use karl_log::input::pipe::Origin;
 use karl_log::log::Account;
@@ -50,7 +50,7 @@ pub(super) struct BesideFacts {
 }
 
 impl BesideFacts {
-    fn new(beside: &Beside) -> Self {
+    fn new(beside: &SidecarNumber) -> Self {
         Self {
             path: beside.path.display().to_string(),
             key: beside.key,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::{Found, Kind, Reader, Row, hash};
 use crate::cancel::Watch;
-use crate::columns::Spot;
+use crate::columns::PackedPlace;
 use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
@@ -82,7 +82,7 @@ impl Part {
                 &mut tally,
                 |bytes| watch.advance(bytes),
                 |bytes, offset| {
-                    let spot = Spot::new(task.input, offset).ok_or(Fault::Malformed(0))?;
+                    let spot = PackedPlace::new(task.input, offset).ok_or(Fault::Malformed(0))?;
                     let line = reader.read(bytes, spot, session)?;
                     part.add(&line);
                     Ok(line.end)

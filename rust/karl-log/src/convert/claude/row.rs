@@ -2,7 +2,7 @@
 
 use karl_core::rng::id128;
 
-use crate::columns::Spot;
+use crate::columns::PackedPlace;
 use crate::convert::json::inside;
 use crate::convert::lines::Keys;
 use crate::convert::time::milliseconds;
@@ -50,7 +50,7 @@ pub(super) struct Row {
     pub(super) agent: u64,
     /// Milliseconds since 1970; 0 where the log does not say.
     pub(super) time: i64,
-    pub(super) spot: Spot,
+    pub(super) spot: PackedPlace,
     pub(super) length: u32,
     pub(super) kind: Kind,
     /// Whether it is of a sub-agent.
@@ -136,7 +136,12 @@ impl Reader {
     }
 
     /// Reads the line at the start of `bytes`; `session` is that of a line that names none.
-    pub(super) fn read<'r>(&mut self, bytes: &'r [u8], spot: Spot, session: u64) -> Result<Found<'r>, Fault> {
+    pub(super) fn read<'r>(
+        &mut self,
+        bytes: &'r [u8],
+        spot: PackedPlace,
+        session: u64,
+    ) -> Result<Found<'r>, Fault> {
         let (found, end) = self.own.first::<16>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());

@@ -3,7 +3,7 @@
 //! Only a block that may hold the end is walked: where strings are is known of each ([`crate::json::simd::string_mask`]).
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
-use crate::json::simd::{BLOCK, Block, Lanes, Work};
+use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
 
 /// The position after the container whose opening bracket is the first byte.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
@@ -12,7 +12,7 @@ pub(super) fn end(bytes: &[u8]) -> Option<usize> {
 
 struct Container<'a>(&'a [u8]);
 
-impl Work for Container<'_> {
+impl Kernel for Container<'_> {
     type Output = Option<usize>;
 
     #[inline(always)]

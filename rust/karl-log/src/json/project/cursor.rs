@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::fault::{Fault, Step};
-use super::key_order::Habits;
+use super::fault::{Fault, ScanResult};
+use super::key_order::KeyOrder;
 use super::paths::{NONE, Node};
 use super::skip::{skip_space, string, value};
 use crate::json::simd;
-use crate::json::simd::{Lanes, Work};
+use crate::json::simd::{Kernel, Lanes};
 use crate::json::string::unescape;
 
 /// How far the scan has come in a record.
@@ -15,7 +15,7 @@ pub(super) struct Cursor<'a, 'h> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
     pub(super) duplicate: bool,
-    pub(super) habits: &'h mut Habits,
+    pub(super) habits: &'h mut KeyOrder,
 }
 
 /// One object of a record.
@@ -25,11 +25,11 @@ struct Object<'c, 'a, 'h, 'w> {
     values: &'c mut [Option<Range<usize>>],
 }
 
-impl Work for Object<'_, '_, '_, '_> {
-    type Output = Step<()>;
+impl Kernel for Object<'_, '_, '_, '_> {
+    type Output = ScanResult<()>;
 
     #[inline(always)]
-    fn run(self, lanes: impl Lanes) -> Step<()> {
+    fn run(self, lanes: impl Lanes) -> ScanResult<()> {
         let Self { cursor, node, values } = self;
         cursor.at += 1;
         let mut first = true;
@@ -46,13 +46,13 @@ impl Work for Object<'_, '_, '_, '_> {
 
 impl Cursor<'_, '_> {
     /// One object whose `{` is at the cursor. Recursion is as deep as the longest wanted path.
-    pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> Step<()> {
+    pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
         simd::run(Object { cursor: self, node, values })
     }
 
     /// Moves over a key to its value: which child it is. None after the end of the object.
     #[inline(always)]
-    fn next(&mut self, node: &Node, first: bool) -> Step<Option<usize>> {
+    fn next(&mut self, node: &Node, first: bool) -> ScanResult<Option<usize>> {
         let place = 2 * node.number + usize::from(first);
         if let Some(habit) = self.habits.follow(self.bytes.get(self.at..).unwrap_or_default(), place) {
             let child = habit.child;
@@ -65,7 +65,7 @@ impl Cursor<'_, '_> {
 
     /// The same for a key that was not expected.
     #[inline(never)]
-    fn read(&mut self, node: &Node, place: usize, first: bool) -> Step<Option<usize>> {
+    fn read(&mut self, node: &Node, place: usize, first: bool) -> ScanResult<Option<usize>> {
         let start = self.at;
         if self.ends(first)? {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Cursor<'_, '_> {
     }
 
     /// Moves over what stands between members, or over the end of the object; whether it was the end.
-    fn ends(&mut self, first: bool) -> Step<bool> {
+    fn ends(&mut self, first: bool) -> ScanResult<bool> {
         match self.peek()? {
             byte if first && byte != b'}' => Ok(false),
             byte @ (b'}' | b',') => {
@@ -88,7 +88,12 @@ impl Cursor<'_, '_> {
     }
 
     #[inline(always)]
-    fn wanted(&mut self, node: &Node, values: &mut [Option<Range<usize>>], lanes: impl Lanes) -> Step<()> {
+    fn wanted(
+        &mut self,
+        node: &Node,
+        values: &mut [Option<Range<usize>>],
+        lanes: impl Lanes,
+    ) -> ScanResult<()> {
         for &slot in &node.below {
             self.duplicate |= values[slot].take().is_some();
         }
@@ -105,7 +110,7 @@ impl Cursor<'_, '_> {
     }
 
     /// Moves over a key to its value; which child it is.
-    fn key(&mut self, node: &Node) -> Step<usize> {
+    fn key(&mut self, node: &Node) -> ScanResult<usize> {
         if self.peek()? != b'"' {
             return Err(Fault::Malformed(self.at));
         }
@@ -121,7 +126,7 @@ impl Cursor<'_, '_> {
         })
     }
 
-    fn expect(&mut self, byte: u8) -> Step<()> {
+    fn expect(&mut self, byte: u8) -> ScanResult<()> {
         if self.peek()? != byte {
             return Err(Fault::Malformed(self.at));
         }
@@ -131,7 +136,7 @@ impl Cursor<'_, '_> {
 
     /// The next byte that is not white space.
     #[inline(always)]
-    fn peek(&mut self) -> Step<u8> {
+    fn peek(&mut self) -> ScanResult<u8> {
         match self.bytes.get(self.at) {
             Some(&byte) if byte > b' ' => Ok(byte),
             _ => self.peek_far(),
@@ -139,7 +144,7 @@ impl Cursor<'_, '_> {
     }
 
     #[inline(never)]
-    fn peek_far(&mut self) -> Step<u8> {
+    fn peek_far(&mut self) -> ScanResult<u8> {
         self.at = skip_space(self.bytes, self.at);
         self.bytes.get(self.at).copied().ok_or(Fault::Truncated)
     }

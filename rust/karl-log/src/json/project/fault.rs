@@ -11,4 +11,4 @@ pub enum Fault {
     Malformed(usize),
 }
 
-pub(super) type Step<T> = std::result::Result<T, Fault>;
+pub(super) type ScanResult<T> = std::result::Result<T, Fault>;

@@ -14,13 +14,13 @@ const NEAR: usize = 8;
 
 /// What came after what, and what of it comes next.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Habits {
-    all: Vec<Habit>,
+pub(super) struct KeyOrder {
+    all: Vec<ExpectedKey>,
     next: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Habit {
+pub(super) struct ExpectedKey {
     text: [u64; 4],
     /// All ones in the bytes of the text.
     mask: [u64; 4],
@@ -31,7 +31,7 @@ pub(super) struct Habit {
     pub(super) child: usize,
 }
 
-impl Habits {
+impl KeyOrder {
     /// Begins a record.
     pub(super) fn restart(&mut self) {
         self.next = 0;
@@ -39,7 +39,7 @@ impl Habits {
 
     /// What comes next, if it comes as it did before.
     #[inline(always)]
-    pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&Habit> {
+    pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&ExpectedKey> {
         let habit = self.all.get(self.next).filter(|habit| habit.place == place && habit.fits(bytes))?;
         self.next += 1;
         Some(habit)
@@ -54,13 +54,13 @@ impl Habits {
         }
         let at = known.unwrap_or(self.next);
         if known.is_none() {
-            self.all.insert(at, Habit::new(text, place, child));
+            self.all.insert(at, ExpectedKey::new(text, place, child));
         }
         self.next = at + 1;
     }
 }
 
-impl Habit {
+impl ExpectedKey {
     fn new(text: &[u8], place: usize, child: usize) -> Self {
         let (mut bytes, mut mask) = ([0; LONGEST], [0; LONGEST]);
         bytes[..text.len()].copy_from_slice(text);

@@ -33,7 +33,7 @@ impl Wanted {
         Self { root, slots: paths.len() }
     }
 
-    /// How many slots [`scan`](super::scan) fills.
+    /// How many slots [`scan`](fn@super::scan) fills.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::cursor::Cursor;
-use super::fault::{Fault, Step};
-use super::key_order::Habits;
+use super::fault::{Fault, ScanResult};
+use super::key_order::KeyOrder;
 use super::paths::Wanted;
 
 /// What one scan found beside the values.
@@ -25,21 +25,21 @@ pub fn scan(
     wanted: &Wanted,
     values: &mut [Option<Range<usize>>],
 ) -> std::result::Result<Scanned, Fault> {
-    walk(bytes, wanted, &mut Habits::default(), values)
+    walk(bytes, wanted, &mut KeyOrder::default(), values)
 }
 
 /// [`scan`] for the records of one log, which gets quicker with the keys that it has seen; it says the same.
 #[derive(Debug)]
 pub struct Scan {
     wanted: Wanted,
-    habits: Habits,
+    habits: KeyOrder,
 }
 
 impl Scan {
     /// No record seen yet.
     #[must_use]
     pub fn new(wanted: Wanted) -> Self {
-        Self { wanted, habits: Habits::default() }
+        Self { wanted, habits: KeyOrder::default() }
     }
 
     /// As [`scan`].
@@ -59,9 +59,9 @@ impl Scan {
 fn walk(
     bytes: &[u8],
     wanted: &Wanted,
-    habits: &mut Habits,
+    habits: &mut KeyOrder,
     values: &mut [Option<Range<usize>>],
-) -> Step<Scanned> {
+) -> ScanResult<Scanned> {
     values.fill(None);
     if bytes.first() != Some(&b'{') {
         return Err(Fault::NotAnObject);

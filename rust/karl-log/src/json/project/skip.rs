@@ -5,7 +5,7 @@
 use memchr::memchr2;
 
 use super::container;
-use super::fault::{Fault, Step};
+use super::fault::{Fault, ScanResult};
 use crate::json::simd::{ENDS, Lanes, Portable};
 
 /// The first position from `at` on that is not JSON white space.
@@ -17,7 +17,7 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The position after the value that begins at `at`.
-pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Step<usize> {
+pub(crate) fn skip_value(bytes: &[u8], at: usize) -> ScanResult<usize> {
     match bytes.get(at) {
         Some(b'{' | b'[') => container::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated),
         _ => value(bytes, at, Portable),
@@ -26,7 +26,7 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize) -> Step<usize> {
 
 /// The same with given vectors.
 #[inline(always)]
-pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
+pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
     match bytes.get(at) {
         None => Err(Fault::Truncated),
         Some(b'"') => match lanes.string(&bytes[at + 1..]) {
@@ -42,7 +42,7 @@ pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
 
 /// A number or a word: it ends where one of `,}]` or white space stands. Most are short, as strings are.
 #[inline(always)]
-fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
+fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
     match lanes.scalar(&bytes[at..]) {
         Some(length) if length > 0 => Ok(at + length),
         _ => long_scalar(bytes, at),
@@ -50,7 +50,7 @@ fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> Step<usize> {
 }
 
 #[inline(never)]
-fn long_scalar(bytes: &[u8], at: usize) -> Step<usize> {
+fn long_scalar(bytes: &[u8], at: usize) -> ScanResult<usize> {
     match bytes[at..].iter().position(|byte| ENDS.contains(byte)) {
         None => Err(Fault::Truncated),
         Some(0) => Err(Fault::Malformed(at)),
@@ -59,12 +59,12 @@ fn long_scalar(bytes: &[u8], at: usize) -> Step<usize> {
 }
 
 /// The position after the string whose opening quote is at `at`.
-pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Step<usize> {
+pub(crate) fn skip_string(bytes: &[u8], at: usize) -> ScanResult<usize> {
     string(bytes, at).map(|(end, _)| end)
 }
 
 /// The same, and whether there is an escape in the string.
-pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
+pub(super) fn string(bytes: &[u8], at: usize) -> ScanResult<(usize, bool)> {
     match Portable.string(bytes.get(at + 1..).unwrap_or_default()) {
         Some(length) => Ok((at + 2 + length, false)),
         None => long_string(bytes, at),
@@ -72,7 +72,7 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
 }
 
 #[inline(never)]
-fn long_string(bytes: &[u8], at: usize) -> Step<(usize, bool)> {
+fn long_string(bytes: &[u8], at: usize) -> ScanResult<(usize, bool)> {
     let mut from = at + 1;
     let mut escaped = false;
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
@@ -92,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// The end of a container, byte after byte.
-    fn naive(bytes: &[u8]) -> Step<usize> {
+    fn naive(bytes: &[u8]) -> ScanResult<usize> {
         let (mut depth, mut in_string, mut escaped) = (0, false, false);
         for (at, &byte) in bytes.iter().enumerate() {
             match (in_string, byte) {

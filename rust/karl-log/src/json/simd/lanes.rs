@@ -50,7 +50,7 @@ pub(super) fn first(bits: u64) -> Option<usize> {
 pub(crate) const ENDS: [u8; 7] = *b",}] \t\n\r";
 
 /// What can be done with any kind of vectors. All of it has to be inlined.
-pub(crate) trait Work {
+pub(crate) trait Kernel {
     type Output;
 
     fn run(self, lanes: impl Lanes) -> Self::Output;

@@ -1,6 +1,6 @@
 //! One bit for each of 64 bytes, by the widest vectors that the machine has.
 //!
-//! Which those are is asked once for a whole piece of [`Work`], which is compiled for each kind of vectors.
+//! Which those are is asked once for a whole piece of [`Kernel`], which is compiled for each kind of vectors.
 
 mod lanes;
 mod portable;
@@ -8,14 +8,14 @@ pub(crate) mod string_mask;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use lanes::{BLOCK, Block, ENDS, Lanes, Work};
+pub(crate) use lanes::{BLOCK, Block, ENDS, Kernel, Lanes};
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use x86::Vectorized;
 
 /// Runs with the widest vectors of this machine.
 #[inline]
-pub(crate) fn run<W: Work>(work: W) -> W::Output {
+pub(crate) fn run<W: Kernel>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(lanes) = pulp::x86::V4::try_new() {
@@ -38,7 +38,7 @@ mod tests {
 
     struct Look<'a>(&'a Block);
 
-    impl Work for Look<'_> {
+    impl Kernel for Look<'_> {
         type Output = (Bits, u64, u64);
 
         #[inline(always)]
@@ -73,7 +73,7 @@ mod tests {
     /// The lengths of the string and of the scalar at the start of some bytes.
     struct Ends<'a>(&'a [u8]);
 
-    impl Work for Ends<'_> {
+    impl Kernel for Ends<'_> {
         type Output = [Option<usize>; 2];
 
         #[inline(always)]

@@ -5,7 +5,7 @@ const DEEPEST: u32 = 127;
 
 /// What may come next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Next {
+enum Expected {
     /// A value.
     #[default]
     Value,
@@ -24,7 +24,7 @@ enum Next {
 /// Where in a text its reader is. Every step is none where the text is no JSON, or may be none.
 #[derive(Debug, Default)]
 pub(crate) struct Grammar {
-    next: Next,
+    next: Expected,
     /// One bit an open container, the innermost the lowest: 1 for an object.
     objects: u128,
     depth: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Grammar {
 impl Grammar {
     /// Whether one value was read, and all of it.
     pub(crate) fn is_whole(&self) -> bool {
-        self.depth == 0 && self.next == Next::End
+        self.depth == 0 && self.next == Expected::End
     }
 
     /// How many containers are open.
@@ -44,25 +44,25 @@ impl Grammar {
     /// A value, or a key, which is not to begin as those do that `serde_json` reserves.
     #[inline(always)]
     pub(crate) fn string(&mut self, first: u8) -> Option<()> {
-        if !matches!(self.next, Next::Key | Next::FirstKey) {
+        if !matches!(self.next, Expected::Key | Expected::FirstKey) {
             return self.value();
         }
-        self.next = Next::Colon;
+        self.next = Expected::Colon;
         (!matches!(first, b'$' | b'\\')).then_some(())
     }
 
     /// A value that is no container.
     #[inline(always)]
     pub(crate) fn value(&mut self) -> Option<()> {
-        let wanted = matches!(self.next, Next::Value | Next::FirstValue);
-        self.next = Next::End;
+        let wanted = matches!(self.next, Expected::Value | Expected::FirstValue);
+        self.next = Expected::End;
         wanted.then_some(())
     }
 
     #[inline(always)]
     pub(crate) fn open(&mut self, object: bool) -> Option<()> {
         self.value()?;
-        self.next = if object { Next::FirstKey } else { Next::FirstValue };
+        self.next = if object { Expected::FirstKey } else { Expected::FirstValue };
         self.objects = self.objects << 1 | u128::from(object);
         self.depth += 1;
         (self.depth <= DEEPEST).then_some(())
@@ -70,10 +70,11 @@ impl Grammar {
 
     #[inline(always)]
     pub(crate) fn close(&mut self, object: bool) -> Option<()> {
-        let empty = if object { Next::FirstKey } else { Next::FirstValue };
-        let may =
-            self.depth > 0 && self.in_object() == object && (self.next == Next::End || self.next == empty);
-        self.next = Next::End;
+        let empty = if object { Expected::FirstKey } else { Expected::FirstValue };
+        let may = self.depth > 0
+            && self.in_object() == object
+            && (self.next == Expected::End || self.next == empty);
+        self.next = Expected::End;
         self.depth = self.depth.saturating_sub(1);
         self.objects >>= 1;
         may.then_some(())
@@ -81,15 +82,15 @@ impl Grammar {
 
     #[inline(always)]
     pub(crate) fn comma(&mut self) -> Option<()> {
-        let may = self.depth > 0 && self.next == Next::End;
-        self.next = if self.in_object() { Next::Key } else { Next::Value };
+        let may = self.depth > 0 && self.next == Expected::End;
+        self.next = if self.in_object() { Expected::Key } else { Expected::Value };
         may.then_some(())
     }
 
     #[inline(always)]
     pub(crate) fn colon(&mut self) -> Option<()> {
-        let may = self.next == Next::Colon;
-        self.next = Next::Value;
+        let may = self.next == Expected::Colon;
+        self.next = Expected::Value;
         may.then_some(())
     }
 

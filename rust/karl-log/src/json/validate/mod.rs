@@ -12,7 +12,7 @@ pub(crate) use self::grammar::Grammar;
 use self::scalar::{is_scalar, unit};
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
-use crate::json::simd::{BLOCK, Block, Lanes, Work};
+use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
 
 /// What stands for itself between strings, numbers and words.
 const SIGNS: [u8; 6] = *b"{}[]:,";
@@ -27,12 +27,12 @@ pub(crate) fn sound(text: &[u8]) -> bool {
 
 struct Document<'a>(&'a [u8]);
 
-impl Work for Document<'_> {
+impl Kernel for Document<'_> {
     type Output = Option<()>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<()> {
-        let mut reader = Reader { text: self.0, ..Reader::default() };
+        let mut reader = Validator { text: self.0, ..Validator::default() };
         let (whole, rest) = self.0.as_chunks();
         for (number, block) in whole.iter().enumerate() {
             reader.block(number * BLOCK, block, lanes)?;
@@ -44,7 +44,7 @@ impl Work for Document<'_> {
 
 /// How far a text was read. Every step is none where the text is no JSON, or may be none.
 #[derive(Default)]
-struct Reader<'a> {
+struct Validator<'a> {
     text: &'a [u8],
     strings: Strings,
     grammar: Grammar,
@@ -54,7 +54,7 @@ struct Reader<'a> {
     low: Option<usize>,
 }
 
-impl Reader<'_> {
+impl Validator<'_> {
     #[inline(always)]
     fn block(&mut self, from: usize, block: &Block, lanes: impl Lanes) -> Option<()> {
         let (quote, backslash) = (lanes.any(block, [b'"']), lanes.any(block, [b'\\']));
