@@ -88,26 +88,42 @@ fn short(raw: &[u8]) -> Option<f64> {
     Some(if raw.len() > digits.len() { -number } else { number })
 }
 
-/// The text of a JSON number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, and nothing else.
+/// Return the text of a JSON number; none for anything else.
 pub(crate) fn number(raw: &[u8]) -> Option<&str> {
-    let digits = |raw: &[u8]| raw.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = raw.strip_prefix(b"-").unwrap_or(raw);
-    let whole = digits(rest);
-    let mut rest = &rest[whole..];
-    if whole == 0 || (whole > 1 && raw[raw.len() - rest.len() - whole] == b'0') {
-        return None;
+    after_number(raw)?.is_empty().then(|| std::str::from_utf8(raw).ok())?
+}
+
+/// Return whether a text begins with a number or a word that ends there.
+pub(crate) fn is_scalar(text: &[u8]) -> bool {
+    let rest = match text {
+        [b't', ..] => text.strip_prefix(b"true"),
+        [b'f', ..] => text.strip_prefix(b"false"),
+        [b'n', ..] => text.strip_prefix(b"null"),
+        _ => after_number(text),
+    };
+    rest.is_some_and(|rest| matches!(rest, [] | [b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r', ..]))
+}
+
+/// Return what follows a number: `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`.
+fn after_number(text: &[u8]) -> Option<&[u8]> {
+    let whole = text.strip_prefix(b"-").unwrap_or(text);
+    let mut rest = match whole {
+        [b'0', rest @ ..] => rest,
+        _ => digits(whole)?,
+    };
+    if let [b'.', fraction @ ..] = rest {
+        rest = digits(fraction)?;
     }
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        rest = &fraction[digits(fraction).max(1).min(fraction.len())..];
-        digits(fraction).checked_sub(1)?;
+    if let [b'e' | b'E', b'+' | b'-', power @ ..] | [b'e' | b'E', power @ ..] = rest {
+        rest = digits(power)?;
     }
-    if let Some(exponent) = rest.strip_prefix(b"e").or_else(|| rest.strip_prefix(b"E")) {
-        let exponent =
-            exponent.strip_prefix(b"+").or_else(|| exponent.strip_prefix(b"-")).unwrap_or(exponent);
-        digits(exponent).checked_sub(1)?;
-        rest = &exponent[digits(exponent)..];
-    }
-    rest.is_empty().then(|| std::str::from_utf8(raw).ok())?
+    Some(rest)
+}
+
+/// Return what follows one digit or more.
+fn digits(text: &[u8]) -> Option<&[u8]> {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (count > 0).then(|| &text[count..])
 }
 
 #[cfg(test)]

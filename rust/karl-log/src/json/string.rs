@@ -45,6 +45,27 @@ fn short_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes([first, second, third, first, second, third, first, first])
 }
 
+/// What a byte is worth as a digit of base 16; else a number that no such digits make.
+const DIGITS: [u32; 256] = {
+    let mut digits = [u32::MAX; 256];
+    let (mut digit, mut worth) = (0, 0);
+    while digit < 16 {
+        digits[b"0123456789abcdef"[digit] as usize] = worth;
+        digits[b"0123456789ABCDEF"[digit] as usize] = worth;
+        (digit, worth) = (digit + 1, worth + 1);
+    }
+    digits
+};
+
+/// The code unit of `uXXXX` at a place of a text.
+#[inline(always)]
+pub(crate) fn unit(text: &[u8], at: usize) -> Option<u32> {
+    let [b'u', digits @ ..] = text.get(at..)?.first_chunk::<5>()? else { return None };
+    let [first, second, third, last] = digits.map(|digit| DIGITS[usize::from(digit)]);
+    let valid = first | second | third | last < 16;
+    valid.then_some(first << 12 | second << 8 | third << 4 | last)
+}
+
 #[cfg(test)]
 mod tests {
     use super::odd_bytes;

@@ -6,10 +6,10 @@
 //! ([`crate::json::simd::string_mask`]), and where anything begins outside of them; only that is walked.
 
 mod grammar;
-mod scalar;
 
 pub(crate) use self::grammar::Grammar;
-use self::scalar::{is_scalar, unit};
+use super::scalar::is_scalar;
+use super::string::unit;
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
