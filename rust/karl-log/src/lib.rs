@@ -15,6 +15,7 @@
 pub mod cancel;
 pub mod columns;
 pub mod convert;
+mod counting_sort;
 pub mod detect;
 pub mod emit;
 pub mod error;

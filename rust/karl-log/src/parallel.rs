@@ -1,29 +1,52 @@
-//! One function over many items on several threads, with the results in the order of the items.
+//! Work shared among threads: whichever is free takes the next item.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Maps `items`, each by the next thread that is free; the calling thread is one of them.
-pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, one: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let workers = threads.clamp(1, items.len().max(1));
-    let queue = Mutex::new(items.into_iter().enumerate());
-    // The lock is held while an item is taken, not while it is worked on.
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || {
-        let mut done = Vec::new();
-        while let Some((at, item)) = next() {
-            done.push((at, one(item)));
-        }
-        done
-    };
-    let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
+/// The numbers of some items, each handed out once.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    next: AtomicUsize,
+    count: usize,
+}
+
+impl Queue {
+    /// Return the number of the next item; none after the last.
+    pub(crate) fn take(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Relaxed)).filter(|&at| at < self.count)
+    }
+
+    /// Hand out no more items.
+    pub(crate) fn close(&self) {
+        self.next.store(self.count, Relaxed);
+    }
+}
+
+/// Run `work` over a queue of `count` items on `threads` threads, of which the calling thread is one; return one result a
+/// thread.
+pub(crate) fn share<R: Send>(count: usize, threads: usize, work: impl Fn(&Queue) -> R + Sync) -> Vec<R> {
+    let queue = Queue { next: AtomicUsize::new(0), count };
+    let work = || work(&queue);
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(work)).collect();
+        let mut results = vec![work()];
         for other in others {
-            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            results.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        done
-    });
+        results
+    })
+}
+
+/// Map items on several threads; the results are in the order of the items.
+pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, one: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let items: Vec<Mutex<Option<T>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+    let take = |at: usize| items[at].lock().unwrap_or_else(PoisonError::into_inner).take();
+    let work = |queue: &Queue| {
+        let next = || queue.take().and_then(|at| Some((at, take(at)?)));
+        std::iter::from_fn(next).map(|(at, item)| (at, one(item))).collect::<Vec<_>>()
+    };
+    let mut done: Vec<(usize, R)> = share(items.len(), threads, work).into_iter().flatten().collect();
     done.sort_unstable_by_key(|&(at, _)| at);
     done.into_iter().map(|(_, result)| result).collect()
 }

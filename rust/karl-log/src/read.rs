@@ -6,9 +6,7 @@
 //! on which thread was faster.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use crate::cancel::Watch;
 use crate::columns::{NameTables, RowBins, RowSink, ThreadRows, columns};
@@ -22,6 +20,7 @@ use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream};
 use crate::input::unpack::is_damage;
 use crate::log::Log;
+use crate::parallel::share;
 use crate::rejects::{Reason, Tally};
 
 /// How to read.
@@ -120,26 +119,17 @@ fn run<'v>(
     rows: impl Fn() -> RowBins<'v> + Sync,
     watch: &Watch,
 ) -> Result<(Vec<ThreadRows>, Vec<Tally>)> {
-    let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Tally>>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
+    let rows = share(tasks.len(), settings.threads, |queue| {
         let mut rows = rows();
-        while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < tasks.len()) {
+        while let Some(at) = queue.take() {
             let tally = one(&inputs[tasks[at].input], tasks[at], settings, &mut rows, watch);
             if tally.is_err() {
-                next.store(tasks.len(), Relaxed);
+                queue.close();
             }
             *done[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(tally);
         }
         rows.done()
-    };
-    let rows = thread::scope(|scope| {
-        let workers: Vec<_> = (1..settings.threads.min(tasks.len())).map(|_| scope.spawn(work)).collect();
-        let mut rows = vec![work()];
-        for worker in workers {
-            rows.push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        rows
     });
     // A range left undone comes after one that failed: the failure is met first.
     let results =

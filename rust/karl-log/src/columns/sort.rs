@@ -2,6 +2,7 @@
 
 use super::bins::{BIN_BITS, BinPart};
 use super::locations::starts;
+use crate::counting_sort::counting_sort;
 
 /// The rank of each row of a bin, part after part. Equal ids and equal digests are equal records, and as good as each
 /// other: their place keeps the order from depending on threads.
@@ -48,25 +49,12 @@ fn row(key: u64) -> u32 {
 fn sorted(keys: &[u64]) -> Vec<u64> {
     let bits = keys.len().max(2).ilog2().min(u32::BITS);
     let share = |key: u64| usize::try_from(key >> (u64::BITS - bits)).unwrap_or(0);
-    let mut next = vec![0_u32; (1 << bits) + 1];
-    for &key in keys {
-        next[share(key) + 1] += 1;
-    }
-    for at in 0..1 << bits {
-        next[at + 1] += next[at];
-    }
-    let mut dealt = vec![0; keys.len()];
-    for &key in keys {
-        let next = &mut next[share(key)];
-        dealt[*next as usize] = key;
-        *next += 1;
-    }
-    // Each share now ends where its next key would lie.
+    let (mut sorted, ends) = counting_sort(keys, 1 << bits, |&key| share(key));
     let mut begin = 0;
-    for &end in &next[..1 << bits] {
-        dealt[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
+    for end in ends {
+        sorted[std::mem::replace(&mut begin, end as usize)..end as usize].sort_unstable();
     }
-    dealt
+    sorted
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! The units of work of a conversion, shared among threads: a session, or a file that is one.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
-
 use super::output::Output;
 use super::report::Made;
 use crate::error::{Error, Result};
+use crate::parallel::share;
 
 /// Makes every unit on some thread and hands its lines over; what became of all.
 ///
@@ -17,10 +15,9 @@ pub(super) fn run(
     output: &Output<'_>,
     unit: impl Fn(usize) -> Result<(Vec<u8>, Made)> + Sync,
 ) -> Result<Made> {
-    let next = AtomicUsize::new(0);
-    let work = || {
+    joined(share(count, threads, |queue| {
         let mut all = Made::default();
-        while let Some(at) = Some(next.fetch_add(1, Relaxed)).filter(|&at| at < count) {
+        while let Some(at) = queue.take() {
             let done = unit(at).and_then(|(lines, mut made)| {
                 made.count_secrets(&lines);
                 output.put(at, lines).map(|()| made)
@@ -34,16 +31,7 @@ pub(super) fn run(
             }
         }
         Ok(all)
-    };
-    let done = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(work)).collect();
-        let mut done = vec![work()];
-        for other in others {
-            done.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    joined(done)
+    }))
 }
 
 /// All that the threads have made, or why they failed. A thread that another's failure stopped says only that it was

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::table::{Entry, Table};
 use super::{NameBatch, Names};
+use crate::counting_sort::counting_sort;
 use crate::intern::NONE;
 
 /// Names with the way from a name to its number, which is needed only while they are read, by any number of threads.
@@ -45,12 +46,13 @@ impl SharedInterner {
     pub(crate) fn codes(&self, batch: &NameBatch) -> Vec<u32> {
         let names: Vec<(Entry, &[u8])> =
             batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
-        let (order, ends) = dealt(&names);
+        let places: Vec<usize> = (0..names.len()).collect();
+        let (order, ends) = counting_sort(&places, PARTS as usize, |&place| part(&names[place].0) as usize);
         let mut codes = vec![NONE; names.len()];
         let begin = names.first().map_or(0, |(entry, _)| part(entry));
         for at in (begin..PARTS).chain(0..begin) {
-            let start = at.checked_sub(1).map_or(0, |before| ends[before as usize]);
-            let own = &order[start..ends[at as usize]];
+            let start = at.checked_sub(1).map_or(0, |before| ends[before as usize] as usize);
+            let own = &order[start..ends[at as usize] as usize];
             let mut part = self.part(at);
             black_box(own.iter().fold(0, |all, &name| all ^ part.touch(&names[name].0)));
             for &place in own {
@@ -75,25 +77,6 @@ impl SharedInterner {
         });
         (all, Renumbering(way))
     }
-}
-
-/// What of a batch belongs to each part: places by part, and where those of each part end.
-fn dealt(names: &[(Entry, &[u8])]) -> (Vec<usize>, [usize; PARTS as usize]) {
-    let mut next = [0; PARTS as usize];
-    for (entry, _) in names {
-        next[part(entry) as usize] += 1;
-    }
-    let mut start = 0;
-    for next in &mut next {
-        start += std::mem::replace(next, start);
-    }
-    let mut order = vec![0; names.len()];
-    for (at, (entry, _)) in names.iter().enumerate() {
-        let next = &mut next[part(entry) as usize];
-        order[*next] = at;
-        *next += 1;
-    }
-    (order, next)
 }
 
 /// Which part an entry belongs to.
