@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+
+use karl_core::numeric::parallel::each;
 
 /// The numbers of some items, each handed out once.
 #[derive(Debug)]
@@ -27,15 +28,7 @@ impl Queue {
 /// thread.
 pub(crate) fn share<R: Send>(count: usize, threads: usize, work: impl Fn(&Queue) -> R + Sync) -> Vec<R> {
     let queue = Queue { next: AtomicUsize::new(0), count };
-    let work = || work(&queue);
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(work)).collect();
-        let mut results = vec![work()];
-        for other in others {
-            results.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    })
+    each(0..threads.clamp(1, count.max(1)), |_| work(&queue))
 }
 
 /// Map items on several threads; the results are in the order of the items.

@@ -3,7 +3,7 @@
 pub mod exact;
 pub mod exp;
 pub mod float;
-pub(crate) mod parallel;
+pub mod parallel;
 pub(crate) mod radix;
 pub mod simd;
 pub mod sum;

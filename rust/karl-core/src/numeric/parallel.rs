@@ -32,10 +32,7 @@ pub(crate) fn in_parts<T: Send>(
 }
 
 /// Runs one piece of work a thread; the results stand in the order of the pieces. The calling thread takes the first.
-pub(crate) fn each<T: Send, R: Send>(
-    pieces: impl IntoIterator<Item = T>,
-    run: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
+pub fn each<T: Send, R: Send>(pieces: impl IntoIterator<Item = T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let run = &run;
         let mut pieces = pieces.into_iter();
