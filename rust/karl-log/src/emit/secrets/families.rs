@@ -8,7 +8,7 @@
 //!
 //! A wheel links `regex` without Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w` may not.
 
-use super::judge::{is_basic, is_bearer, is_key, is_password, is_random};
+use super::judge::{is_basic, is_bearer, is_key, is_password, is_random, is_strong, is_typed};
 
 /// A form of secrets.
 pub(super) struct Family {
@@ -129,7 +129,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("jfrog", r"\bcmVmd[A-Za-z0-9]{55,}", &["cmVmd"])),
     family(("npm", r"\bnpm_[A-Za-z0-9]{36}", &["npm_"])),
     family(("nuget", r"\boy2[a-z0-9]{43}", &["oy2"])),
-    family(("octopus", r"\bAPI-[A-Z0-9]{26,}", &["API-"])),
+    checked(("octopus", r"\bAPI-[A-Z0-9]{26,}", &["API-"]), |value| value.bytes().any(|byte| byte.is_ascii_digit())),
     family(("openshift", r"\bsha256~[A-Za-z0-9_-]{43}", &["sha256~"])),
     family(("prefect", r"\bpn[ub]_[A-Za-z0-9]{36}", &["pnu_", "pnb_"])),
     family(("pulumi", r"\bpul-[0-9a-f]{40}", &["pul-"])),
@@ -153,7 +153,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("grafana", r"\bglsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}", &["glsa_"])),
     family(("grafana", r"\b(?:glc_<b64>{32,}|eyJrIjoi<b64>{40,})={0,3}", &["glc_", "eyJrIjoi"])),
     family(("honeycomb", r"\bhc[a-z]{3}_[A-Za-z0-9]{50,}", &["hcaik_", "hcbik_", "hcxik_"])),
-    family(("launchdarkly", r"\b(?:api|sdk|mob|rel)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", &["api-", "sdk-", "mob-", "rel-"])),
+    family(("launchdarkly", r"(?:aunch[Dd]arkly|LAUNCHDARKLY|LD_|(?:SDK|sdk|MOBILE|mobile)_?(?:KEY|[Kk]ey))[^\n]{0,64}?(?P<secret>(?:api|sdk|mob|rel)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})", &["aunchdarkly", "aunchDarkly", "LAUNCHDARKLY", "LD_", "SDK_", "SDKK", "sdk_", "sdkK", "MOBILE_", "mobile_", "mobileK"])),
     behind(36, ("maxmind", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", &["_mmk"])),
     family(("mongodb-atlas", r"\bmdb_sa_sk_[A-Za-z0-9_-]{30,}", &["mdb_sa_sk_"])),
     family(("new-relic", r"\bNR(?:AK|II|RA|JS|AA|SP)-[A-Za-z0-9_-]{19,}", &["NRAK-", "NRII-", "NRRA-", "NRJS-", "NRAA-", "NRSP-"])),
@@ -206,7 +206,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(("duffel", r"\bduffel_(?:test|live)_[A-Za-z0-9_=-]{40,}", &["duffel_"])),
     family(("easypost", r"\bEZ[AT]K[A-Za-z0-9]{54}", &["EZAK", "EZTK"])),
     family(("flutterwave", r"\bFLW(?:SEC|PUB)K(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?", &["FLWSECK", "FLWPUBK"])),
-    family(("lob", r"\b(?:live|test)_(?:pub_)?[0-9a-f]{31,35}\b", &["live_", "test_"])),
+    family(("lob", r"\b(?:live|test)_(?:[0-9a-f]{35}|pub_[0-9a-f]{31})\b", &["live_", "test_"])),
     family(("pagarme", r"\bak_live_[A-Za-z0-9]{30}", &["ak_live_"])),
     family(("plaid", r"\baccess-(?:sandbox|development|production)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", &["access-"])),
     family(("settlemint", r"\bsm_[aps]at_[A-Za-z0-9]{16}", &["sm_aat_", "sm_pat_", "sm_sat_"])),
@@ -225,9 +225,32 @@ pub(super) const FAMILIES: &[Family] = &[
     // Commands and headers
     checked(("bearer", r"[Bb]earer(?:<ws>)+(?P<secret>(?:[A-Za-z0-9._~=-]|<b64>){16,}={0,2})", &["Bearer", "bearer"]), is_bearer),
     checked(("basic-auth", r"[Bb]asic(?:<ws>)+(?P<secret><b64>{8,}={0,2})", &["Basic", "basic"]), is_basic),
-    checked(("command-password", r#"[ '"](?:-u|--user)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user"]), is_password),
-    checked(("command-password", r#"mysql(?:dump|admin)?\s[^\n|;\\]{0,120}?-p(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), is_password),
-    checked(("command-password", r#"(?:sshpass|docker login|podman login|redis-cli)\s[^\n|;\\]{0,120}?-[pa][ =]?['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["sshpass", "docker login", "podman login", "redis-cli"]), is_password),
-    checked(("command-password", r"(?:IDENTIFIED|identified) (?:BY|by) '(?P<secret>[^'\x22\\\s]{6,128})", &["IDENTIFIED", "identified"]), is_password),
+    checked(("command-password", r#"[ '"](?:-u|--user|-a|--auth)[ =]+['"\\]*[^\s'"\\:@]{0,64}:(?P<secret>[^\s'"\\]{6,128})"#, &[" -u", "\"-u", "'-u", " --user", " -a ", " --auth"]), is_strong),
+    checked(("command-password", r#"curl[^\n|]{0,600}?[ '"](?:-[A-Za-z]{0,8}[uU]|--user|--proxy-user)[ =]*['"\\]*[^\s'"\\:@]{1,64}:(?P<secret>[^\s'"\\]{4,128})"#, &["curl"]), is_typed),
+    checked(("command-password", r#"mysql(?:dump|admin|import|check|show)?(?:\s[^\n|;\\]{0,120}?)?\s-p['"]?(?P<secret>[^\s'"\\]{6,128})"#, &["mysql"]), |value| is_typed(value) && !value.starts_with("ort")),
+    checked(("command-password", r"mysqladmin\s[^\n|;]{0,120}?\spassword\s+<pw>", &["mysqladmin"]), is_typed),
+    checked(("command-password", r"(?:sshpass|rdesktop)\s(?:[^\n|;\\]{0,80}?\s)?-p[ =]?<pw>", &["sshpass", "rdesktop"]), is_typed),
+    checked(("command-password", r"(?:docker|podman|az|oc|cf|helm registry|skopeo) login\s[^\n|;\\]{0,160}?\s-p[ =]?<pw>", &["docker login", "podman login", "az login", "oc login", "cf login", "helm registry login", "skopeo login"]), is_typed),
+    checked(("command-password", r"redis-cli\s[^\n|;\\]{0,120}?\s(?:-a|--pass)[ =]?<pw>", &["redis-cli"]), is_typed),
+    checked(("command-password", r"mongo(?:sh|dump|restore|export|import|stat|top)?\s[^\n|;\\]{0,200}?\s(?:-p ?|--password[ =])<pw>", &["mongo"]), is_typed),
+    checked(("command-password", r"ldap(?:search|add|modify|delete|whoami|passwd|compare)\s[^\n|;\\]{0,160}?\s-w ?<pw>", &["ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldappasswd", "ldapcompare"]), is_typed),
+    checked(("command-password", r"(?:sqlcmd|bcp|isql|zip)\s(?:[^\n|;\\]{0,160}?\s)?-P ?<pw>", &["sqlcmd ", "bcp ", "isql ", "zip "]), is_password),
+    checked(("command-password", r"(?:7za?|7zz|rar|unrar)\s[^\n|;\\]{0,160}?\s-p<pw>", &["7z ", "7za ", "7zz ", "rar "]), is_password),
+    checked(("command-password", r"(?:smbclient|rpcclient|smbmap|net)\s[^\n|;\\]{0,160}?\s-U ?['\x22]?[^\s%'\x22]{1,64}%<pw>", &["smbclient", "rpcclient", "net rpc", "net ads"]), is_typed),
+    checked(("command-password", r"freerdp[^\n|;]{0,160}?\s/p:<pw>", &["freerdp"]), is_typed),
+    checked(("command-password", r"htpasswd\s+-[A-Za-z]*b[A-Za-z]*\s+\S{1,128}\s+\S{1,64}\s+<pw>", &["htpasswd"]), is_typed),
+    checked(("command-password", r"(?:-storepass|-keypass|-srcstorepass|-deststorepass|-srckeypass|-destkeypass)\s+<pw>", &["-storepass", "-keypass", "-srcstorepass", "-deststorepass", "-srckeypass", "-destkeypass"]), is_typed),
+    checked(("command-password", r"(?:net user|wpa_passphrase|smbpasswd -a)\s+[^\s/]{1,64}\s+<pw>", &["net user ", "wpa_passphrase "]), is_typed),
+    checked(("command-password", r"lftp\s[^\n|;]{0,120}?-u ?[^\s,]{1,64},<pw>", &["lftp"]), is_typed),
+    checked(("command-password", r"sqlplus\s+(?:-[A-Za-z]+\s+)*['\x22]?[A-Za-z0-9_$#]{1,64}/['\x22]?(?P<secret>[^\s'\x22\\@]{4,128})", &["sqlplus"]), is_typed),
+    checked(("command-password", r"nmcli\s[^\n|;]{0,160}?\spassword\s+<pw>", &["nmcli"]), is_typed),
+    checked(("command-password", r"-pass(?:in|out)?\s+['\x22]?pass:<pw>", &["-pass"]), is_typed),
+    checked(("command-password", r"openssl\s[^\n|;]{0,200}?\s-k\s+<pw>", &["openssl "]), is_typed),
+    checked(("command-password", r#"(?:echo|printf)(?:\s+-[a-z]+)?\s+['"\\]*(?:[A-Za-z0-9_.@-]{1,64}:)?(?P<secret>[^\s'":\\]{4,128})(?:\\+n)?['"\\]*\s*\|\s*(?:sudo\s+)?(?:chpasswd|passwd|sudo\s+-[a-zA-Z]*S|kinit|cryptsetup|[^\n|]{0,120}?--(?:password-stdin|passphrase-fd|stdin|with-token))"#, &["echo ", "printf "]), is_typed),
+    checked(("command-password", r#"(?i-u:identified\s+(?:with\s+[a-z0-9_'"]+\s+)?by\s+(?:password\s+)?)[\\]*['"](?P<secret>[^'"\s]{4,128}?)[\\]*['"]"#, &["IDENTIFIED", "identified", "Identified"]), is_typed),
+    checked(("command-password", r"(?i-u:identified\s+by\s+)(?P<secret>[^'\x22\s\\;]{4,128})", &["IDENTIFIED", "identified", "Identified"]), is_strong),
+    checked(("command-password", r#"(?i-u:(?:create|alter)\s+(?:user|role|login)\s)[^\n;']{0,120}?(?i-u:password\s*=?\s*)(?:N?[\\]*['"])(?P<secret>[^'"\s]{4,128}?)[\\]*['"]"#, &["CREATE USER", "create user", "Create User", "ALTER USER", "alter user", "Alter User", "CREATE ROLE", "create role", "ALTER ROLE", "alter role", "CREATE LOGIN", "create login", "ALTER LOGIN", "alter login"]), is_typed),
+    checked(("command-password", r"(?:requirepass|masterauth)(?:\s|\\+[nt])+<pw>", &["requirepass", "masterauth"]), is_password),
+    checked(("command-password", r"(?:AUTH|auth)\s+(?:[a-z]{1,32}\s+)?<pw>", &["AUTH ", "auth "]), |value| is_strong(value) && !value.starts_with("0x")),
     checked(("netrc", r"login(?:\s|\\+[nrt])+[^\s\\]+(?:\s|\\+[nrt])+password(?:\s|\\+[nrt])+(?P<secret>[^\s\\'\x22]{4,256})", &["login"]), |value| is_password(value) || is_key(value)),
 ];

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::named;
-use super::search::{MARK, RANK, Secret, merged, search};
+use super::pem::{Across, is_mentioned};
+use super::place::Place;
+use super::search::{MARK, RANK, Secret, beside_ids, merged, search};
 use crate::json::reference;
 
 /// How many JSON texts are looked into one inside another.
@@ -20,66 +22,59 @@ pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
 }
 
 /// A string of a JSON text.
-#[derive(Default)]
-struct Literal<'a> {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Literal<'a> {
     /// Where its content begins.
-    from: usize,
-    raw: &'a str,
+    pub(super) from: usize,
+    pub(super) raw: &'a str,
 }
 
-/// The secrets of a text that is JSON.
+/// Return the secrets of a text that is JSON.
 fn inside(text: &str, depth: usize) -> Vec<Secret> {
-    let (mut all, mut key, mut label) = (Vec::new(), Literal::default(), Literal::default());
+    let (mut all, mut place) = (Vec::new(), Place::default());
+    let mut key_lines = is_mentioned(text).then(Across::default);
     let mut masked = 0;
     let mut at = 0;
     while let Some(literal) = next(text, at) {
         at = literal.from + literal.raw.len() + 1;
-        let is_key = text[at..].trim_start().starts_with(':');
-        let mut found = of(&literal, if is_key { "" } else { named_by(text, &literal, &key, &label) }, depth);
-        if is_key {
+        place.enter(text, &literal);
+        if text[at..].trim_start().starts_with(':') {
+            let mut found = of(&literal, "", "", depth);
             for secret in &mut found {
                 secret.key = masked + 1;
             }
             masked += found.len();
-            key = literal;
-        } else if matches!(key.raw, "name" | "Name" | "key" | "Key") {
-            label = literal;
+            all.append(&mut found);
+            place.pass_key(literal);
+            continue;
         }
-        all.append(&mut found);
+        all.append(&mut of(&literal, place.name(text, &literal), &place.words(&literal), depth));
+        if let Some(lines) = &mut key_lines {
+            lines.read(text, literal.from, at - 1, &mut all);
+        }
+        place.pass(literal);
     }
-    all
+    if let Some(mut lines) = key_lines {
+        lines.close(text, &mut all);
+    }
+    beside_ids(text, &mut all);
+    merged(all)
 }
 
-/// The name under which a string stands: its key, or in `{"name": ..., "value": ...}` the name beside it.
-fn named_by<'a>(text: &str, literal: &Literal<'a>, key: &Literal<'a>, label: &Literal<'a>) -> &'a str {
-    let behind = key.from + key.raw.len() + 1;
-    let own = text
-        .get(behind..literal.from)
-        .is_some_and(|gap| gap.len() < 64 && gap.trim_matches([':', '"', ' ', '\n', '\r', '\t']).is_empty());
-    match key.raw {
-        _ if !own => "",
-        "value" | "Value"
-            if text[label.from..literal.from]
-                .bytes()
-                .filter(|&byte| byte == b'{' || byte == b'}')
-                .count()
-                == 0 =>
-        {
-            label.raw
-        }
-        name => name,
-    }
-}
-
-/// The secrets of one string.
-fn of(literal: &Literal<'_>, name: &str, depth: usize) -> Vec<Secret> {
+/// Return the secrets of one string, which has a name or stands behind other words of a command.
+fn of(literal: &Literal<'_>, name: &str, words: &str, depth: usize) -> Vec<Secret> {
     if literal.raw.len() < 5 {
         return Vec::new();
     }
     let plain = decode(literal.raw);
     let mut found = secrets(&plain, depth + 1);
-    if !plain.contains(MARK) && plain.len() <= 8192 && !plain.contains([' ', '\n']) {
-        found.extend(named::family(name, &plain).map(|family| Secret::new(0, plain.len(), family, RANK)));
+    if !plain.contains(MARK) && plain.len() <= 8192 {
+        // Of several words, those around a secret that was found are none.
+        if found.is_empty() || !plain.contains(' ') {
+            let named = named::literal(name, &plain);
+            found.extend(named.map(|family| Secret::new(0, plain.len(), family, RANK)));
+        }
+        found.extend(argument(words, &plain));
         found = merged(found);
     }
     if let Cow::Owned(_) = plain {
@@ -88,6 +83,20 @@ fn of(literal: &Literal<'_>, name: &str, depth: usize) -> Vec<Secret> {
     for secret in &mut found {
         secret.from += literal.from;
         secret.to += literal.from;
+    }
+    found
+}
+
+/// Return the secrets of a word of a command that show only behind the words in front of it.
+fn argument(words: &str, plain: &str) -> Vec<Secret> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    let mut found = search(&format!("{words}{plain}"));
+    found.retain(|secret| secret.from >= words.len());
+    for secret in &mut found {
+        secret.from -= words.len();
+        secret.to -= words.len();
     }
     found
 }

@@ -1,11 +1,14 @@
 //! What tells a secret from a placeholder, a name or a piece of code.
 
+use super::code::{is_path, is_program, is_type};
+use super::search::NAMES;
+
 /// Words of which a placeholder holds one, in small letters.
 #[rustfmt::skip]
-const PLACEHOLDERS: [&str; 23] = [
+const PLACEHOLDERS: [&str; 27] = [
     "your", "example", "placeholder", "changeme", "change_me", "change-me", "change_this", "redacted", "xxxx", "****",
     "...", "dummy", "sample", "insert", "replace", "{{", "}}", "${", "$(", "environ", "getenv", "process.env",
-    "undefined",
+    "undefined", "#{", "%{", "@{", "<%",
 ];
 
 /// Passwords that stand for a password, perhaps with a number behind.
@@ -25,18 +28,36 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || PLACEHOLDERS.iter().any(|word| lower.contains(word))
 }
 
-/// Whether a text is a variable or a hole in a template: `$TOKEN`, `%s`, `<token>`, `{token}`.
+/// Whether a text is a variable or a hole in a template: `$TOKEN`, `%s`, `<token>`, `{token}`, `@TOKEN@`, `%(token)s`.
 fn is_hole(text: &str) -> bool {
     let inner = |open: char, close: char| text.starts_with(open) && text.ends_with(close);
-    let name = |text: &str| {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_:@*.-[]".contains(&byte);
-        text.bytes().all(fits) && !is_random(text)
-    };
     inner('<', '>')
         || inner('{', '}')
         || inner('%', '%')
         || inner('[', ']')
-        || text.starts_with(['$', '%']) && name(&text[1..])
+        || text.strip_prefix("%(").is_some_and(|name| is_word(name.trim_end_matches([')', 's'])))
+        || text.starts_with(['$', '%']) && is_word(&text[1..])
+        || text.starts_with([':', '@', '&', '*']) && is_word(&text[1..]) && has_name(text)
+        || is_between_marks(text)
+}
+
+/// Whether a text may be the name of something: letters, digits and few marks, not at random.
+fn is_word(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_:@*.-[]".contains(&byte);
+    text.bytes().all(fits) && !is_random(text)
+}
+
+/// Whether a text holds a word that the name of a secret holds.
+fn has_name(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    NAMES.iter().any(|name| lower.contains(name))
+}
+
+/// Whether a text is a name between two equal marks: `@PASSWORD@`, `__TOKEN__`.
+fn is_between_marks(text: &str) -> bool {
+    let Some(mark) = text.chars().next().filter(|mark| "@#%!~_&|^".contains(*mark)) else { return false };
+    let name = text.trim_matches(mark);
+    text.ends_with(mark) && name.len() > 2 && is_word(name)
 }
 
 /// Whether a text is filler: `xxxxxxxx`, `********`, `0000`, `YOUR_KEY`.
@@ -121,7 +142,7 @@ pub(super) fn is_key(text: &str) -> bool {
         && text.bytes().all(fits)
         && !is_placeholder(text)
         && !is_path(text)
-        && !is_call(text)
+        && !is_program(text)
         && !is_type(text)
         && bare.split(['_', '-', '.', '/', ':']).any(|part| part.len() >= 6 && is_mixed(part))
         && is_random(bare)
@@ -147,12 +168,6 @@ pub(super) fn is_password(text: &str) -> bool {
         && !is_code(text, &mix)
 }
 
-/// Whether a text names a file or an address.
-fn is_path(text: &str) -> bool {
-    let begins = ["/", "./", "../", "~/", "C:", "\\"].iter().any(|begin| text.starts_with(begin));
-    text.contains("://") || (begins && !is_random(text)) || (begins && text.matches('/').count() > 2)
-}
-
 /// Whether a text is an expression or a name of a program rather than a value.
 fn is_code(text: &str, mix: &Mix) -> bool {
     // `user_password2`, `db.pass1`, `sha256-hash`: words, each with a number behind it or none.
@@ -163,24 +178,41 @@ fn is_code(text: &str, mix: &Mix) -> bool {
     let words = text.split(['_', '-', '.', '/', ':']);
     let named = mix.marks == 0 && words.clone().count() > 1 && words.clone().all(word);
     let symbols = mix.letters() > 0 && mix.digits == 0 && mix.upper * mix.lower == 0 && mix.marks < 2;
-    is_call(text) || named || symbols || text.contains("::") || text.contains("=>") || text.contains("->")
+    let union =
+        text.contains('|') && text.split('|').all(|part| part.bytes().all(|b| b.is_ascii_alphabetic()));
+    let signs = ["::", "=>", "->", "?."];
+    is_program(text) || named || symbols || union || signs.iter().any(|sign| text.contains(sign))
 }
 
-/// Whether a text begins with the call of a function.
-fn is_call(text: &str) -> bool {
-    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
-    text.find('(').is_some_and(|at| text[..at].bytes().all(name))
+/// Words that stand where a password may, in code, types, schemas and messages.
+#[rustfmt::skip]
+const WORDS: [&str; 63] = [
+    "required", "optional", "string", "boolean", "integer", "number", "hidden", "nullable", "default", "missing",
+    "invalid", "incorrect", "stdin", "prompt", "input", "field", "empty", "unset", "disabled", "enabled", "encrypted",
+    "plaintext", "plain", "hashed", "current", "confirm", "unknown", "private", "public", "varchar", "object", "option",
+    "options", "username", "database", "postgres", "server", "client", "request", "config", "settings", "params",
+    "bytes", "buffer", "result", "response", "return", "correct", "changed", "expired", "kwargs", "getpass", "ignore",
+    "requires", "repository", "unreserved", "reserved", "length", "wrong", "forgot", "reset", "update", "verify",
+];
+
+/// Whether a text may be a password of letters or of digits alone, behind a name that can be no other thing's.
+pub(super) fn is_weak(text: &str) -> bool {
+    let letters = text.bytes().all(|byte| byte.is_ascii_lowercase());
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    (6..=32).contains(&text.len())
+        && (digits || letters && !has_name(text) && !WORDS.contains(&text))
+        && !is_placeholder(text)
 }
 
-/// Whether a text is the name of a type: it ends as one, or is mostly words of a capital and three small letters or more.
-fn is_type(text: &str) -> bool {
-    let ends =
-        ["Key", "Token", "Secret", "Password", "Credential", "Credentials", "String", "Type", "Hasher"];
-    let small = |letter: char| letter.is_ascii_lowercase();
-    let words = text.split(|letter| !small(letter)).filter(|word| word.len() >= 3);
-    let covered: usize = words.map(|word| word.len() + 1).sum();
-    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        && (ends.iter().any(|end| text.ends_with(end)) || covered * 3 >= Mix::of(text).letters() * 2)
+/// Whether a text may be a password where a command takes one.
+pub(super) fn is_typed(text: &str) -> bool {
+    !text.starts_with(['-', '$', '<', '/', '`']) && (is_password(text) || is_key(text) || is_weak(text))
+}
+
+/// Whether a word is a strong password by itself.
+pub(super) fn is_strong(text: &str) -> bool {
+    let mix = Mix::of(text);
+    text.len() >= 8 && mix.lower > 0 && mix.upper > 0 && mix.turns >= 2 && is_password(text)
 }
 
 /// Whether the value of a header `Bearer` is a token.

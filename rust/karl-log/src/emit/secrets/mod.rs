@@ -9,14 +9,20 @@
 //! scanner. A text that is JSON stays JSON with all of its other bytes, however deep the secret lies in it.
 
 mod assigned;
+mod beside;
+mod code;
+mod cursor;
 mod families;
 mod json;
 mod judge;
+mod list;
 mod named;
 mod pem;
+mod place;
 mod search;
 mod shapes;
 mod url;
+mod value;
 
 use std::collections::BTreeMap;
 

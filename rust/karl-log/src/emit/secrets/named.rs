@@ -1,6 +1,6 @@
 //! Names of what holds a secret, `DB_PASSWORD` or `apiKey`, and what their values look like.
 
-use super::judge::{is_basic, is_key, is_password};
+use super::judge::{is_basic, is_key, is_password, is_strong, is_weak};
 use super::search::NAMES;
 
 /// How long a name is, at most, before and behind the word in it.
@@ -12,17 +12,17 @@ const PASSWORDS: [&str; 8] =
 
 /// Ends of names of keys, likewise.
 #[rustfmt::skip]
-const KEYS: [&str; 48] = [
+const KEYS: [&str; 50] = [
     "secretkey", "apikey", "accesskey", "privatekey", "authkey", "accountkey", "sharedkey", "signingkey",
     "encryptionkey", "masterkey", "storagekey", "servicekey", "licensekey", "ingestkey", "writekey", "readkey",
     "adminkey", "appkey", "applicationkey", "subscriptionkey", "integrationkey", "deploykey", "serverkey", "clientkey",
     "sessionkey", "consumerkey", "restkey", "functionskey", "hmackey", "jwtkey", "rolekey", "webhookkey", "openaikey",
     "anthropickey", "mistralkey", "coherekey", "deepgramkey", "elevenlabskey", "geminikey", "azurekey", "awskey",
-    "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
+    "sdkkey", "mobilekey", "stripekey", "datadogkey", "algoliakey", "segmentkey", "sendgridkey", "mailgunkey", "twiliokey",
 ];
 
 /// Ends of names of tokens and the like, likewise.
-const TOKENS: [&str; 9] = [
+const TOKENS: [&str; 10] = [
     "secret",
     "token",
     "secretid",
@@ -32,6 +32,7 @@ const TOKENS: [&str; 9] = [
     "credentials",
     "authorization",
     "accesskeysecret",
+    "secretkeybase",
 ];
 
 /// Parts of names of what is no secret, likewise.
@@ -88,6 +89,10 @@ pub(super) fn kind(name: &str) -> Option<Kind> {
             plain.truncate(plain.len() - tail.len());
         }
     }
+    // Of several, in a list.
+    if ["passwords", "passwds", "tokens", "secrets", "keys"].iter().any(|end| plain.ends_with(end)) {
+        plain.pop();
+    }
     let ends = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
     let is_key = || if plain.ends_with("key") { ends(&KEYS) } else { ends(&TOKENS) };
     let upper = || name.ends_with("_KEY") && !name.bytes().any(|byte| byte.is_ascii_lowercase());
@@ -109,7 +114,7 @@ fn is_pass(name: &str) -> bool {
     let owner = before.trim_end_matches(['_', '-', '.']).to_ascii_lowercase();
     let is_known = owner.is_empty() || OWNERS.iter().any(|known| owner.ends_with(known));
     match word {
-        "PASS" => before.is_empty() || before.ends_with('_') || before == "DB",
+        "PASS" => before.ends_with('_') || before == "DB" || before.is_empty(),
         "pass" => is_known && (owner.is_empty() || owner.len() < before.len() || owner == "db"),
         "Pass" => is_known,
         _ => false,
@@ -120,6 +125,9 @@ fn is_pass(name: &str) -> bool {
 pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
     let kind = if has_word(name) { kind(name)? } else { return None };
     let value = value.trim_end_matches(['.', '!']);
+    if is_folder(name) && value.starts_with(['/', '~', '\\']) {
+        return None;
+    }
     match kind {
         Kind::Aws if is_aws(value) => Some("aws-secret-key"),
         Kind::Aws | Kind::Key if is_key(value) || is_passworded(value) => Some("named-key"),
@@ -130,8 +138,38 @@ pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
     }
 }
 
+/// Return the family of a value in quotes under its name, if it looks like a secret.
+///
+/// Several words are one only behind the name of a scheme, or where one of them is a strong password.
+pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
+    let scheme = value.starts_with("Bearer ") || value.starts_with("Basic ");
+    let strong =
+        || value.len() <= 128 && kind(name) == Some(Kind::Password) && value.split(' ').any(is_strong);
+    if value.contains(['\n', '\t']) || value.starts_with(['{', '[', '"']) && value.contains(' ') {
+        return None;
+    }
+    match value.contains(' ') && !scheme {
+        true => strong().then_some("named-password"),
+        false => family(name, value),
+    }
+}
+
+/// Return the same, where a string by itself stands under the name: there letters or digits alone are a password, too.
+pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
+    if !has_word(name) {
+        return None;
+    }
+    let weak = || (is_weak(value) && kind(name) == Some(Kind::Password)).then_some("named-password");
+    quoted(name, value).or_else(weak)
+}
+
+/// Whether a name is that of the folder in which a shell works.
+fn is_folder(name: &str) -> bool {
+    matches!(name, "PWD" | "OLDPWD" | "INIT_PWD" | "pwd" | "oldpwd")
+}
+
 /// Whether a value has the form of a secret access key of AWS.
-fn is_aws(value: &str) -> bool {
+pub(super) fn is_aws(value: &str) -> bool {
     value.len() == 40
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/+=".contains(&byte))
         && value.bytes().any(|byte| byte.is_ascii_digit())

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::families::{FAMILIES, Family};
 use super::judge::is_dull;
-use super::{assigned, pem, shapes, url};
+use super::{assigned, beside, pem, shapes, url};
 
 /// A part of a text that is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
         let (from, to) = (hit.start(), hit.end());
         match SIGNS.means[hit.pattern().as_usize()] {
             Sign::Family(at) => found.extend(done.family(text, at, from)),
-            Sign::Name => found.extend(done.name(text, from, to)),
+            Sign::Name => done.name(text, from, to, &mut found),
             Sign::Url => found.extend(url::password(text, from, to)),
             Sign::Key => done.key(text, from, &mut found),
         }
@@ -102,12 +102,22 @@ pub(super) fn search(text: &str) -> Vec<Secret> {
         let at = FAMILIES.iter().position(|family| family.name == name && family.signs.is_empty());
         found.extend(at.and_then(|at| matched(text, at, from)));
     });
+    beside_ids(text, &mut found);
     if !found.is_empty() {
         let marks: Vec<_> =
             text.match_indices(MARK).filter_map(|(at, _)| Some((at, mark_end(text, at)?))).collect();
         found.retain(|secret| marks.iter().all(|&(from, to)| secret.to <= from || to < secret.from));
     }
     merged(found)
+}
+
+/// Add the secret access keys beside the access key ids that were found.
+pub(super) fn beside_ids(text: &str, found: &mut Vec<Secret>) {
+    let ids: Vec<_> =
+        found.iter().filter(|one| one.family == "aws-access-key" && one.key == 0).cloned().collect();
+    for id in ids {
+        beside::secret_keys(text, id.from, id.to, found);
+    }
 }
 
 /// Where the mark of a replaced secret that begins at a place ends: `None` where it is no whole mark.
@@ -139,13 +149,10 @@ impl Done {
         Some(secret)
     }
 
-    fn name(&mut self, text: &str, from: usize, to: usize) -> Option<Secret> {
-        if from < self.name {
-            return None;
+    fn name(&mut self, text: &str, from: usize, to: usize, found: &mut Vec<Secret>) {
+        if from >= self.name {
+            self.name = assigned::secrets(text, from, to, found);
         }
-        let (end, secret) = assigned::secret(text, from, to);
-        self.name = end;
-        secret
     }
 
     fn key(&mut self, text: &str, from: usize, found: &mut Vec<Secret>) {
@@ -185,6 +192,7 @@ fn whole(family: &Family) -> String {
         .replace("<eq>", r"(?:\s?=\s?|%(?:25)*3[Dd]|\\+u003[dD])")
         .replace("<b64>", r"(?:[A-Za-z0-9+/_-]|%(?:25)*2[BbFf]|\\+/|\\+u002[bBfF])")
         .replace("<slash>", r"(?:\\*/|%(?:25)*2[Ff]|\\+u002[fF])")
+        .replace("<pw>", r#"['"\\]*(?P<secret>[^\s'"\\]{6,128})"#)
         .replace("<ws>", r"(?:[ \t+]|%20)")
         .replace(r"\b", r"(?-u:\b)");
     format!(r"\A(?:{body})")
@@ -215,19 +223,29 @@ fn word_end(text: &str, from: usize) -> usize {
 /// Whether a word may start at a place: after no letter or digit but that of an escape, an encoded byte or a colour of
 /// the terminal, and not inside base64.
 pub(super) fn starts(bytes: &[u8], at: usize) -> bool {
-    let back = |by: usize| at.checked_sub(by).map(|at| bytes[at]);
-    let hex = |by: usize| back(by).is_some_and(|byte| byte.is_ascii_hexdigit());
-    match back(1) {
-        None => true,
-        Some(byte) if !byte.is_ascii_alphanumeric() => true,
-        Some(byte) => {
-            (back(2) == Some(b'\\') && b"abefnrtv0".contains(&byte))
-                || (back(3) == Some(b'%') && hex(1) && hex(2))
-                || (back(4) == Some(b'\\') && back(3) == Some(b'x') && hex(1) && hex(2))
-                || (back(6) == Some(b'\\') && back(5) == Some(b'u') && (1..5).all(hex))
-                || colour(&bytes[..at])
-        }
-    }
+    let before = &bytes[..at];
+    !before.last().is_some_and(u8::is_ascii_alphanumeric) || is_encoded(before) || colour(before)
+}
+
+/// Whether a text ends in a character as some encoding spells it: `\n`, `%3D`, `%253D`, `=3D`, `\x3d`, `\u003d`, `\075`.
+fn is_encoded(before: &[u8]) -> bool {
+    let back = |by: usize| before.len().checked_sub(by).map(|at| before[at]);
+    let all = |count: usize, kind: fn(&u8) -> bool| {
+        before.len() >= count && before[before.len() - count..].iter().all(kind)
+    };
+    let hex = |count| all(count, u8::is_ascii_hexdigit);
+    let letter = back(2) == Some(b'\\') && back(1).is_some_and(|byte| b"abefnrtv0".contains(&byte));
+    let percent = hex(2) && {
+        let rest = &before[..before.len() - 2];
+        let pairs = rest.rchunks_exact(2).take_while(|pair| *pair == b"25").count();
+        rest[..rest.len() - 2 * pairs].last() == Some(&b'%')
+    };
+    let printable = matches!(back(2), Some(b'0' | b'2' | b'3' | b'5' | b'7'));
+    let quoted = back(3) == Some(b'=') && hex(2) && printable;
+    let short = back(4) == Some(b'\\') && back(3) == Some(b'x') && hex(2);
+    let octal = back(4) == Some(b'\\') && all(3, |byte| (b'0'..b'8').contains(byte));
+    let long = matches!(back(6), Some(b'\\' | b'%')) && back(5) == Some(b'u') && hex(4);
+    letter || percent || quoted || short || octal || long
 }
 
 /// Whether a text ends in a colour of the terminal, `ESC[0;32m`.

@@ -18,7 +18,7 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     let encoded = text.as_bytes()[sign] == b'%';
     let (colons, ats): (&[&str], &[&str]) =
         if encoded { (&["%3A", "%3a", ":"], &["%40", "@"]) } else { (&[":"], &["@", "%40"]) };
-    let end = from + text[from..].bytes().take(LONGEST).take_while(|&byte| !ends(byte)).count();
+    let end = from + length(&text.as_bytes()[from..]);
     let rest = &text[from..floor(text, end)];
     let at = at_sign(rest, ats)?;
     // `image:1.25@sha256:9f86...` is pinned, and has no password.
@@ -34,7 +34,14 @@ pub(super) fn password(text: &str, sign: usize, from: usize) -> Option<Secret> {
     if let Some(secret) = token(name, from) {
         return Some(secret);
     }
-    let secret = is_one(name, password);
+    let web = text.as_bytes()[sign.saturating_sub(5)..sign].to_ascii_lowercase();
+    let fewest = match name.is_empty() {
+        true => 3,
+        false if web.ends_with(b"http") || web.ends_with(b"https") => 6,
+        false => 4,
+    };
+    let short = !name.is_empty() && password.len() < 6 && !password.bytes().any(|byte| byte.is_ascii_digit());
+    let secret = password.len() >= fewest && !short && is_one(name, password);
     secret.then(|| Secret::new(from + colon + width, from + at, "url-password", RANK))
 }
 
@@ -51,7 +58,7 @@ fn is_one(name: &str, password: &str) -> bool {
     let same = !name.is_empty() && password.eq_ignore_ascii_case(name);
     let holds = is_placeholder(password) || ["%20", "%22", "%0A"].iter().any(|end| password.contains(end));
     let is_other = is_port && !name.is_empty() || same || holds || password.contains("://");
-    password.len() >= 6 && !is_other
+    !is_other
 }
 
 /// The `@` in front of the host: the last, unless a host stands before it.
@@ -73,8 +80,16 @@ fn is_host(text: &str) -> bool {
     fits && (name.contains(['.', ':']) || name == "localhost") && name.len() > 3
 }
 
-fn ends(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || b"\"'\\<>`|".contains(&byte) || !(0x20..0x80).contains(&byte)
+/// Return how far an address may go: a quote or a mark between letters is one of a password.
+fn length(bytes: &[u8]) -> usize {
+    let ends = |at: usize| match bytes[at] {
+        b'\'' | b'<' | b'>' | b'`' | b'|' => {
+            !bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric)
+                || !at.checked_sub(1).is_some_and(|at| bytes[at].is_ascii_alphanumeric())
+        }
+        byte => byte <= b' ' || byte == b'"' || byte == b'\\' || byte >= 0x7f,
+    };
+    (0..bytes.len().min(LONGEST)).find(|&at| ends(at)).unwrap_or(bytes.len().min(LONGEST))
 }
 
 /// The first of some texts: where it stands and how long it is.

@@ -1,91 +1,33 @@
-//! Private keys between their marks, `-----BEGIN ... PRIVATE KEY-----`: only what looks like a key is one.
+//! Lines of a private key between its marks, in any encoding and with what a tool writes around each line.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
-use super::search::{Secret, floor};
-
-/// What a key begins with, as encodings spell it.
-pub(super) const SIGNS: [&str; 3] = ["-----BEGIN ", "-----BEGIN+", "-----BEGIN%20"];
-
-const FAMILY: &str = "private-key";
-
-/// A key is told by its form from everything that has a name only.
-const RANK: usize = 0;
+use super::super::search::floor;
+use super::frame::Frame;
+use super::{End, LINE, window};
 
 /// How long a key is, at most.
 const LONGEST: usize = 1 << 16;
 
-/// How many characters of base64 a key between both marks has, at least.
-const FEWEST: usize = 16;
-
-/// How many in one line tell a key whose end is missing, and in how many lines, unless one is much longer.
-const LINE: usize = 40;
-
-#[expect(clippy::expect_used, reason = "without its patterns nothing may be written")]
-static MARKS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
-    let name = |word: &str| {
-        let text = format!(
-            r"\A-----{word}(?:[ +]|%20)(?:[A-Z0-9]+(?:[ +]|%20)){{0,4}}PRIVATE(?:[ +]|%20)KEY(?:(?:[ +]|%20)BLOCK)?-----"
-        );
-        Regex::new(&text).expect("a valid pattern")
-    };
-    [name("BEGIN"), name("END")]
-});
-
-/// Finds the key whose first mark stands at a place; where the search for the next may go on.
-pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
-    let Some(begin) = MARKS[0].find(window(text, from)) else { return from };
-    let body = Body::read(text, from + begin.end());
-    let size: usize = body.runs.iter().map(|run| run.1 - run.0).sum();
-    match body.end {
-        Some(end) if size >= FEWEST && !body.quoted => found.push(Secret::new(from, end, FAMILY, RANK)),
-        Some(_) if size >= FEWEST => parts(&body.runs, found),
-        None if body.is_key(text) && !body.quoted => {
-            let (first, last) = (body.runs[0].0, body.runs[body.runs.len() - 1].1);
-            found.push(Secret::new(first, last, FAMILY, RANK));
-        }
-        None if body.is_key(text) => parts(&body.runs, found),
-        _ => {}
-    }
-    body.at.max(from)
-}
-
-/// One secret in several quoted lines: the first is replaced, the others removed, and the quotes stay.
-fn parts(runs: &[(usize, usize)], found: &mut Vec<Secret>) {
-    let secret = |(index, &(from, to)): (usize, &(usize, usize))| Secret {
-        part: index > 0,
-        ..Secret::new(from, to, FAMILY, RANK)
-    };
-    found.extend(runs.iter().enumerate().map(secret));
-}
-
-/// As much of a text as a mark takes.
-fn window(text: &str, from: usize) -> &str {
-    &text[from..floor(text, (from + 120).min(text.len()))]
-}
-
 /// What stands behind the first mark.
-struct Body {
+pub(super) struct Body {
     /// Lines of base64.
-    runs: Vec<(usize, usize)>,
+    pub(super) runs: Vec<(usize, usize)>,
     /// Whether quotes stand between them.
-    quoted: bool,
+    pub(super) quoted: bool,
     /// Where the last mark ends, if there is one.
-    end: Option<usize>,
+    pub(super) end: Option<usize>,
     /// How far it was read.
-    at: usize,
+    pub(super) at: usize,
 }
 
 impl Body {
-    fn read(text: &str, from: usize) -> Self {
+    /// Read the lines from a place on, up to the last mark or to what is no line of a key.
+    pub(super) fn read(text: &str, from: usize, frame: &Frame<'_>, last: &End) -> Self {
         let mut body = Self { runs: Vec::new(), quoted: false, end: None, at: from };
-        let mut quotes = false;
+        let mut quotes = body.skip_tail(text, frame);
         while body.at < text.len() && body.at - from < LONGEST {
             let rest = &text[body.at..];
-            if rest.starts_with("-----END") {
-                body.end = MARKS[1].find(window(text, body.at)).map(|mark| body.at + mark.end());
+            if last.begins(rest) {
+                body.end = last.find(window(text, body.at)).map(|end| body.at + end);
                 body.quoted |= quotes;
                 return body;
             }
@@ -98,22 +40,42 @@ impl Body {
             // Of what may be either, a number or a sign at the start of a line is no base64.
             if decorated > 0 && (base64 <= decorated || base64 < 8) {
                 quotes |= rest[..decorated].contains(['"', '\'', ',']);
+                let ends = rest.starts_with(['\n', '\\']);
                 body.at += decorated;
+                quotes |= ends && body.skip_lead(text, frame);
             } else if base64 > 0 {
                 body.quoted |= quotes && !body.runs.is_empty();
-                quotes = false;
                 body.runs.push((body.at, body.at + base64));
                 body.at += base64;
+                quotes = body.skip_tail(text, frame);
             } else {
                 break;
             }
         }
-        body.trim();
         body
     }
 
+    /// Pass over what stands in front of each line; whether there are quotes in it.
+    fn skip_lead(&mut self, text: &str, frame: &Frame<'_>) -> bool {
+        let length = frame.lead_of(&text[self.at..]).unwrap_or(0);
+        self.at += length;
+        text[self.at - length..self.at].contains('"')
+    }
+
+    /// Pass over what stands behind each line; whether there are quotes in it.
+    fn skip_tail(&mut self, text: &str, frame: &Frame<'_>) -> bool {
+        let length = frame.tail_of(&text[self.at..]).unwrap_or(0);
+        self.at += length;
+        text[self.at - length..self.at].contains('"')
+    }
+
+    /// Return how many bytes of base64 there are.
+    pub(super) fn size(&self) -> usize {
+        self.runs.iter().map(|run| run.1 - run.0).sum()
+    }
+
     /// Leaves out the words behind a key without an end that only look like base64.
-    fn trim(&mut self) {
+    pub(super) fn trim(&mut self) {
         let long = self.runs.iter().rposition(|run| run.1 - run.0 >= LINE);
         let last = long.map_or(0, |at| at + 1);
         // The last line of a key is shorter than the others, and ends in padding or is not a word.
@@ -122,15 +84,15 @@ impl Body {
     }
 
     /// Whether lines without a last mark are those of a key.
-    fn is_key(&self, text: &str) -> bool {
+    pub(super) fn is_key(&self, text: &str) -> bool {
         let long = |least: usize| self.runs.iter().filter(|run| run.1 - run.0 >= least).count();
         let digits = self.runs.iter().any(|run| text[run.0..run.1].bytes().any(|byte| byte.is_ascii_digit()));
         digits && (long(LINE) >= 2 || long(100) >= 1)
     }
 }
 
-/// How many bytes of base64 a text begins with; `/`, `+` and `=` in any encoding.
-fn run(text: &str) -> usize {
+/// Return how many bytes of base64 a text begins with; `/`, `+` and `=` in any encoding.
+pub(super) fn run(text: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), 0);
     while at < bytes.len() {
         let rest = &bytes[at..];
@@ -163,10 +125,27 @@ fn between(text: &str) -> usize {
         }
         return slashes + usize::from(escaped.starts_with(['"', '\'', '\n']));
     }
-    if let Some(code) =
-        ["%0A", "%0D", "%0a", "%0d", "%20", "\u{1b}[0m", "\u{1b}[32m", "\u{1b}[31m", "\u{1b}[m"]
-            .iter()
-            .find(|code| text.starts_with(**code))
+    if let Some(code) = [
+        "%0A",
+        "%0D",
+        "%0a",
+        "%0d",
+        "%20",
+        "%250A",
+        "%250D",
+        "%2520",
+        "&#10;",
+        "&#13;",
+        "&#xA;",
+        "&#xa;",
+        "&#xD;",
+        "\u{1b}[0m",
+        "\u{1b}[32m",
+        "\u{1b}[31m",
+        "\u{1b}[m",
+    ]
+    .iter()
+    .find(|code| text.starts_with(**code))
     {
         return code.len();
     }

@@ -1,0 +1,73 @@
+//! Values that are code rather than secrets: paths, calls, elements, types and regular expressions.
+
+use super::judge::is_random;
+
+/// Whether a text names a file, an address or where a secret is kept.
+pub(super) fn is_path(text: &str) -> bool {
+    let begins = ["/", "./", "../", "~/", "C:", "\\"].iter().any(|begin| text.starts_with(begin));
+    let kept = ["vault:", "arn:", "ssm:", "secretsmanager:", "file:", "env:", "secret/", "keyring:"];
+    text.contains("://")
+        || kept.iter().any(|begin| text.starts_with(begin))
+        || is_file(text)
+        || (begins && !is_random(text))
+        || (begins && text.matches('/').count() > 2)
+}
+
+/// Whether a text names a file in a folder: `uploads/2024/x.png`.
+fn is_file(text: &str) -> bool {
+    let Some((folders, file)) = text.rsplit_once('/') else { return false };
+    let Some((stem, ending)) = file.rsplit_once('.') else { return false };
+    let name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
+    (2..=5).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && ending.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && !stem.is_empty()
+        && name(folders)
+        && name(stem)
+}
+
+/// Whether a text is a call, an element of something or a regular expression.
+pub(super) fn is_program(text: &str) -> bool {
+    is_call(text) || is_element(text) || is_expression(text)
+}
+
+/// Whether a text begins with an element of something: `sys.argv[1]`, `params[:password]`, `form['pw1`.
+fn is_element(text: &str) -> bool {
+    let Some((name, index)) = text.split_once('[') else { return false };
+    let named = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$&!".contains(&byte));
+    let closed = index.find(']').is_some_and(|at| {
+        let behind = &index[at + 1..];
+        behind.is_empty() || behind.starts_with(['.', '[', '(', ')', ']', '\'', '"'])
+    });
+    let cut = name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'.')
+        && index.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(&byte));
+    !name.is_empty() && named && (index.starts_with([':', '\'', '"']) || closed || cut && index.len() <= 8)
+}
+
+/// Whether a text is a regular expression.
+fn is_expression(text: &str) -> bool {
+    const PARTS: [&str; 16] = [
+        "[a-z", "[A-Z", "[0-9", "[^", "[\\", "(?:", "(?=", "(?!", "(?P", "(?i", "\\d", "\\w", "\\s", "\\S",
+        ".*", ".+$",
+    ];
+    PARTS.iter().any(|part| text.contains(part))
+}
+
+/// Whether a text begins with the call of a function.
+fn is_call(text: &str) -> bool {
+    let name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:&".contains(&byte);
+    text.find('(').is_some_and(|at| text[..at].bytes().all(name))
+}
+
+/// Whether a text is the name of a type: it ends as one, or is mostly words of a capital and three small letters or more.
+pub(super) fn is_type(text: &str) -> bool {
+    let ends =
+        ["Key", "Token", "Secret", "Password", "Credential", "Credentials", "String", "Type", "Hasher"];
+    let small = |letter: char| letter.is_ascii_lowercase();
+    let words = text.split(|letter| !small(letter)).filter(|word| word.len() >= 3);
+    let covered: usize = words.map(|word| word.len() + 1).sum();
+    let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && text.bytes().any(|byte| byte.is_ascii_uppercase())
+        && (ends.iter().any(|end| text.ends_with(end)) || covered * 3 >= letters * 2)
+}

@@ -1,0 +1,78 @@
+//! Private keys whose lines are strings of their own in a JSON text.
+
+use super::super::search::Secret;
+use super::{Body, End, FEWEST, Frame, begin, parts};
+
+/// How many strings that are no lines of a key may stand between two that are.
+const MOST_BETWEEN: usize = 4;
+
+/// Whether a text speaks of a private key.
+pub(in super::super) fn is_mentioned(text: &str) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(text.as_bytes(), word).is_some();
+    has(b"PRIVATE KEY") || has(b"Private-Lines:")
+}
+
+/// A key of which the last mark has not been read.
+struct Open<'a> {
+    frame: Frame<'a>,
+    last: End,
+    body: Body,
+    between: usize,
+}
+
+/// Keys in the strings of a JSON text, which are given in order.
+#[derive(Default)]
+pub(in super::super) struct Across<'a> {
+    open: Option<Open<'a>>,
+}
+
+impl<'a> Across<'a> {
+    /// Read the string between two places of the text.
+    pub(in super::super) fn read(&mut self, text: &'a str, from: usize, to: usize, found: &mut Vec<Secret>) {
+        let content = &text[..to];
+        let marks = ["-----BEGIN", "---- BEGIN", "Private-Lines:"];
+        if let Some(at) = marks.iter().find_map(|mark| content[from..].find(mark)) {
+            self.close(text, found);
+            self.open = Self::begun(content, from, from + at);
+            return;
+        }
+        let Some(open) = &mut self.open else { return };
+        let lead = open.frame.lead_of(&content[from..]).unwrap_or(0);
+        let body = Body::read(content, from + lead, &open.frame, &open.last);
+        if body.end.is_some() {
+            open.body.runs.extend(body.runs);
+            open.body.end = body.end;
+            self.close(text, found);
+        } else if body.at == to && body.size() > 0 {
+            open.body.runs.extend(body.runs);
+            open.between = 0;
+        } else {
+            open.between += 1;
+            if open.between > MOST_BETWEEN {
+                self.close(text, found);
+            }
+        }
+    }
+
+    /// Begin a key whose first mark stands in a string, unless it ends there too.
+    fn begun(content: &'a str, from: usize, at: usize) -> Option<Open<'a>> {
+        let (length, last) = begin(content, at)?;
+        let around = Frame::around(&content[from..], at - from, at - from + length);
+        let body = Body::read(content, at + length, &around, &last);
+        let unfinished = body.end.is_none() && body.at == content.len();
+        unfinished.then_some(Open { frame: around, last, body, between: 0 })
+    }
+
+    /// End the key that was begun, and add it where it is one.
+    pub(in super::super) fn close(&mut self, text: &str, found: &mut Vec<Secret>) {
+        let Some(Open { mut body, .. }) = self.open.take() else { return };
+        if body.end.is_none() {
+            body.trim();
+        }
+        // Strings that are words stand between the lines, too: of short ones only the padded are lines.
+        body.runs.retain(|&(from, to)| to - from >= FEWEST || text[from..to].ends_with('='));
+        if body.end.is_some() && body.size() >= FEWEST || body.is_key(text) {
+            parts(&body.runs, found);
+        }
+    }
+}

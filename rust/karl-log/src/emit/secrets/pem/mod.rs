@@ -1,0 +1,155 @@
+//! Private keys between their marks, `-----BEGIN ... PRIVATE KEY-----`: only what looks like a key is one.
+
+mod across;
+mod body;
+mod frame;
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+pub(super) use self::across::{Across, is_mentioned};
+use self::body::{Body, run};
+use self::frame::Frame;
+use super::search::{Secret, floor};
+
+/// What a key begins or ends with, as encodings spell it.
+pub(super) const SIGNS: [&str; 7] = [
+    "-----BEGIN ",
+    "-----BEGIN+",
+    "-----BEGIN%20",
+    "-----BEGIN%2520",
+    "---- BEGIN SSH2",
+    "Private-Lines:",
+    "-----END ",
+];
+
+const FAMILY: &str = "private-key";
+
+/// A key is told by its form from everything that has a name only.
+const RANK: usize = 0;
+
+/// How many characters of base64 a key between both marks has, at least.
+const FEWEST: usize = 16;
+
+/// How many in one line tell a key whose end is missing, and in how many lines, unless one is much longer.
+const LINE: usize = 40;
+
+#[expect(clippy::expect_used, reason = "without its patterns nothing may be written")]
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a valid pattern")
+}
+
+fn mark(word: &str) -> Regex {
+    let space = "(?:[ +]|%(?:25)*20)";
+    compiled(&format!(
+        r"\A-----?{space}?{word}{space}(?:[A-Z0-9]+{space}){{0,4}}PRIVATE{space}KEY(?:{space}BLOCK)?{space}?----"
+    ))
+}
+
+static BEGIN: LazyLock<Regex> = LazyLock::new(|| mark("BEGIN"));
+static END: LazyLock<Regex> = LazyLock::new(|| mark("END"));
+static PUTTY: LazyLock<Regex> = LazyLock::new(|| compiled(r"\APrivate-Lines: ?[0-9]{1,4}"));
+
+/// How a key ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Mark,
+    Putty,
+}
+
+impl End {
+    /// Whether a text begins as the end of a key.
+    fn begins(self, rest: &str) -> bool {
+        match self {
+            Self::Mark => rest.starts_with("-----END") || rest.starts_with("---- END"),
+            Self::Putty => rest.starts_with("Private-"),
+        }
+    }
+
+    /// Return the length of the end that a text begins with.
+    fn find(self, near: &str) -> Option<usize> {
+        match self {
+            Self::Mark => {
+                END.find(near).map(|mark| mark.end() + usize::from(near[mark.end()..].starts_with('-')))
+            }
+            Self::Putty => Some(0),
+        }
+    }
+}
+
+/// Return the length of the mark that a key begins with at a place, and how the key ends.
+fn begin(text: &str, from: usize) -> Option<(usize, End)> {
+    let near = window(text, from);
+    if let Some(mark) = PUTTY.find(near) {
+        return Some((mark.end(), End::Putty));
+    }
+    let mark = BEGIN.find(near)?.end();
+    Some((mark + usize::from(near[mark..].starts_with('-')), End::Mark))
+}
+
+/// Find the key whose first mark stands at a place; return where the search for the next may go on.
+pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
+    let Some((length, last)) = begin(text, from) else { return end_alone(text, from, found) };
+    let frame = Frame::around(text, from, from + length);
+    let mut body = Body::read(text, from + length, &frame, &last);
+    if body.end.is_none() {
+        body.trim();
+    }
+    let span = |body: &Body| (body.runs[0].0, body.runs[body.runs.len() - 1].1);
+    match (body.end, last) {
+        (Some(end), End::Mark) if body.size() >= FEWEST && !body.quoted => {
+            found.push(Secret::new(from, end, FAMILY, RANK));
+        }
+        (Some(_), End::Mark) if body.size() >= FEWEST => parts(&body.runs, found),
+        (_, _) if body.is_key(text) && !body.quoted => {
+            let (first, last) = span(&body);
+            found.push(Secret::new(first, last, FAMILY, RANK));
+        }
+        (_, _) if body.is_key(text) => parts(&body.runs, found),
+        _ => {}
+    }
+    body.end.unwrap_or(body.at).max(from)
+}
+
+/// Find the lines of a key in front of its last mark, where the first is missing.
+fn end_alone(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
+    if END.is_match(window(text, from)) {
+        let frame = Frame::around(text, from, from);
+        let mut body = Body { runs: Vec::new(), quoted: false, end: None, at: from };
+        let mut at = text[..from].rfind('\n').unwrap_or(0);
+        while at > 0 {
+            let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
+            let line = &text[start..at];
+            let lead = frame
+                .lead_of(line)
+                .unwrap_or(line.len() - line.trim_start_matches([' ', '\t', '+', '-', '>']).len());
+            let length = run(&line[lead..]);
+            if !line[lead + length..].trim().is_empty()
+                || length < if body.runs.is_empty() { 4 } else { LINE }
+            {
+                break;
+            }
+            body.runs.insert(0, (start + lead, start + lead + length));
+            at = start.saturating_sub(1);
+        }
+        if body.is_key(text) {
+            found.push(Secret::new(body.runs[0].0, body.runs[body.runs.len() - 1].1, FAMILY, RANK));
+        }
+    }
+    from
+}
+
+/// Find one secret in several quoted lines: the first is replaced, the others removed, and the quotes stay.
+fn parts(runs: &[(usize, usize)], found: &mut Vec<Secret>) {
+    let secret = |(index, &(from, to)): (usize, &(usize, usize))| Secret {
+        part: index > 0,
+        ..Secret::new(from, to, FAMILY, RANK)
+    };
+    found.extend(runs.iter().enumerate().map(secret));
+}
+
+/// As much of a text as a mark takes.
+fn window(text: &str, from: usize) -> &str {
+    &text[from..floor(text, (from + 120).min(text.len()))]
+}
