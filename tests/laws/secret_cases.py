@@ -39,7 +39,9 @@ FRAMES: dict[str, Callable[[int, str], str]] = {
     "comment": lambda _, s: f"// {s}",
     "table": lambda n, s: f"| {n} | {s} |",
     "echo": lambda _, s: f'echo "{s}" >> key.pem',
-    "container": lambda n, s: json.dumps({"log": s + "\n", "stream": "stdout", "time": f"2026-11-24T01:02:{n:02}.{n}Z"}),
+    "container": lambda n, s: json.dumps(
+        {"log": s + "\n", "stream": "stdout", "time": f"2026-11-24T01:02:{n:02}.{n}Z"}
+    ),
     "ndjson": lambda n, s: json.dumps({"line": n, "text": s}),
 }
 """What tools write around each line of a file."""

@@ -33,7 +33,7 @@ def key(seed: int = 3) -> list[str]:
 def test_a_value_is_replaced_whole(syntax: str, mark: str) -> None:
     text = secret_cases.WHOLE[syntax](f"Tr0ub4dor{mark}3xyz")
     clean = _core.redacted(text)
-    assert "3xyz" not in clean and "Tr0ub4dor" not in clean, clean
+    assert not [part for part in ("3xyz", "Tr0ub4dor") if part in clean], clean
     assert clean.count("[REDACTED:named-password]") == 1
     assert [line[:3] for line in clean.splitlines()] == [line[:3] for line in text.splitlines()]
 
@@ -65,7 +65,8 @@ def test_a_private_key_is_replaced_whatever_stands_around_its_lines(frame: str, 
     assert not [line for line in key_lines() if line in clean]
     assert clean.count("[REDACTED:private-key]") == 1
     out = json.loads(clean)["out"] if nested else clean
-    assert out.startswith("before\n") and out.endswith("\nafter")
+    assert out.startswith("before\n")
+    assert out.endswith("\nafter")
 
 
 @pytest.mark.parametrize("strings", sorted(secret_cases.STRINGS))
@@ -103,7 +104,7 @@ def test_words_behind_a_key_without_an_end_stay() -> None:
 def test_a_secret_access_key_beside_its_id_is_replaced(text: str) -> None:
     secret = base64(5, "{a18}7aZ/{b17}q")
     clean = _core.redacted(text.format(id="AK" + "IA" + base64(5, "{216}"), key=secret))
-    assert secret not in clean and clean.count("[REDACTED:") == 2, clean
+    assert (secret in clean, clean.count("[REDACTED:")) == (False, 2), clean
 
 
 @pytest.mark.parametrize("sign", secret_cases.SIGNS)
@@ -123,18 +124,20 @@ def test_a_weak_password_behind_an_unmistakable_name_is_replaced(text: str, valu
 @pytest.mark.parametrize("text", secret_cases.LISTS)
 def test_passwords_in_lists_are_replaced(text: str) -> None:
     clean = _core.redacted(text.format("Tr0ub4dor3!", "Xk9zQ7w!a"))
-    assert "Tr0ub" not in clean and "Xk9z" not in clean, clean
+    assert not [part for part in ("Tr0ub", "Xk9z") if part in clean], clean
     assert "bob" in clean or "bob" not in text
 
 
 @pytest.mark.parametrize("text", secret_cases.COMMANDS)
 def test_passwords_in_commands_are_replaced(text: str) -> None:
     clean = _core.redacted(text.format("Tr0ub4dor3xyz"))
-    assert "Tr0ub" not in clean and clean.count("[REDACTED:") == 1, clean
+    assert ("Tr0ub" in clean, clean.count("[REDACTED:")) == (False, 1), clean
     assert shape(clean) == shape(text.format("Tr0ub4dor3xyz"))
 
 
-@pytest.mark.parametrize("text", ["redis://:p4w@h:6379/0", "rediss://default:Xk9z@cache.io:6379", "amqp://bob:x7Qz@mq.io"])
+@pytest.mark.parametrize(
+    "text", ["redis://:p4w@h:6379/0", "rediss://default:Xk9z@cache.io:6379", "amqp://bob:x7Qz@mq.io"]
+)
 def test_short_passwords_of_services_are_replaced(text: str) -> None:
     assert "[REDACTED:url-password]@" in _core.redacted(text)
 

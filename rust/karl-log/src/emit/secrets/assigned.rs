@@ -5,7 +5,7 @@ use super::cursor::{Cursor, closing};
 use super::judge::{is_key, is_placeholder, is_weak};
 use super::list;
 use super::named::{Kind, LONGEST, family, is_passworded, kind, literal, quoted};
-use super::search::{RANK, Secret, floor};
+use super::search::{MARK, RANK, Secret, floor};
 use super::value::Syntax;
 
 /// How long a value is, at most.
@@ -23,7 +23,7 @@ pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret
     // `Pass::run`, `arn:aws:...:secret:name`.
     let path =
         bytes[end..].starts_with(b"::") || bytes[end..].starts_with(b":") && bytes[..begin].ends_with(b":");
-    if !follows || path {
+    if !follows || path || text[..begin].ends_with(MARK) {
         return end;
     }
     let begin = begin - qualified(&text[..begin], &text[begin..end]);
@@ -99,7 +99,7 @@ impl Reader<'_> {
             Some(quote) => {
                 let sure =
                     |secret: &Secret| sign != " " || self.is_sure(&self.cursor.text[secret.from..secret.to]);
-                found.extend(self.inside(quote).filter(sure));
+                found.extend(self.inside(quote, false).filter(sure));
             }
             None if quoted || sign == "(" || sign == "," => found.extend(self.typed()),
             None => found.extend(self.bare(sign, close).or_else(|| self.typed())),
@@ -107,12 +107,12 @@ impl Reader<'_> {
     }
 
     /// The value up to the quote that closes it.
-    fn inside(&self, quote: &str) -> Option<Secret> {
+    fn inside(&self, quote: &str, typed: bool) -> Option<Secret> {
         let length = closing(self.cursor.rest(), quote).or_else(|| self.cut_short())?;
         let value = &self.cursor.rest()[..length];
         let plain = plain(value);
         let assigned = self.cursor.text[..self.cursor.at - quote.len()].trim_end().ends_with(['=', ':', '>']);
-        let family = if assigned { literal(self.name, &plain) } else { quoted(self.name, &plain) }?;
+        let family = if assigned && !typed { literal(self.name, &plain) } else { quoted(self.name, &plain) }?;
         Some(Secret::new(self.cursor.at, self.cursor.at + length, family, RANK))
     }
 
@@ -193,7 +193,7 @@ impl Reader<'_> {
         self.cursor.at += length + 1;
         self.cursor.space();
         let quote = self.cursor.quote()?;
-        self.inside(quote)
+        self.inside(quote, true)
     }
 }
 

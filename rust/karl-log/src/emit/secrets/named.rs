@@ -148,10 +148,7 @@ pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
     if value.contains(['\n', '\t']) || value.starts_with(['{', '[', '"']) && value.contains(' ') {
         return None;
     }
-    match value.contains(' ') && !scheme {
-        true => strong().then_some("named-password"),
-        false => family(name, value),
-    }
+    if value.contains(' ') && !scheme { strong().then_some("named-password") } else { family(name, value) }
 }
 
 /// Return the same, where a string by itself stands under the name: there letters or digits alone are a password, too.

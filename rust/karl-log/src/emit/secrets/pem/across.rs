@@ -1,15 +1,21 @@
 //! Private keys whose lines are strings of their own in a JSON text.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use super::super::search::Secret;
 use super::{Body, End, FEWEST, Frame, begin, parts};
 
 /// How many strings that are no lines of a key may stand between two that are.
 const MOST_BETWEEN: usize = 4;
 
+static MENTIONS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new(b"PRIVATE KEY"), Finder::new(b"Private-Lines:")]);
+
 /// Whether a text speaks of a private key.
 pub(in super::super) fn is_mentioned(text: &str) -> bool {
-    let has = |word: &[u8]| memchr::memmem::find(text.as_bytes(), word).is_some();
-    has(b"PRIVATE KEY") || has(b"Private-Lines:")
+    MENTIONS.iter().any(|word| word.find(text.as_bytes()).is_some())
 }
 
 /// A key of which the last mark has not been read.
@@ -38,7 +44,7 @@ impl<'a> Across<'a> {
         }
         let Some(open) = &mut self.open else { return };
         let lead = open.frame.lead_of(&content[from..]).unwrap_or(0);
-        let body = Body::read(content, from + lead, &open.frame, &open.last);
+        let body = Body::read(content, from + lead, &open.frame, open.last);
         if body.end.is_some() {
             open.body.runs.extend(body.runs);
             open.body.end = body.end;
@@ -58,7 +64,7 @@ impl<'a> Across<'a> {
     fn begun(content: &'a str, from: usize, at: usize) -> Option<Open<'a>> {
         let (length, last) = begin(content, at)?;
         let around = Frame::around(&content[from..], at - from, at - from + length);
-        let body = Body::read(content, at + length, &around, &last);
+        let body = Body::read(content, at + length, &around, last);
         let unfinished = body.end.is_none() && body.at == content.len();
         unfinished.then_some(Open { frame: around, last, body, between: 0 })
     }

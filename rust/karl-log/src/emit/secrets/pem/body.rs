@@ -21,7 +21,7 @@ pub(super) struct Body {
 
 impl Body {
     /// Read the lines from a place on, up to the last mark or to what is no line of a key.
-    pub(super) fn read(text: &str, from: usize, frame: &Frame<'_>, last: &End) -> Self {
+    pub(super) fn read(text: &str, from: usize, frame: &Frame<'_>, last: End) -> Self {
         let mut body = Self { runs: Vec::new(), quoted: false, end: None, at: from };
         let mut quotes = body.skip_tail(text, frame);
         while body.at < text.len() && body.at - from < LONGEST {

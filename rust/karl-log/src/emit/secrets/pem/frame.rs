@@ -29,8 +29,8 @@ impl<'a> Frame<'a> {
         // The first line may have more in front of it: a prompt, or words.
         let word =
             self.lead.rsplit([' ', '\t']).next().filter(|word| word.ends_with([':', '|', '"', '\'', ']']));
-        let forms = [Some(self.lead), word].into_iter().flatten().filter(|form| !form.trim().is_empty());
-        forms.filter_map(|form| matched(form, text)).next()
+        let mut forms = [Some(self.lead), word].into_iter().flatten().filter(|form| !form.trim().is_empty());
+        forms.find_map(|form| matched(form, text))
     }
 
     /// Return the length of what stands behind a line, where a text begins with it.

@@ -92,7 +92,7 @@ fn begin(text: &str, from: usize) -> Option<(usize, End)> {
 pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
     let Some((length, last)) = begin(text, from) else { return end_alone(text, from, found) };
     let frame = Frame::around(text, from, from + length);
-    let mut body = Body::read(text, from + length, &frame, &last);
+    let mut body = Body::read(text, from + length, &frame, last);
     if body.end.is_none() {
         body.trim();
     }
