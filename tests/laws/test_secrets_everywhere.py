@@ -38,8 +38,10 @@ def test_nearly_all_secrets_are_replaced_in_every_encoding(
 
 
 def test_what_is_replaced_is_replaced_once_and_json_stays_json() -> None:
-    for family, place, _, text in generator.bare(random.Random(7)):
+    for family, place, secret, text in generator.bare(random.Random(7)):
         clean = _core.redacted(text)
+        if generator.is_kept(secret, clean):
+            continue  # few are missed, which the test above counts
         assert clean.count("[REDACTED:") == text.count("[REDACTED:") + 1, (family, place, clean)
         assert _core.redacted(clean) == clean
         if place.startswith("json"):
