@@ -49,7 +49,8 @@ class Conversion:
         notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
             that say nothing: ``empty_message``; calls that name no tool: ``call_without_name``; and of files that hold
-            one session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``.
+            one session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
+            rollouts that another file holds: ``copied_rollout``.
         blocks: blocks of messages that are no text and were left out, and items of sessions that are not read, by
             their kind.
         secrets: secrets that stand in what was written, by family; they are replaced when rows are drawn from it.

@@ -289,3 +289,55 @@ def test_items_that_are_not_read_are_counted_by_their_kind(convert: Convert, tmp
     assert found["messages"][-2]["tool_call_id"] == "v"
     assert "[" not in "".join(message["content"] for message in found["messages"])
     assert account.dropped == {"no_conversation": 1, "no_text": 1}
+
+
+def rollouts(*ids: object, key: str = "id") -> Lines:
+    """Rollouts with an id of their own, or with another key that is none."""
+    return [
+        {key: id, "group": "g", "reward": 1.0, "prompt": "How many?", "completion": f"answer to {id}"} for id in ids
+    ]
+
+
+@pytest.mark.parametrize("key", ["id", "note"])
+@pytest.mark.parametrize("form", ["copied", "packed", "array", "spaced"])
+def test_a_copy_of_a_log_of_rollouts_is_written_once(convert: Convert, tmp_path: Path, key: str, form: str) -> None:
+    lines = rollouts("a", "b", "c", key=key)
+    lines.append(lines[-1])
+    _, wanted = convert(write(tmp_path / "in" / "a.jsonl", lines))
+    copy = write(tmp_path / "in" / "b.jsonl", [dict(reversed(line.items())) | {"more": None} for line in lines])
+    if form == "packed":
+        (tmp_path / "in" / "b.jsonl.gz").write_bytes(gzip.compress(copy.read_bytes()))
+        copy.unlink()
+    if form in {"array", "spaced"}:
+        copy.write_text(json.dumps(lines, indent=2 if form == "spaced" else None), "utf-8")
+    account, found = convert(tmp_path / "in")
+    assert found == wanted
+    assert (account.duplicates, account.notes) == (4, {"copied_rollout": 4})
+    assert account.lines_read == account.lines_used + account.duplicates
+
+
+@pytest.mark.parametrize("key", ["id", "note"])
+def test_snapshots_of_a_log_of_rollouts_are_written_once(convert: Convert, tmp_path: Path, key: str) -> None:
+    lines = rollouts(*range(9), key=key)
+    for name, count in (("a", 3), ("b", 6), ("c", 9)):
+        write(tmp_path / "in" / f"{name}.jsonl", lines[:count])
+    account, found = convert(tmp_path / "in")
+    assert [one["messages"][-1]["content"] for one in found] == [line["completion"] for line in lines]
+    assert account.notes == {"copied_rollout": 9}
+
+
+def test_equal_rollouts_without_ids_in_logs_that_differ_are_all_written(convert: Convert, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.jsonl", rollouts(1, 2, key="note"))
+    write(tmp_path / "in" / "b.jsonl", rollouts(2, 3, key="note"))
+    account, found = convert(tmp_path / "in")
+    assert (len(found), account.duplicates) == (4, 0)
+
+
+def test_logs_of_rollouts_that_overlap_are_told_apart_by_their_ids(convert: Convert, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.jsonl", rollouts(1, 2, 3))
+    other = rollouts(3, 4)
+    other[1] |= {"id": 2}
+    write(tmp_path / "in" / "b.jsonl", other)
+    account, found = convert(tmp_path / "in")
+    assert [one["id"] for one in found] == ["1", "2", "3", "2"]
+    assert account.notes == {"copied_rollout": 1}

@@ -15,6 +15,7 @@ mod atif;
 mod beside;
 mod claude;
 mod codex;
+mod copies;
 mod document;
 mod files;
 mod json;
@@ -93,7 +94,7 @@ pub fn convert(sources: Vec<Source>, target: &Target, settings: &Settings, watch
     let (sorted, _kept) = sorted.unpacked(settings.threads, &mut report, watch)?;
     report.bytes = sorted.sources().map(|source| source.size).sum();
     let transcripts = Transcripts::read(&sorted.sessions, settings, &mut report, watch)?;
-    let mut rollouts = Rollouts::look(sorted.logs, settings.max_line_bytes, watch)?;
+    let mut rollouts = Rollouts::look(sorted.logs, settings, watch)?;
     let documents = Documents::look(&sorted.alone, settings, &mut report, watch)?;
     let [first, second] = [transcripts.len(), transcripts.len() + documents.len()];
     let (output, made) = loop {

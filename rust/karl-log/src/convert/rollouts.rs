@@ -3,9 +3,12 @@
 //! What a record holds is found where its [`Format`] says, as when it is sampled; what has no place of its own in a
 //! trajectory stays as it is, under `source.record`. Files of lines are worked on in ranges of their bytes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::Settings;
+use super::copies::{Copyable, Seen, copies, id};
 use super::json::mended;
 use super::kind::{Kind, MESSAGES};
 use super::record::{Head, Tokens, write};
@@ -21,7 +24,6 @@ use crate::emit::example::held;
 use crate::error::Result;
 use crate::extract;
 use crate::extract::Scanner;
-use crate::extract::joined_name::joined;
 use crate::format::{Field, Fields, Format, Made as Kept, Overrides, generic::GENERIC};
 use crate::framing::byte_ranges::{RANGE, Task};
 use crate::input::source::Source;
@@ -29,11 +31,15 @@ use crate::json::project::Path;
 use crate::json::reference;
 use crate::json::reference::lookup;
 use crate::log::Account;
+use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
 use crate::rejects::Tally;
 
 /// Where preference sets keep the answer that is not to be learned: it stays in the record, and is told.
 const REJECTED: [&str; 2] = ["rejected", "non_preferred_output"];
+
+/// How a record is counted that another file holds.
+const COPIED: &str = "copied_rollout";
 
 /// The type under which a record is counted.
 const RECORD: &str = "record";
@@ -42,14 +48,21 @@ const RECORD: &str = "record";
 pub(super) struct Rollouts {
     inputs: Vec<Input>,
     tasks: Vec<Task>,
+    /// The file and the first byte of each record that is written for another file.
+    copies: HashSet<(usize, u64)>,
 }
 
 impl Rollouts {
-    /// Looks at every file.
+    /// Looks at every file; of several, for the records that stand in more than one.
     ///
     /// # Errors
-    /// As [`probe`].
-    pub(super) fn look(logs: Vec<(&'static Format, Source)>, limit: usize, watch: &Watch) -> Result<Self> {
+    /// As [`convert`](super::convert).
+    pub(super) fn look(
+        logs: Vec<(&'static Format, Source)>,
+        settings: &Settings,
+        watch: &Watch,
+    ) -> Result<Self> {
+        let limit = settings.max_line_bytes;
         let one = |(format, source): (&'static Format, Source)| {
             let messages = (format.name == GENERIC.name).then(|| MESSAGES.join("|"));
             let overrides = Overrides { messages, ..Overrides::default() };
@@ -57,7 +70,29 @@ impl Rollouts {
             probe(source, &wishes, watch)
         };
         let inputs = logs.into_iter().map(one).collect::<Result<Vec<_>>>()?;
-        Ok(Self { tasks: tasks(&inputs), inputs })
+        let mut found = Self { tasks: tasks(&inputs), inputs, copies: HashSet::new() };
+        if found.inputs.len() > 1 {
+            watch.expect(watch.expected() + found.inputs.iter().map(|input| input.source.size).sum::<u64>());
+            found.copies = copies(found.records(settings, watch)?, found.inputs.len());
+        }
+        Ok(found)
+    }
+
+    /// Every record of every file.
+    fn records(&mut self, settings: &Settings, watch: &Watch) -> Result<Vec<Copyable>> {
+        loop {
+            let one = |task: &Task| {
+                let mut seen = Seen::of(&self.inputs[task.input].fields);
+                self.scan(*task, settings, watch, &mut seen).map(|tally| (seen.records, tally))
+            };
+            let done = map(self.tasks.iter().collect(), settings.threads, one);
+            let done = done.into_iter().collect::<Result<Vec<_>>>()?;
+            let tallies = self.tasks.iter().zip(done.iter().map(|(_, tally)| tally));
+            if !read_again(&mut self.inputs, tallies, watch) {
+                return Ok(done.into_iter().flat_map(|(records, _)| records).collect());
+            }
+            self.tasks = tasks(&self.inputs);
+        }
     }
 
     /// Whether some files have to be converted again, each in one: what was made is not all.
@@ -82,14 +117,22 @@ impl Rollouts {
     pub(super) fn make(&self, unit: usize, settings: &Settings, watch: &Watch) -> Result<(Vec<u8>, Made)> {
         let task = self.tasks[unit];
         let input = &self.inputs[task.input];
-        let mut writer = Writer { input, settings, out: Vec::new(), made: Made::default() };
+        let mut writer =
+            Writer { input, settings, copies: &self.copies, out: Vec::new(), made: Made::default() };
+        let tally = self.scan(task, settings, watch, &mut writer)?;
+        writer.made.tallies.push((unit, tally));
+        Ok((writer.out, writer.made))
+    }
+
+    /// Hands over the records of a part of a file.
+    fn scan(&self, task: Task, settings: &Settings, watch: &Watch, sink: &mut impl Sink) -> Result<Tally> {
+        let input = &self.inputs[task.input];
         let mut scanner = Scanner::new(task.input, &input.fields, extract::Settings::default());
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
-            .and_then(|pieces| scan_all(pieces, &mut scanner, &mut writer, &mut tally, watch));
+            .and_then(|pieces| scan_all(pieces, &mut scanner, sink, &mut tally, watch));
         end(read, &input.source.name, input.source.codec, &mut tally)?;
-        writer.made.tallies.push((unit, tally));
-        Ok((writer.out, writer.made))
+        Ok(tally)
     }
 
     /// Adds the account of each file, whose units may have been done in any order.
@@ -117,6 +160,7 @@ fn tasks(inputs: &[Input]) -> Vec<Task> {
 struct Writer<'a> {
     input: &'a Input,
     settings: &'a Settings,
+    copies: &'a HashSet<(usize, u64)>,
     out: Vec<u8>,
     made: Made,
 }
@@ -124,11 +168,17 @@ struct Writer<'a> {
 impl RowSink for Writer<'_> {
     fn push(&mut self, found: &ScannedRow<'_>) {
         count_type(&mut self.made.types, RECORD, 1);
+        let place = found.spot.place(found.length);
+        if self.copies.contains(&(place.input, place.offset)) {
+            self.made.duplicates += 1;
+            self.made.note(COPIED);
+            return;
+        }
         match self.take(found) {
             Ok(()) => self.made.used += 1,
             Err(reason) => self.made.drop_line(reason),
         }
-        self.made.locate(&self.input.source.name, found.spot.place(found.length).offset);
+        self.made.locate(&self.input.source.name, place.offset);
     }
 }
 
@@ -191,14 +241,6 @@ fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) ->
         },
         ..Head::default()
     }
-}
-
-fn id(record: &Value, fields: &Fields) -> Option<String> {
-    let part = |path| {
-        let part = lookup(record, path).filter(|part| !part.is_null())?;
-        Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned))
-    };
-    fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
 }
 
 /// Counts what is of another sort than a trajectory's parts are; whether anything is. What stands beside a conversation is

@@ -87,7 +87,7 @@ mod tests {
         let changed = transcripts.make(0, &watch).map(drop).unwrap_err();
         assert!(matches!(changed, Error::Changed { path, .. } if path == Path::new("given.jsonl.gz")));
         let read = Transcripts::read(&copies, &settings, &mut report, &watch).map(drop);
-        let looked = Rollouts::look(vec![(&GENERIC, copies[0].clone())], 1 << 20, &watch).map(drop);
+        let looked = Rollouts::look(vec![(&GENERIC, copies[0].clone())], &settings, &watch).map(drop);
         for gone in [read, looked] {
             assert!(gone.unwrap_err().to_string().contains(" given.jsonl.gz: "));
         }

@@ -1,0 +1,189 @@
+//! Records of rollouts that several files hold: copies of a log, snapshots of one, logs whose ends overlap.
+//!
+//! A record that carries an id of its own is one rollout wherever it stands, as long as no file holds that id twice. A
+//! record without such an id may equal another by chance (two short answers to one prompt): it is a copy only where all of
+//! its file is in another file. Equal means equal values: spaces, the order of keys and nulls do not count.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::json::mended;
+use super::report::Made;
+use super::same::hash;
+use crate::format::Fields;
+use crate::extract::joined_name::joined;
+use crate::columns::{Row, Sink};
+use crate::json::reference::{self, lookup};
+
+/// One record of a log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copyable {
+    /// Its file, and its first byte there.
+    pub(super) place: (usize, u64),
+    /// A hash of its values.
+    pub(super) values: u64,
+    /// A hash of its own id; None where it has none.
+    pub(super) id: Option<u64>,
+}
+
+/// The records of a part of a file, before they are converted. One that is damaged is left to the conversion.
+pub(super) struct Seen<'a> {
+    fields: &'a Fields,
+    pub(super) records: Vec<Copyable>,
+}
+
+impl<'a> Seen<'a> {
+    /// None yet.
+    pub(super) fn of(fields: &'a Fields) -> Self {
+        Self { fields, records: Vec::new() }
+    }
+}
+
+impl Sink for Seen<'_> {
+    fn push(&mut self, row: &Row<'_>) {
+        let place = row.spot.place(row.length);
+        let text = mended(row.record, &mut Made::default());
+        if let Some(record) = text.and_then(|text| reference::parse(&text).ok()) {
+            let id = id(&record, self.fields).map(|id| hash("id", id.as_bytes()));
+            let place = (place.input, place.offset);
+            self.records.push(Copyable { place, values: hash_of(&record), id });
+        }
+    }
+}
+
+/// The id that a record carries itself.
+pub(super) fn id(record: &Value, fields: &Fields) -> Option<String> {
+    let part = |path| {
+        let part = lookup(record, path).filter(|part| !part.is_null())?;
+        Some(part.as_str().map_or_else(|| part.to_string(), str::to_owned))
+    };
+    fields.id.iter().map(part).collect::<Option<Vec<_>>>().and_then(joined)
+}
+
+/// How often a file holds each record.
+type Counts = HashMap<u64, u32>;
+
+/// The places of the records that stand elsewhere too; one of each stays.
+pub(super) fn copies(mut records: Vec<Copyable>, files: usize) -> HashSet<(usize, u64)> {
+    records.sort_unstable_by_key(|record| record.place);
+    let mut counts = vec![Counts::new(); files];
+    for record in &records {
+        *counts[record.place.0].entry(record.values).or_default() += 1;
+    }
+    let contained = contained(&counts);
+    let repeated = repeated_ids(&records);
+    let mut seen = HashSet::new();
+    let is_copy = |record: &&Copyable| {
+        let named = record.id.is_some_and(|id| !repeated.contains(&id));
+        contained[record.place.0] || (named && !seen.insert(record.values))
+    };
+    records.iter().filter(is_copy).map(|record| record.place).collect()
+}
+
+/// The ids that some file holds twice: they name something else than a rollout.
+fn repeated_ids(records: &[Copyable]) -> HashSet<u64> {
+    let mut seen = HashSet::new();
+    let again = |record: &Copyable| record.id.filter(|id| !seen.insert((record.place.0, *id)));
+    records.iter().filter_map(again).collect()
+}
+
+/// Whether another file holds all that a file holds; of equal files the first stays.
+fn contained(counts: &[Counts]) -> Vec<bool> {
+    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (file, records) in counts.iter().enumerate() {
+        records.keys().for_each(|&record| holders.entry(record).or_default().push(file));
+    }
+    let rarest =
+        |records: &Counts| records.keys().map(|record| &holders[record]).min_by_key(|files| files.len());
+    let is_contained = |(file, records): (usize, &Counts)| {
+        let within = |&other: &usize| other != file && holds(&counts[other], records, other < file);
+        rarest(records).is_some_and(|files| files.iter().any(within))
+    };
+    counts.iter().enumerate().map(is_contained).collect()
+}
+
+/// Whether a file holds all records of another as often as that does, and more unless `equal` files count.
+fn holds(whole: &Counts, part: &Counts, equal: bool) -> bool {
+    let all = part.iter().all(|(record, count)| whole.get(record).is_some_and(|held| held >= count));
+    all && (equal || whole != part)
+}
+
+/// A hash of a value that does not depend on the order of keys, nor on keys that are null.
+pub(super) fn hash_of(value: &Value) -> u64 {
+    match value {
+        Value::Object(fields) => {
+            let held = fields.iter().filter(|(_, value)| !value.is_null());
+            let sum = held.fold(0_u64, |sum, (key, value)| {
+                sum.wrapping_add(pair(hash("key", key.as_bytes()), hash_of(value)))
+            });
+            hash("object", &sum.to_le_bytes())
+        }
+        Value::Array(items) => items.iter().fold(hash("array", b""), |sum, item| pair(sum, hash_of(item))),
+        Value::String(text) => hash("text", text.as_bytes()),
+        other => hash("scalar", other.to_string().as_bytes()),
+    }
+}
+
+fn pair(one: u64, other: u64) -> u64 {
+    hash("pair", &[one.to_le_bytes(), other.to_le_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[&[(u64, Option<u64>)]]) -> Vec<(usize, u64)> {
+        let record = |file, (at, &(values, id)): (usize, &(u64, Option<u64>))| Copyable {
+            place: (file, at as u64),
+            values,
+            id,
+        };
+        let records = files
+            .iter()
+            .enumerate()
+            .flat_map(|(file, held)| held.iter().enumerate().map(move |one| record(file, one)));
+        let mut found: Vec<_> = copies(records.collect(), files.len()).into_iter().collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn a_file_that_another_holds_is_a_copy_with_ids_or_without() {
+        for id in [None, Some(7)] {
+            let whole = [(1, id), (1, id), (2, id), (3, id)];
+            assert_eq!(found(&[&whole, &whole]), [(1, 0), (1, 1), (1, 2), (1, 3)]);
+            assert_eq!(found(&[&whole[..2], &whole]), [(0, 0), (0, 1)]);
+            assert_eq!(found(&[&whole, &whole[1..2], &whole]), [(1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]);
+        }
+    }
+
+    #[test]
+    fn equal_records_without_ids_in_files_that_differ_are_rollouts_of_their_own() {
+        assert!(found(&[&[(1, None), (2, None)], &[(1, None), (3, None)]]).is_empty());
+        assert!(found(&[&[(1, None), (2, None), (2, None)], &[(1, None), (1, None), (2, None)]]).is_empty());
+    }
+
+    #[test]
+    fn a_record_with_an_id_of_its_own_is_one_rollout_in_files_that_overlap() {
+        let (one, two) = (&[(1, Some(1)), (2, Some(2))], &[(2, Some(2)), (3, Some(3))]);
+        assert_eq!(found(&[one, two]), [(1, 0)]);
+        // Other values under one id, and an id that one file holds twice.
+        assert!(found(&[one, &[(9, Some(2)), (3, Some(3))]]).is_empty());
+        assert!(found(&[one, &[(2, Some(2)), (3, Some(2))]]).is_empty());
+    }
+
+    #[test]
+    fn spaces_the_order_of_keys_and_nulls_do_not_count() {
+        let of = |text: &str| hash_of(&serde_json::from_str(text).unwrap());
+        let one = of(r#"{"a":[1,{"b":"c","n":null}],"d":true}"#);
+        assert_eq!(one, of(r#"{ "d": true, "a": [1, {"b": "c"}] }"#));
+        for other in [
+            r#"{"a":[{"b":"c"},1],"d":true}"#,
+            r#"{"a":[1,{"b":"c"},null],"d":true}"#,
+            r#"{"a":["1",{"b":"c"}],"d":true}"#,
+        ] {
+            assert_ne!(one, of(other));
+        }
+    }
+}
