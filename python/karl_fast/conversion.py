@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from karl_fast import _core
 from karl_fast.choices import among, spelled
 from karl_fast.errors import FULL, FileError, LogError, TranscriptError, UsageError
-from karl_fast.export.place import advise, check_around, refuse_link
+from karl_fast.export.place import advise, check_around, refuse_link, refuse_read
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
 from karl_fast.settings import Settings
@@ -151,6 +151,8 @@ def convert(
         with _advised(out, format):
             target = _core.Target.trajectories(Path(out), force=force)
         with files(expanded, SUFFIXES) as found, _advised(out, format):
+            # What a conversion wrote is passed over in a folder, unless a format is given.
+            refuse_read(out, (name for _, name, optional in found.files if not optional or format))
             facts = _core.convert(
                 found.files,
                 target,

@@ -13,7 +13,7 @@ from karl_fast import _core
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
 from karl_fast.export.origin import hints, inputs, run
-from karl_fast.export.place import data_set
+from karl_fast.export.place import data_set, refuse_own
 from karl_fast.export.write import check_any, plan, write
 from karl_fast.log import Log, read
 from karl_fast.log.inputs import PARQUET, listed
@@ -102,6 +102,8 @@ def sample(
     target = None if out is None else data_set(out, force=force)
     how = plan(settings, "held" if out is None else "unread")
     with _opened(logs, settings, progress) as log:
+        if out is not None:
+            refuse_own(out, log)
         selection = select(log)
         if not selection.available:
             raise _nothing(log, selection)

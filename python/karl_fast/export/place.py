@@ -6,10 +6,16 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.errors import FULL, FileError, OutputForeignError
+from karl_fast.errors import FULL, FileError, OutputExistsError, OutputForeignError
 from karl_fast.words import in_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.log import Log
 
 
 def data_set(out: str | Path, *, force: bool) -> _core.Target:
@@ -24,6 +30,29 @@ def data_set(out: str | Path, *, force: bool) -> _core.Target:
     target = _core.Target.data_set(Path(out), force=force)
     check_around(out)
     return target
+
+
+def refuse_own(out: str | Path, log: Log) -> None:
+    """Refuse an output that a log is read from.
+
+    Raises:
+        OutputExistsError: it is a file of the log, or the folder of one.
+    """
+    refuse_read(out, (file["path"] for file in log.inputs))
+
+
+def refuse_read(out: str | Path, files: Iterable[str]) -> None:
+    """Refuse an output that is read from: it would replace what it is made of.
+
+    Raises:
+        OutputExistsError: it is one of the files, or the folder of one.
+    """
+    place = Path(os.path.realpath(out))
+    for path in files:
+        if path != "-" and Path(os.path.realpath(path)).is_relative_to(place):
+            error = OutputExistsError(f"{out}: this run reads {path}, which the output would replace")
+            error.hint = "give the output another name"
+            raise error
 
 
 def refuse_link(out: str | Path) -> None:

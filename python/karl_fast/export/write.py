@@ -9,7 +9,7 @@ from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.flaws import bad_message, messages_from, misread
 from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.place import advise, data_set
+from karl_fast.export.place import advise, data_set, refuse_own
 from karl_fast.log.keys import lacking, record
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def export(
     from karl_fast.export.manifest import given
 
     target = data_set(out, force=force)
+    refuse_own(out, log)
     rewards = log.rewards if rewards is None else rewards
     unknown = np.full(len(log), np.nan)
     draft = _core.Draft.given(
@@ -104,8 +105,13 @@ def export(
 
 def write(draft: _core.Draft, manifest: Manifest, target: _core.Target, *, progress: Progress | None = None) -> bool:
     """Write a draft and its manifest; False, and nothing, where a record that was left unread is no row."""
+
+    def text(files: list[tuple[str, int, str]]) -> str:
+        manifest["export"]["files"] = {name: {"size_bytes": size, "xxh3_128": hash} for name, size, hash in files}
+        return dumps(manifest)
+
     try:
-        return draft.write(target, dumps(manifest), progress=progress)
+        return draft.write(target, text, progress=progress)
     except FileError as error:
         advise(error, target.path, draft.size_bytes)
         raise

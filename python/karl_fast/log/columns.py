@@ -105,12 +105,12 @@ class Log:
 
         Raises:
             MissingExtraError: pyarrow is not installed.
-            OutputExistsError: the file exists.
+            OutputExistsError: the file exists, or the log is read from it.
             FileError: it cannot be written; nothing is left behind.
         """
         from karl_fast.log.parquet import save
 
-        save(self, Path(path), force=force)
+        save(self, Path(path), force=force, read=[file["path"] for file in self.inputs])
 
     def with_columns(
         self,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
+from karl_fast.export.place import refuse_read
 from karl_fast.log.spool import not_kept
 from karl_fast.words import LONGEST, clean, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from karl_fast.protocols import ArrowStream
 
@@ -94,8 +95,8 @@ def refuse_doubled(path: str, names: list[str]) -> None:
         raise error
 
 
-def save(table: ArrowStream, path: Path, *, force: bool) -> None:
-    """Write a table as one file, whole or not at all.
+def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = ()) -> None:
+    """Write a table as one file, whole or not at all; never over a file that it is ``read`` from.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -104,6 +105,7 @@ def save(table: ArrowStream, path: Path, *, force: bool) -> None:
     """
     pyarrow, parquet = _pyarrow()
     target = _target(path, force=force)
+    refuse_read(path, read)
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:NAME_KEPT]}.", delete=False) as draft:
             try:

@@ -92,7 +92,9 @@ fn repeated_ids(records: &[Copyable]) -> HashSet<u64> {
 fn contained(counts: &[Counts]) -> Vec<bool> {
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     for (file, records) in counts.iter().enumerate() {
-        records.keys().for_each(|&record| holders.entry(record).or_default().push(file));
+        for &record in records.keys() {
+            holders.entry(record).or_default().push(file);
+        }
     }
     let rarest =
         |records: &Counts| records.keys().map(|record| &holders[record]).min_by_key(|files| files.len());

@@ -31,7 +31,7 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 }
 
 /// A file of trajectories, also an empty one.
-const KIND: Kind = Kind { names: None, is_ours, foreign: "is no file of trajectories" };
+const KIND: Kind = Kind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of trajectories" };
 
 /// Whether a file begins as one of ours.
 fn is_ours(path: &Path) -> Result<bool> {

@@ -2,11 +2,13 @@
 //!
 //! Everything is written into a hidden directory beside the target, synced, and put in its [place](crate::place).
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
+use twox_hash::XxHash3_128;
 
 use super::file;
 pub use super::file::Line;
@@ -47,25 +49,77 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 /// A data set.
 const KIND: Kind = Kind {
     names: Some(&FILES),
-    is_ours: |directory| is_manifest(&directory.join(MANIFEST)),
+    is_ours: |directory| Ok(manifest(&directory.join(MANIFEST))?.is_some()),
+    edited,
     foreign: "holds something else than a data set of karl-fast",
 };
 
-/// Whether a file is a manifest of ours. Somebody else's may be a pipe that never ends, or larger than memory.
-fn is_manifest(path: &Path) -> Result<bool> {
+/// A manifest of ours. Somebody else's may be a pipe that never ends, or larger than memory.
+fn manifest(path: &Path) -> Result<Option<Value>> {
     let facts = match fs::symlink_metadata(path) {
-        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) if is_absent(&error) => return Ok(None),
         facts => facts.map_err(|error| Error::io("look at", path, error))?,
     };
     if !facts.is_file() || facts.len() > MANIFEST_MAX {
-        return Ok(false);
+        return Ok(None);
     }
     let text = match fs::read(path) {
-        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) if is_absent(&error) => return Ok(None),
         text => text.map_err(|error| Error::io("read", path, error))?,
     };
-    let manifest = serde_json::from_slice::<Value>(&text);
-    Ok(manifest.is_ok_and(|manifest| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some()))
+    let ours = |manifest: &Value| manifest.get("schema").is_some() && manifest.get("karl_fast").is_some();
+    Ok(serde_json::from_slice(&text).ok().filter(ours))
+}
+
+/// Which file of a data set is not as its manifest says: by its hash, or by its rows where the manifest has no hash. A file
+/// that is gone has nothing to lose.
+fn edited(directory: &Path) -> Result<Option<String>> {
+    let Some(manifest) = manifest(&directory.join(MANIFEST))? else { return Ok(None) };
+    for name in SPLITS {
+        let now = match written(&directory.join(name)) {
+            Err(error) if is_absent(&error) => continue,
+            now => now.map_err(|error| Error::io("read", &directory.join(name), error))?,
+        };
+        let rows = name.split('.').next().and_then(|split| manifest["export"]["splits"][split].as_u64());
+        let same = match manifest["export"]["files"][name]["xxh3_128"].as_str() {
+            Some(hash) => hash == now.hash,
+            None => now.rows == rows.unwrap_or(0),
+        };
+        if !same {
+            return Ok(Some(format!(
+                "{name} in it is not as karl-fast wrote it; move the folder to keep it, or remove it"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// A file of rows that was written: its bytes, its lines, and the XXH3-128 of it as 32 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Its bytes.
+    pub size: u64,
+    /// Its lines.
+    pub rows: u64,
+    /// Its hash.
+    pub hash: String,
+}
+
+fn written(path: &Path) -> io::Result<Written> {
+    let (mut file, mut block) = (File::open(path)?, vec![0; 1 << 18]);
+    let (mut hasher, mut size, mut rows) = (XxHash3_128::new(), 0, 0);
+    loop {
+        let read = match file.read(&mut block) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => &block[..read?],
+        };
+        if read.is_empty() {
+            return Ok(Written { size, rows, hash: format!("{:032x}", hasher.finish_128()) });
+        }
+        hasher.write(read);
+        size += read.len() as u64;
+        rows += memchr::memchr_iter(b'\n', read).count() as u64;
+    }
 }
 
 /// Writes all parts, or nothing; each with so many threads.
@@ -75,6 +129,20 @@ fn is_manifest(path: &Path) -> Result<bool> {
 /// [`Error::Unwritable`] for a record that was taken unread and is no row. The target is then what it was, unless all
 /// that failed was to remove the old output or to sync the directory around it: then it is the new whole.
 pub fn write(target: &Target, parts: &[Part<'_>], threads: usize, watch: &Watch) -> Result<()> {
+    write_with(target, parts, threads, watch, |_| Ok(None))
+}
+
+/// As [`write`], with a manifest that is made when the parts are there.
+///
+/// # Errors
+/// As [`write`], and those of `manifest`.
+pub fn write_with(
+    target: &Target,
+    parts: &[Part<'_>],
+    threads: usize,
+    watch: &Watch,
+    manifest: impl FnOnce(&[Written]) -> Result<Option<String>>,
+) -> Result<()> {
     target.check()?;
     let shown = target.shown();
     let parents =
@@ -83,11 +151,15 @@ pub fn write(target: &Target, parts: &[Part<'_>], threads: usize, watch: &Watch)
     watch.expect(parts.iter().map(|part| file::bytes(part.lines)).sum());
     // Each waits for the disk, and the disk for none of them.
     let failed = AtomicBool::new(false);
-    let all = map(parts.iter().collect(), parts.len(), |part: &Part<'_>| {
+    let put = |part: &Part<'_>| {
         let (path, shown) = (staging.path().join(part.name), shown.join(part.name));
-        file::write(&path, &shown, part.lines, threads, &failed, watch)
-    });
-    all.into_iter().collect::<Result<()>>()?;
+        file::write(&path, &shown, part.lines, threads, &failed, watch)?;
+        written(&path).map_err(|error| Error::io("read", &shown, error))
+    };
+    let all = map(parts.iter().collect(), parts.len(), put).into_iter().collect::<Result<Vec<_>>>()?;
+    if let Some(text) = manifest(&all)? {
+        put(&Part { name: MANIFEST, lines: &[Line::Text(&text)] })?;
+    }
     sync(staging.path()).map_err(|error| Error::io("write", shown, error))?;
     watch.advance(0)?;
     target.put_directory(staging)?;

@@ -41,12 +41,15 @@ pub struct Kind {
     pub(crate) names: Option<&'static [&'static str]>,
     /// Whether what is there is of this kind; a directory holds nothing but regular files of these names by then.
     pub(crate) is_ours: fn(&Path) -> Result<bool>,
+    /// What somebody else did to what is ours since it was written.
+    pub(crate) edited: fn(&Path) -> Result<Option<String>>,
     /// What is said of anything else.
     pub(crate) foreign: &'static str,
 }
 
 /// A file of Parquet.
-pub const PARQUET: Kind = Kind { names: None, is_ours: is_parquet, foreign: "is no file of Parquet" };
+pub const PARQUET: Kind =
+    Kind { names: None, is_ours: is_parquet, edited: |_| Ok(None), foreign: "is no file of Parquet" };
 
 fn is_parquet(path: &Path) -> Result<bool> {
     let io = |error| Error::io("read", path, error);
@@ -114,10 +117,12 @@ impl Target {
         if print.is_empty() {
             return Ok(Found::Empty(print));
         }
-        match ((kind.is_ours)(&self.path)?, force) {
-            (true, true) => Ok(Found::Ours(print)),
-            (true, false) => Err(Error::Exists { path: self.shown.clone() }),
-            (false, _) => Err(Error::Foreign { path: self.shown.clone(), problem: kind.foreign.to_owned() }),
+        let is_ours = (kind.is_ours)(&self.path)?;
+        let problem = if is_ours { (kind.edited)(&self.path)? } else { Some(kind.foreign.to_owned()) };
+        match problem {
+            Some(problem) => Err(Error::Foreign { path: self.shown.clone(), problem }),
+            None if force => Ok(Found::Ours(print)),
+            None => Err(Error::Exists { path: self.shown.clone() }),
         }
     }
 
@@ -353,7 +358,8 @@ pub(crate) fn sync(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const OURS: Kind = Kind { names: Some(&["old"]), is_ours: |_| Ok(true), foreign: "is foreign" };
+    const OURS: Kind =
+        Kind { names: Some(&["old"]), is_ours: |_| Ok(true), edited: |_| Ok(None), foreign: "is foreign" };
 
     /// A finished directory, an older output, and what was seen of that.
     fn staged(folder: &Path) -> (Hidden, Target) {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use karl_core::sample::strata::Allocation;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
-use karl_log::emit::directory::{self, Line, MANIFEST, Part, SPLITS};
+use karl_log::emit::directory::{self, Part, SPLITS, Written};
 use karl_log::emit::{self, Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
 use pyo3::prelude::*;
 
@@ -224,30 +224,38 @@ impl Draft {
         enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
     }
 
-    /// Writes the directory, whole or not at all. False, and nothing is written, where a record that was taken unread
+    /// Writes the directory, whole or not at all, with the manifest that a function gives for the names, sizes and hashes of
+    /// the files. False, and nothing is written, where a record that was taken unread
     /// turns out to be no row: the draft is to be made again of judged ones.
     #[pyo3(signature = (target, manifest, *, progress = None))]
     fn write(
         &self,
         py: Python<'_>,
         target: &Target,
-        manifest: &str,
+        manifest: Py<PyAny>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
-        enter(py, progress.as_ref(), |watch| {
+        let mut raised = None;
+        let written = enter(py, progress.as_ref(), |watch| {
             let splits = self.splits.lines.each_ref().map(|lines| self.inner.written(self.log(), lines));
             let files = SPLITS
                 .into_iter()
                 .zip(&splits)
                 .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
-            let mut parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
-            let manifest = [Line::Text(manifest)];
-            parts.push(Part { name: MANIFEST, lines: &manifest });
-            match directory::write(&target.inner, &parts, self.threads, watch) {
+            let parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
+            let told = |written: &[Written]| {
+                let text = ask_manifest(&manifest, &parts, written);
+                text.map(Some).map_err(|error| {
+                    raised = Some(error);
+                    Error::Interrupted
+                })
+            };
+            match directory::write_with(&target.inner, &parts, self.threads, watch, told) {
                 Err(Error::Unwritable { .. }) => Ok(false),
                 written => written.map(|()| true),
             }
-        })
+        });
+        raised.map_or(written, Err)
     }
 }
 
@@ -280,6 +288,13 @@ fn make(
     let failed = inner.failed.iter().map(|&failed| FailedRow::new(&log.get().inner, failed)).collect();
     let log = (!inner.holds_all()).then(|| log.clone_ref(py));
     Ok(Draft { inner, log, threads: export.settings.threads, splits, failed, strata: (Vec::new(), 0) })
+}
+
+/// The text of a manifest, by the name, the size and the hash of each file.
+fn ask_manifest(manifest: &Py<PyAny>, parts: &[Part<'_>], written: &[Written]) -> PyResult<String> {
+    let files = parts.iter().zip(written).map(|(part, file)| (part.name, file.size, &file.hash[..]));
+    let files: Vec<_> = files.collect();
+    Python::attach(|py| manifest.call1(py, (files,))?.extract(py))
 }
 
 fn ask(judge: &Py<PyAny>, line: &str) -> Result<Option<Flaw>, String> {
