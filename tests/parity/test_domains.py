@@ -174,3 +174,17 @@ def test_skill_weights_move_as_karls_do() -> None:
     assert after.weights == {"debug": 1.0 * (1 - 0.1) + 1.25 * 0.1, "ship": 1.5}
     assert before.weights["debug"] == 1.0
     assert before.update(np.array([0.0]), ["new"]).weights["new"] == 1.0 * (1 - 0.1) + 0.5 * 0.1
+
+
+def test_what_others_wrote_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    for text in ("notes", "[]", '{"format": "other"}'):
+        path.write_text(text)
+        with pytest.raises(errors.OutputForeignError, match="something else than baselines"):
+            reward.save(reward.FixedBaseline(0.0), path)
+        assert path.read_text() == text
+    path.unlink()
+    path.symlink_to("theirs")
+    with pytest.raises(errors.OutputForeignError, match="no regular file"):
+        reward.save(reward.FixedBaseline(0.0), path)
+    assert path.is_symlink()

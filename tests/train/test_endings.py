@@ -15,7 +15,15 @@ import mlx.core as mx  # isort: skip
 
 from karl_fast.cli.training import Quiet
 from karl_fast.cli.training_report import trained
-from karl_fast.errors import CheckpointError, DivergedError, FileError, ModelError, OutputForeignError
+from karl_fast.errors import (
+    CheckpointError,
+    DivergedError,
+    FileError,
+    ModelError,
+    OutputExistsError,
+    OutputForeignError,
+    OutputTakenError,
+)
 from karl_fast.train import Training, train, whole
 from karl_fast.train.views import split
 
@@ -238,3 +246,41 @@ def test_a_run_without_a_checkpoint_says_so_when_it_is_interrupted(
         train(data, tiny_model, tmp_path, Training(**QUICK), viewer=viewer)
     assert before == "interrupted before the first step"
     assert viewer.stopped("terminated") == "terminated at step 1; nothing saved yet"
+
+
+def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    settings, refusals = Training(**QUICK), []
+
+    class Second(Quiet):
+        def started(self, run: Any) -> None:
+            for how in ({}, {"resume": True}, {"force": True}):
+                with pytest.raises(OutputExistsError, match="another run writes to") as refused:
+                    train(data, tiny_model, tmp_path / "a", settings, **how)
+                refusals.append(refused.value.exit_code)
+
+    train(data, tiny_model, tmp_path / "a", settings, viewer=Second())
+    train(data, tiny_model, tmp_path / "b", settings)
+    assert refusals == [5, 5, 5]
+    names = [{path.relative_to(tmp_path / name) for path in files(tmp_path / name)} for name in "ab"]
+    assert names[0] == names[1]
+    assert weights(tmp_path / "a") == weights(tmp_path / "b")
+
+
+def test_what_a_run_that_was_killed_held_holds_nobody(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / whole.LOCK).touch()
+    train(data, tiny_model, tmp_path / "a", Training(**QUICK))
+    assert not (tmp_path / "a" / whole.LOCK).exists()
+
+
+def test_a_link_in_the_place_of_a_file_of_a_run_is_left(data: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs", "utf-8")
+
+    class Linking(Quiet):
+        def started(self, run: Any) -> None:
+            (tmp_path / "a" / "adapters.safetensors").symlink_to(tmp_path / "theirs")
+
+    with pytest.raises(OutputTakenError, match="is a symbolic link: it is left as it is"):
+        train(data, tiny_model, tmp_path / "a", Training(**QUICK), viewer=Linking())
+    assert (tmp_path / "a" / "adapters.safetensors").is_symlink()
+    assert (tmp_path / "theirs").read_text("utf-8") == "theirs"

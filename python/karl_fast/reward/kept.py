@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 from dataclasses import fields
@@ -10,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TypeAlias
 
-from karl_fast.errors import FileError, LogError
+from karl_fast.errors import FileError, LogError, OutputForeignError
 from karl_fast.reward.domains import EmaBaseline, FixedBaseline
 from karl_fast.reward.merged import MeanBaseline, Mergeable, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.skills import SkillWeights
@@ -32,12 +33,13 @@ def save(kept: Kept, path: str | Path) -> None:
 
     Args:
         kept: what to write.
-        path: the file; one that is there is replaced.
+        path: the file; one of this form that is there is replaced, nothing else is.
 
     Returns:
         Nothing.
 
     Raises:
+        OutputForeignError: something else is there: a symbolic link, or a file of another form.
         FileError: the folder or the disk refused; the old file stands.
 
     Reference: the form is our own, ``schema`` 1.
@@ -48,7 +50,10 @@ def save(kept: Kept, path: str | Path) -> None:
         values["states"] = {name: base64.b64encode(it.to_bytes()).decode() for name, it in kept.states.items()}
     text = json.dumps({"format": FORMAT, "schema": SCHEMA, "kind": kind, **values}, indent=1, allow_nan=False)
     try:
+        _refuse_foreign(Path(path))
         _replace(Path(path), text.encode() + b"\n")
+    except OutputForeignError:
+        raise
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}", error.errno, str(path)) from error
 
@@ -91,6 +96,20 @@ def _made(values: dict[str, Any]) -> Kept:
         raise ValueError("a number has another type")
     kept: Kept = kind(**values)
     return kept
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise where something is there that :func:`save` did not write; an empty file has nothing to lose."""
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_file():
+        raise OutputForeignError(f"{path}: it exists and is no regular file")
+    with contextlib.suppress(ValueError):
+        text = path.read_bytes()
+        found = json.loads(text) if text else {"format": FORMAT}
+        if isinstance(found, dict) and found.get("format") == FORMAT:
+            return
+    raise OutputForeignError(f"{path}: it exists and holds something else than baselines or skill weights")
 
 
 def _replace(path: Path, text: bytes) -> None:

@@ -203,9 +203,9 @@ def _open(run: OnlineRun, *, anew: bool) -> None:
         place.clear(out)  # the last thing: what can be wrong with the new run has been found
     with whole.refused(out):
         out.mkdir(parents=True, exist_ok=True)
+    run.journal = record.Journal(out / record.FILE, now.rollouts_bytes)  # holds the run: another is refused here
     with whole.refused(out / FILE), (out / FILE).open("ab") as file:
         if file.tell() < now.metrics_bytes:
             raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
         file.truncate(now.metrics_bytes)
-    run.journal = record.Journal(out / record.FILE, now.rollouts_bytes)
     run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]

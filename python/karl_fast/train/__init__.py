@@ -114,7 +114,7 @@ def train(
         ModelError: no model there, or one that cannot be trained; or weights to begin with that do not fit.
         TemplateError: a chat template that rewrites history, where that is an error.
         NothingToTrainError: no row is left to learn from.
-        OutputExistsError: an adapter is there already.
+        OutputExistsError: an adapter is there already, or another run writes there.
         OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
             neither `resume` nor `force`.
         CheckpointError: a checkpoint to resume that is damaged, or of another run, or an adapter without one.
@@ -149,8 +149,9 @@ def train(
         with checkpointed(run.learner.model, settings.grad_checkpoint):
             adapter_step = loop.train(run, viewer or _Nobody())
     finally:
-        for tracker in run.trackers:
-            tracker.finish()
+        with run.held:
+            for tracker in run.trackers:
+                tracker.finish()
     rows = {split: asdict(account) for split, account in run.accounts.items()}
     steps, state, peak = (run.state.step, run.steps), run.state, mx.get_peak_memory()
     limit = run.settings.limit_tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -68,6 +69,7 @@ class Run:
     limit_bytes: int
     budget: Budget | None = None
     remarks: list[str] = field(default_factory=list)
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
     def steps(self) -> int:
@@ -116,7 +118,14 @@ def prepare(
     run.budget, run.remarks = budget, _remarks(loaded, run, resume_adapter_file)
     if resume_adapter_file is not None:
         run.state.began = seen_from(adapter_path, resume_adapter_file)
-    _placed(run, resume)
+    with whole.refused(adapter_path):
+        adapter_path.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as undo:
+        undo.enter_context(run.held)
+        run.held.enter_context(whole.alone(adapter_path))
+        _free(checkpoints, resume=resume, force=force)  # another run may have ended there since
+        _placed(run, resume)
+        undo.pop_all()
     return run
 
 
@@ -149,8 +158,6 @@ def _placed(run: Run, resume: bool) -> None:
         run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings, run.state.began)
         upto = run.state.step
     run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
-    with whole.refused(path):
-        path.mkdir(parents=True, exist_ok=True)
     run.trackers = trackers(run.settings, path, upto)
     if upto < 0:
         run.checkpoints.clear()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import stat
 from typing import TYPE_CHECKING, BinaryIO
 
-from karl_fast.errors import FileError, OutputForeignError
+from karl_fast.errors import FileError, KarlError, OutputExistsError, OutputForeignError, OutputTakenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -22,6 +24,8 @@ def refused(path: Path) -> Iterator[None]:
     """Say which file the system refused, and what it said."""
     try:
         yield
+    except KarlError:  # which may be an OSError, and says what it has to
+        raise
     except OSError as error:
         said = error.strerror or str(error)
         raise FileError(f"cannot write {path}: {said}", error.errno, str(path)) from error
@@ -56,6 +60,53 @@ def refuse_other(path: Path, own: Collection[str]) -> None:
         raise error
 
 
+LOCK = ".lock"
+"""The file of a folder that a run holds for as long as it goes on."""
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder for one run; of one that is killed nothing holds it.
+
+    Raises:
+        OutputExistsError: another run holds it.
+    """
+    place = folder / LOCK
+    with refused(place):
+        file = _locked(place)
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        file.close()
+
+
+def _locked(place: Path) -> BinaryIO:
+    """Open and lock a file; again where the run that held it has just removed it."""
+    while True:
+        refuse_special(place)
+        file = place.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            error = OutputExistsError(f"another run writes to {place.parent} at this moment")
+            error.hint = "wait for it, end it, or give another folder"
+            raise error from None
+        except OSError:
+            return file  # a disk without locks
+        if _is_at(file, place):
+            return file
+        file.close()
+
+
+def _is_at(file: BinaryIO, place: Path) -> bool:
+    """Whether a file that is open is the one at a place."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), place.stat())
+    return False
+
+
 def sweep(folder: Path) -> None:
     """Remove what was not yet whole when its process was killed."""
     for draft in folder.glob(f"{UNFINISHED}*"):
@@ -74,9 +125,15 @@ def remove(folder: Path, names: Collection[str]) -> None:
 
 
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside its place, and move it there when it is on the disk."""
+    """Write a file beside its place, and move it there when it is on the disk.
+
+    Raises:
+        OutputTakenError: the place is no regular file: a link, which would be replaced itself, or a folder.
+        FileError: the disk refused.
+    """
     draft = path.with_name(UNFINISHED + path.name)
     with refused(path):
+        refuse_special(path)
         try:
             with draft.open("wb") as file:
                 fill(file)
@@ -86,6 +143,21 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse the place of a file where something else is, which is never replaced.
+
+    Raises:
+        OutputTakenError: a symbolic link, or anything else that is no regular file.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "no file"
+        raise OutputTakenError(f"{path} is {what}: it is left as it is, and nothing was written there")
 
 
 @contextlib.contextmanager
