@@ -60,12 +60,7 @@ def read(
             found = spool.enter_context(files(listed(logs), needed=_needed(settings)))
             core = _core.read(
                 found.files,
-                format=settings.format,
-                id=settings.id,
-                group=settings.group,
-                reward=settings.paths,
-                messages=settings.messages,
-                domain=settings.domain,
+                **columns(settings),
                 partition=settings.partition_field,
                 max_line_bytes=settings.max_line_bytes,
                 domain_asked=settings.domain_asked,
@@ -87,16 +82,19 @@ def _needed(settings: Settings) -> Needed | None:
     """Return which columns of Parquet have to be kept: all where whole records are written, scored or compared."""
     if settings.shape == "raw" or settings.functions or settings.dedup:
         return None
-    return partial(
-        _core.columns_needed,
-        format=settings.format,
-        id=settings.id,
-        group=settings.group,
-        reward=settings.paths,
-        messages=settings.messages,
-        domain=settings.domain,
-        partition=settings.partition_field,
-    )
+    return partial(_core.columns_needed, **columns(settings), partition=settings.partition_field)
+
+
+def columns(settings: Settings) -> dict[str, Any]:
+    """Return the format of records, and where each column of a log is in them."""
+    return {
+        "format": settings.format,
+        "id": settings.id,
+        "group": settings.group,
+        "reward": settings.paths,
+        "messages": settings.messages,
+        "domain": settings.domain,
+    }
 
 
 def _compared(settings: Settings) -> Literal["content", "records"]:

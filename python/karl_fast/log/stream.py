@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from karl_fast import _core
 from karl_fast.errors import FileError
-from karl_fast.log import Log, refuse_bad_rows
+from karl_fast.log import Log, columns, refuse_bad_rows
 from karl_fast.log.inputs import path_of, shown
 from karl_fast.log.spool import not_kept, temporary
 
@@ -65,12 +65,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
             inverse_temperature=inverse_temperature,
             seed=settings.seed,
             room=k + max(SPARE, k // 4),
-            format=settings.format,
-            id=settings.id,
-            group=settings.group,
-            reward=settings.paths,
-            messages=settings.messages,
-            domain=settings.domain,
+            **columns(settings),
             max_line_bytes=settings.max_line_bytes,
             domain_asked=settings.domain_asked,
             strict=settings.strict,
