@@ -183,3 +183,37 @@ def test_a_table_under_another_name_is_told(tmp_path: Path) -> None:
     assert caught.value.hint == "give it a name that ends in .parquet"
     rows.write(tmp_path / "b.jsonl", rows.records(4))
     assert karl_fast.sample(tmp_path, None, k=2).manifest["run"]["refused"][0]["path"] == str(other)
+
+
+def test_a_key_in_the_name_of_a_folder_is_a_key_of_its_rows(tmp_path: Path) -> None:
+    records = [{"reward": 1.0, "prompt": "q", "completion": f"a{n}"} for n in range(3)]
+    for name in ("task=7", "task=a%20b", "task=__HIVE_DEFAULT_PARTITION__", "reward=5"):
+        (tmp_path / "log" / name).mkdir(parents=True)
+        write(tmp_path / "log" / name / "part.parquet", records)
+    log = karl_fast.read(str(tmp_path / "log" / "*" / "part.parquet"), group="task")
+    assert sorted(log.core.names("group")) == ["7", "a b"]
+    assert {*log.rewards} == {1.0}
+    karl_fast.sample(str(tmp_path / "log" / "task=7" / "part.parquet"), tmp_path / "raw", k=1, shape="raw")
+    assert json.loads((tmp_path / "raw" / "train.jsonl").read_text("utf-8"))["task"] == 7
+
+
+@pytest.mark.parametrize("change", ["rewritten", "replaced", "truncated"])
+def test_a_table_that_changes_while_it_is_copied_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    from karl_fast.log import rows as reading
+
+    path = write(tmp_path / "log.parquet", rows.records(30))
+    other = write(tmp_path / "other.parquet", rows.records(31))
+    batches = reading._batches
+
+    def changed(*how: Any) -> Any:
+        if change == "replaced":
+            other.replace(path)
+        else:
+            path.write_bytes(other.read_bytes() if change == "rewritten" else b"")
+        return batches(*how)
+
+    monkeypatch.setattr(reading, "_batches", changed)
+    with pytest.raises(errors.LogChangedError, match="it changed while it was read"):
+        karl_fast.read(path)

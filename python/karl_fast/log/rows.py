@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
-from karl_fast.errors import ColumnError
+from karl_fast.errors import ColumnError, LogChangedError
 from karl_fast.log.arrow_json import FormlessError, objects, writer
 from karl_fast.log.old_timestamps import wrapped
 from karl_fast.log.parquet import _pyarrow, damage, refuse_doubled, unreadable
@@ -64,7 +66,32 @@ def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
         FileError: the file cannot be read, is damaged, or is no Parquet; or the lines not be written.
     """
     with temporary(path) as copy:
-        yield Lines(copy, _written(path, copy, needed))
+        with _unchanged(path):
+            left_out = _written(path, copy, needed)
+        yield Lines(copy, left_out)
+
+
+@contextlib.contextmanager
+def _unchanged(path: str) -> Iterator[None]:
+    """Raise where a file is not what it was before it was read, whatever else was found in it."""
+    before, changed = _state(path), LogChangedError(f"{path}: it changed while it was read")
+    try:
+        yield
+    except Exception as error:
+        if _state(path) != before:
+            raise changed from error
+        raise
+    if _state(path) != before:
+        raise changed
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """Return what tells two states of a file apart; None where it is not there."""
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
@@ -75,10 +102,10 @@ def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
         how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
         with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
             columns, left_out = _columns(path, file.schema_arrow, needed, wrapped(path, file, how))
-            rewards = _rewards(file.schema_arrow)
+            rewards, folders = _rewards(file.schema_arrow), _folders(path, file.schema_arrow.names, needed)
             rows = 0
             for batch in _batches(path, file, list(columns)):
-                out.writelines(f"{line}\n" for line in _lines(path, batch, columns, rewards, rows))
+                out.writelines(f"{line}\n" for line in _lines(path, batch, columns, rewards, folders, rows))
                 rows += batch.num_rows
             if rows != file.metadata.num_rows:
                 raise ValueError(f"it has {rows} rows, and its footer says {file.metadata.num_rows}")
@@ -153,7 +180,27 @@ def _rewards(schema: Any) -> list[str]:
     return [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
 
 
-def _lines(path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], first: int) -> Texts:
+def _folders(path: str, names: list[str], needed: Needed | None) -> dict[str, str]:
+    """Return the columns that stand in the names of folders (`task=7/part.parquet`), as the JSON text of each value."""
+    pairs = (part.partition("=") for part in Path(path).parent.parts)
+    found = {unquote(key): value for key, sign, value in pairs if sign and key and unquote(key) not in names}
+    wanted = needed([*names, *found]) if needed and found else None
+    return {key: _folder_value(value) for key, value in found.items() if wanted is None or key in wanted}
+
+
+ABSENT = "__HIVE_DEFAULT_PARTITION__"
+"""The name of a folder whose rows have no value."""
+
+
+def _folder_value(text: str) -> str:
+    if text == ABSENT:
+        return "null"
+    return text if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text) else json.dumps(unquote(text))
+
+
+def _lines(
+    path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], folders: dict[str, str], first: int
+) -> Texts:
     """The rows of a batch, the first of which is the row of this number."""
     names, texts = list(columns), []
     for at, (name, write) in enumerate(columns.items()):
@@ -161,6 +208,9 @@ def _lines(path: str, batch: Any, columns: dict[str, Writer], rewards: list[str]
     if rewards:
         names.append(TRL_REWARD)
         texts.append(_totals([batch.column(name).to_pylist() for name in rewards]))
+    for name, value in folders.items():
+        names.append(name)
+        texts.append([value] * batch.num_rows)
     return objects(names, texts, batch.num_rows)
 
 
