@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
 from karl_fast.choices import among, spelled
-from karl_fast.errors import FULL, FileError, LogError, TranscriptError, UsageError
+from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
 from karl_fast.export.place import advise, check_around, refuse_link, refuse_read
 from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
@@ -90,6 +90,11 @@ class Conversion:
 
 
 HINT = "say who wrote them (--format), or give a glob that leaves the file out"
+OTHER = "leave --format out, so that the file is looked at, or give a glob that leaves it out"
+COLUMN = "write the file without the column, or cast it to strings"
+
+HINTS: dict[type[LogError], str] = {LogError: HINT, TranscriptError: HINT, ColumnError: COLUMN}
+"""What to do about errors whose own hints name options that a conversion does not have."""
 
 COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks", "secrets")
 """What the extension gives as pairs."""
@@ -177,8 +182,8 @@ def _advised(out: str | Path, format: str | None) -> Iterator[None]:
             error.hint = COPIES
         raise
     except LogError as error:
-        if type(error) is TranscriptError or (type(error) is LogError and format is None):
-            error.hint = HINT
+        if type(error) in HINTS:
+            error.hint = HINTS[type(error)] if format is None or type(error) is ColumnError else OTHER
         raise
 
 

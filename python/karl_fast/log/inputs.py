@@ -6,11 +6,12 @@ import contextlib
 import glob
 import json
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from karl_fast.errors import FileError, UsageError
+from karl_fast.errors import FileError, PackedError, UsageError
 from karl_fast.log.copies import NOWHERE, kept
 from karl_fast.near import beside
 from karl_fast.words import counted
@@ -109,6 +110,8 @@ def files(
         found = [file for name in names for file in _expand(name, suffixes)]
         if not found:
             raise UsageError("no log given")
+        for one in found:
+            _refuse_packed_table(one.path)
         taken = _once((one.path, one.inside) for one in found if not one.is_passed)
         others = {shown(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
         passed = [path for path, why in others.items() if why is None]
@@ -119,6 +122,16 @@ def files(
         ]
         left_out = [(name, column) for (_, columns), name, _ in copies for column in columns]
         yield Found([(copy, name, inside) for (copy, _), name, inside in copies], passed, left_out, skipped)
+
+
+def _refuse_packed_table(path: str) -> None:
+    """Raise for a file of Parquet that is packed as a whole."""
+    end = next((end for end in PACKED if path.endswith(PARQUET + end)), None)
+    if end:
+        error = PackedError(f"{path}: it is a packed file of Parquet, which is not unpacked here", "Parquet")
+        tool = "gzip" if end == ".gz" else "zstd"
+        error.hint = f"unpack it: {tool} -dc {shlex.quote(path)} > {shlex.quote(path.removesuffix(end))}"
+        raise error
 
 
 def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:

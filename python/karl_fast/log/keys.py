@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.errors import KarlError, TranscriptError
+from karl_fast.errors import ByNameError, KarlError, TranscriptError
 from karl_fast.log.messages import is_conversation
 from karl_fast.near import MOST, nearest
 from karl_fast.words import counted
@@ -47,10 +47,45 @@ def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
     if told := unrated(log.inputs, field, asked):
         return f"; {told}", RATE
     one = record(log)
+    if more := _followed(log, field, asked, one):
+        return held(keys), more
     found = holder(one, asked) if asked else None
     told = held(found[1], found[0], "holds") if found else held(keys)
     others = {*(log.settings.paths or ())} if field == "reward" else set()
     return told, named(field, (path for path in fitting(records(log), field) if path not in others), asked)
+
+
+def _followed(log: Log, field: str, asked: str | None, one: dict[str, Any]) -> str | None:
+    """Return the hint for records of a form of their own, where no field can be named."""
+    if asked is not None:
+        return f"a function has a name and a weight: --reward score=1:{shlex.quote(asked)}" if ".py:" in asked else None
+    path = next((file["path"] for file in log.inputs if file["keys"]), "-")
+    if sum(file["rows_read"] for file in log.inputs) == 1 and (inside := [*filter(_is_record, one.values())]):
+        every = len(inside) == len(one)
+        return ByNameError("", path, "." if every else BY_NAME).hint
+    return _preferred(field, path, one)
+
+
+BY_NAME = 'with_entries(select(.value | type == "object"))'
+"""The part of an object that holds records by name."""
+
+
+def _is_record(value: object) -> bool:
+    """Whether a value has a conversation, or a prompt and its completion, and a reward."""
+    if not isinstance(value, dict) or not any(_is_reward(value.get(name)) for name in NAMES["reward"]):
+        return False
+    return any(is_conversation(value.get(name)) for name in NAMES["messages"]) or {"prompt", "completion"} <= {*value}
+
+
+def _preferred(field: str, path: str, one: dict[str, Any]) -> str | None:
+    """Return the command that makes rows of the better answers of a preference set."""
+    chosen = one.get("chosen")
+    if not {"chosen", "rejected"} <= {*one} or (field == "messages" and is_conversation(chosen)):
+        return "did you mean --messages chosen?" if field == "messages" and is_conversation(chosen) else None
+    form = "messages: .chosen" if is_conversation(chosen) else "completion: .chosen"
+    reward = "" if field == "messages" else ", reward: 1"
+    program = shlex.quote(f". + {{{form}{reward}}}")
+    return f"of preferences the chosen answers can be learned: jq -c {program} {shlex.quote(path)} > chosen.jsonl"
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -174,8 +209,24 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
 
 def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
     """The hint to name a field."""
+    keys = [*islice(keys, MOST)]
     key = likeliest(field, keys, asked)
+    if field == "reward" and asked is None and key:
+        key = _beside(key, keys)
     return f"did you mean --{field} {shlex.quote(key)}?" if key else f"name its path with --{field}"
+
+
+WHOLE = {"total", "reward", "overall", "score", "sum", "mean", "final"}
+"""The names of what is made of several rewards."""
+
+
+def _beside(key: str, keys: Sequence[str]) -> str:
+    """Return a path with all others of its object, where that holds rewards by name and no sum of them."""
+    parts = _parts(key)
+    if len(parts) < 2 or parts[-2] not in ("rewards", "scores"):
+        return key
+    beside = [other for other in keys if _parts(other)[:-1] == parts[:-1]]
+    return next((one for one in beside if _parts(one)[-1] in WHOLE), ",".join(beside))
 
 
 def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:

@@ -1,0 +1,100 @@
+"""Hints for logs of other forms: what they propose is run, and works."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import rows
+from tests.cli.run import karl
+from tests.cli.test_exits import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TALK = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+ONE: dict[str, Any] = {"reward": 1.0, "messages": TALK}
+DRAW = ("-k", 1, "--dry-run", "-q")
+PAIR = {"prompt": "q", "chosen": "a", "rejected": "b"}
+
+
+def hint(log: str, *more: object, folder: Path) -> str:
+    done = karl("sample", log, *DRAW, *more, folder=folder)
+    assert done.returncode == 4, done.stderr
+    return done.stderr.split("hint: ")[1].strip()
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
+@pytest.mark.parametrize(
+    "form", [{"a": ONE}, {"a": ONE, "b": ONE, "version": 3}, {"a": ONE, "tags": ["x"]}], ids=["one", "scalar", "list"]
+)
+def test_an_object_keyed_by_id_is_told_with_the_command_that_makes_lines(tmp_path: Path, form: Any) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(form), "utf-8")
+    command = hint("log.json", folder=tmp_path)
+    assert command.startswith("jq -c ")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    made = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text("utf-8").splitlines()]
+    assert made == [{"id": key} | value for key, value in form.items() if isinstance(value, dict)]
+    assert karl("sample", "records.jsonl", *DRAW, folder=tmp_path).returncode == 0
+
+
+def test_a_record_with_its_reward_in_an_object_is_no_object_keyed_by_id(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [{"id": 1, "outcome": {"reward": 1.0}, "messages": TALK}])
+    assert hint("log.jsonl", folder=tmp_path) == "did you mean --reward outcome.reward?"
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq here")
+@pytest.mark.parametrize("more", [{}, {"reward": 1.0}])
+@pytest.mark.parametrize("chosen", ["a", TALK])
+def test_preferences_are_told_what_can_be_learned(tmp_path: Path, more: Any, chosen: Any) -> None:
+    rows.write(tmp_path / "log.jsonl", [PAIR | more | {"chosen": chosen}] * 2)
+    told = hint("log.jsonl", folder=tmp_path)
+    if found := re.search(r"(jq .*)", told):
+        subprocess.run(found[1], shell=True, check=True, cwd=tmp_path)
+        assert karl("sample", "chosen.jsonl", *DRAW, folder=tmp_path).returncode == 0
+    else:
+        assert told == "did you mean --messages chosen?"
+        assert karl("sample", "log.jsonl", *DRAW, "--messages", "chosen", folder=tmp_path).returncode == 0
+
+
+def test_rewards_by_name_are_proposed_together(tmp_path: Path) -> None:
+    for rewards, wanted in (
+        ({"a": 1.0, "b": 0.5}, "rewards.a,rewards.b"),
+        ({"a": 1.0, "b": 0.5, "total": 1.5}, "rewards.total"),
+        ({"a": 1.0}, "rewards.a"),
+    ):
+        rows.write(tmp_path / "log.jsonl", [{"rewards": rewards, "messages": TALK}] * 2)
+        assert hint("log.jsonl", folder=tmp_path) == f"did you mean --reward {wanted}?"
+        assert karl("sample", "log.jsonl", *DRAW, "--reward", wanted, folder=tmp_path).returncode == 0
+
+
+def test_a_function_without_a_weight_is_told_the_form(tmp_path: Path) -> None:
+    rows.write(tmp_path / "log.jsonl", [ONE])
+    (tmp_path / "my.py").write_text("def score(**_):\n    return [1.0]\n", "utf-8")
+    told = hint("log.jsonl", "--reward", "my.py:score", folder=tmp_path)
+    assert told == "a function has a name and a weight: --reward score=1:my.py:score"
+    done = karl("sample", "log.jsonl", *DRAW, "--reward", "score=1:my.py:score", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [["sample", "-k", 1], ["convert"]])
+def test_a_packed_table_is_told_how_to_unpack(tmp_path: Path, command: list[Any]) -> None:
+    (tmp_path / "x.parquet.gz").write_bytes(gzip.compress(b"PAR1"))
+    done = karl(*command, "x.parquet.gz", "-o", "out", folder=tmp_path)
+    assert refused(done, 1) == "x.parquet.gz: it is a packed file of Parquet, which is not unpacked here"
+    assert "hint: unpack it: gzip -dc x.parquet.gz > x.parquet" in done.stderr
+
+
+@pytest.mark.parametrize("format", [(), ("--format", "codex"), ("--format", "generic")])
+def test_convert_proposes_no_option_that_it_does_not_have(tmp_path: Path, format: tuple[str, ...]) -> None:
+    (tmp_path / "log.jsonl").write_text("[[1]]\n", "utf-8")
+    done = karl("convert", "log.jsonl", "-o", "out.jsonl", *format, folder=tmp_path)
+    assert done.returncode == 1
+    assert "hint: " in done.stderr
+    assert not re.search("--(reward|messages|id)", done.stderr)
