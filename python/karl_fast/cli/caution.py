@@ -21,7 +21,7 @@ MANY = 0.25
 POOR = 0.5
 """A file with a larger share of damaged rows than this may be no log."""
 
-REJECTED = ("rejected", "non_preferred_output")
+REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion")
 """Where preference sets keep the answer that is not to be learned."""
 
 TRAJECTORY = ("messages", "prompt", "completion", "text")
