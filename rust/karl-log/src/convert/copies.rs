@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::json::mended;
 use super::report::Made;
 use super::same::hash;
-use crate::format::Fields;
+use crate::columns::{RowSink, ScannedRow};
 use crate::extract::joined_name::joined;
-use crate::columns::{Row, Sink};
+use crate::format::Fields;
 use crate::json::reference::{self, lookup};
 
 /// One record of a log.
@@ -40,8 +40,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Sink for Seen<'_> {
-    fn push(&mut self, row: &Row<'_>) {
+impl RowSink for Seen<'_> {
+    fn push(&mut self, row: &ScannedRow<'_>) {
         let place = row.spot.place(row.length);
         let text = mended(row.record, &mut Made::default());
         if let Some(record) = text.and_then(|text| reference::parse(&text).ok()) {

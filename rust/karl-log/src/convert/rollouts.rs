@@ -125,7 +125,7 @@ impl Rollouts {
     }
 
     /// Hands over the records of a part of a file.
-    fn scan(&self, task: Task, settings: &Settings, watch: &Watch, sink: &mut impl Sink) -> Result<Tally> {
+    fn scan(&self, task: Task, settings: &Settings, watch: &Watch, sink: &mut impl RowSink) -> Result<Tally> {
         let input = &self.inputs[task.input];
         let mut scanner = Scanner::new(task.input, &input.fields, extract::Settings::default());
         let mut tally = Tally::default();
