@@ -7,12 +7,18 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel::{self, BLOCK};
 
 /// Refuses an argument whose length is not the one wanted.
-pub(crate) fn check_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Length`].
+pub fn check_length(what: &'static str, got: usize, wanted: usize) -> Result<()> {
     if got == wanted { Ok(()) } else { Err(Error::Length { what, got, wanted }) }
 }
 
 /// Refuses infinite numbers; NaN passes, because it says "missing".
-pub(crate) fn check_not_infinite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
+///
+/// # Errors
+/// [`Error::NotFinite`].
+pub fn check_not_infinite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, |value| !value.is_infinite())
 }
 

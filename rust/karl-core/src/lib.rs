@@ -36,7 +36,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advantage;
-mod check;
+pub mod check;
 pub mod curriculum;
 pub mod diversity;
 pub mod error;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use karl_core::reward::karl::Version;
 use karl_log::convert::report::{Counts, Mistyped};
 use karl_log::convert::{Kind, Rate, Report, Settings, convert as run};
 use karl_log::input::source::Source;
 use karl_log::log::Account;
+use karl_reward::Version;
 use pyo3::prelude::*;
 
 use crate::boundary::enter::enter;

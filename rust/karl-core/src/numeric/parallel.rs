@@ -10,7 +10,7 @@ use std::thread;
 pub(crate) const BLOCK: usize = 4096;
 
 /// Fewer rows than this are not worth a second thread: most kernels are done with them before it has started.
-pub(crate) const ALONE: usize = 8 * BLOCK;
+pub const ALONE: usize = 8 * BLOCK;
 
 /// One result a block of rows, in the order of the blocks. The calling thread takes its share of them.
 pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
@@ -22,11 +22,7 @@ pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize
 }
 
 /// One result a part, for `0..count` cut into as many parts as there are threads, in the order of the parts.
-pub(crate) fn in_parts<T: Send>(
-    count: usize,
-    threads: usize,
-    run: impl Fn(Range<usize>) -> T + Sync,
-) -> Vec<T> {
+pub fn in_parts<T: Send>(count: usize, threads: usize, run: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     let threads = threads.clamp(1, count.max(1));
     each((0..threads).map(|at| count * at / threads..count * (at + 1) / threads), run)
 }

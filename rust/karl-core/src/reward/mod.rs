@@ -1,7 +1,5 @@
-//! One reward from several, and one that is shaped; and the rewards of KARL, from what a record tells of its trajectory
-//! ([`karl`]).
+//! One reward from several components, and shaped rewards.
 
-pub mod karl;
 mod shaping;
 
 pub use shaping::AsymmetricScale;

@@ -36,7 +36,7 @@ mod values;
 mod verdicts;
 mod work;
 
-use karl_core::reward::karl::Version;
+use karl_reward::Version;
 
 use self::claude::Transcripts;
 use self::document::Documents;

@@ -1,6 +1,6 @@
 //! One trajectory as a line of the canonical format, version 1; the manual's page `trajectory` is its definition.
 
-use karl_core::reward::karl::score;
+use karl_reward::score;
 use serde_json::{Map, Number, Value, json};
 
 use super::Rate;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use karl_core::reward::karl::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
+use karl_reward::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
 
 use super::interner::TextInterner;
 use super::lazy::{Raw, quoted};

@@ -4,7 +4,7 @@
 //! counts are whole, names are texts, and what is answered is answered by true or false. What has another shape (a
 //! canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both take.
 
-use karl_core::reward::karl::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
+use karl_reward::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 
 use super::calls::{Calls, answer, whole};
 use super::lazy::Raw;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use karl_core::reward::karl::{Fault, Node, Value};
+use karl_reward::{Fault, Node, Value};
 
 use crate::json::project::{skip_space, skip_string, skip_value};
 use crate::json::reference;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use karl_core::reward::karl::{Version, score};
+use karl_reward::{Version, score};
 use memchr::{memchr, memrchr};
 
 use super::fast::FastScorer;

@@ -1,6 +1,6 @@
 //! What the records of a store say of their reward, for those that are as nearly all are.
 
-use karl_core::reward::karl::{Node, Value, Version};
+use karl_reward::{Node, Value, Version};
 
 use super::fast::scan;
 use super::lazy::Raw;

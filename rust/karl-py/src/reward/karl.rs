@@ -1,19 +1,19 @@
-//! Bindings of `karl_core::reward::karl`.
+//! Bindings of `karl_reward`.
 
 use std::path::PathBuf;
 
-use karl_core::Offsets;
-use karl_core::reward::karl::{
-    self, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
+use ::karl_reward::{
+    self as karl, Columns, Component, Events, Fault, Node, Reward, Signal, Trajectory, Value, Version,
     longest_failure,
 };
+use karl_core::Offsets;
 use karl_log::karl::{Raw, Stored, rewards, rewards_in, stored};
 use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError, PyZeroDivisionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyBytesMethods, PyDict};
 
-use super::python::Object;
+use super::object::Object;
 use crate::boundary::array::{Column, column, threads};
 use crate::boundary::arrow::columns::Cell;
 use crate::boundary::enter::{compute, enter};

@@ -1,7 +1,7 @@
 //! Bindings of `karl_core::reward`.
 
 pub(crate) mod karl;
-mod python;
+mod object;
 
 use karl_core::reward::{self, AsymmetricScale};
 use numpy::{IntoPyArray, PyArray1};

@@ -1,7 +1,7 @@
 //! A Python object that can be looked into, for the reward of a record.
 
-use karl_core::reward::karl::{Fault, Node, Value};
 use karl_log::karl::within;
+use karl_reward::{Fault, Node, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 

@@ -1,14 +1,14 @@
 //! What v1 asks of calls in columns, counted in one pass.
 
-use super::columns::Columns;
-use super::efficiency::{self, pace_of, touch_of};
-use super::events::longest_run;
-use super::numbers::{Kind, Numbers};
-use super::process::{self, calm};
-use super::{clip, entropy};
+use crate::columns::Columns;
+use crate::efficiency::{self, pace_of, touch_of};
+use crate::events::longest_run;
+use crate::numbers::{Kind, Numbers};
+use crate::process::{self, calm};
+use crate::{clip, entropy};
 
 /// What is counted of one trajectory.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// The calls of each tool; 0 between trajectories.
     counts: Vec<u32>,
     /// The tools of this trajectory in order of appearance, then room for one that has been there before.
@@ -24,7 +24,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(tools: usize) -> Self {
+    pub(crate) fn new(tools: usize) -> Self {
         let (counts, tools) = (vec![0; tools], vec![0; tools + 1]);
         Self {
             counts,
@@ -42,7 +42,7 @@ impl Tally {
 
     /// Counts the calls of a row; `kinds` are those of the tools.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to have a name")]
-    pub(super) fn count(&mut self, columns: &Columns<'_>, row: usize, kinds: &[Kind]) {
+    pub(crate) fn count(&mut self, columns: &Columns<'_>, row: usize, kinds: &[Kind]) {
         self.blank();
         let calls = columns.offsets.row(row);
         let (tools, success) = (&columns.tools[calls.clone()], &columns.success[calls]);
@@ -80,7 +80,7 @@ impl Tally {
     }
 
     /// What v2 takes of it.
-    pub(super) fn numbers(&self) -> Numbers<'static> {
+    pub(crate) fn numbers(&self) -> Numbers<'static> {
         Numbers {
             calls: &[],
             counts: &[],
@@ -94,11 +94,11 @@ impl Tally {
     }
 
     /// The calls of each tool, in order of appearance.
-    pub(super) fn tools(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
+    pub(crate) fn tools(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
         self.tools[..self.seen].iter().map(|&tool| (tool, self.counts[tool]))
     }
 
-    pub(super) fn process(&self) -> f64 {
+    pub(crate) fn process(&self) -> f64 {
         if self.total == 0 {
             return 0.5;
         }
@@ -108,7 +108,7 @@ impl Tally {
         clip(process::of_three(rate, bash, calm(self.longest)))
     }
 
-    pub(super) fn efficiency(&self, seconds: f64) -> f64 {
+    pub(crate) fn efficiency(&self, seconds: f64) -> f64 {
         if self.total == 0 {
             return 0.5;
         }

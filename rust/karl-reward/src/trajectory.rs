@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::node::value_of;
-use super::{Event, Events, Fault, Node, Value, Version};
+use crate::node::value_of;
+use crate::{Event, Events, Fault, Node, Value, Version};
 
 /// The tools that change files.
-pub(super) const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
+pub(crate) const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
 
 /// What is asked of a trajectory.
 pub const TRAJECTORY: [&str; 6] =
@@ -91,7 +91,7 @@ impl<'a> Trajectory<'a> {
     ///
     /// # Errors
     /// [`Fault::Type`] for a name of a tool that cannot be counted.
-    pub(super) fn counted(events: Events<'a>, version: Version) -> Result<Self, Fault> {
+    pub(crate) fn counted(events: Events<'a>, version: Version) -> Result<Self, Fault> {
         let mut all = Self {
             version,
             total: Value::Absent,
@@ -186,7 +186,7 @@ impl<'a> Counts<'a> {
     }
 
     /// Whether there are two tools or more.
-    pub(super) fn several(&self) -> Result<bool, Fault> {
+    pub(crate) fn several(&self) -> Result<bool, Fault> {
         match self {
             Self::Unsized { .. } => Err(Fault::Type),
             Self::Sized { several, .. } => Ok(*several),
@@ -195,7 +195,7 @@ impl<'a> Counts<'a> {
     }
 
     /// Whether a tool changes files, and how often it was called.
-    pub(super) fn tools(&self) -> Result<&[(bool, Value<'a>)], Fault> {
+    pub(crate) fn tools(&self) -> Result<&[(bool, Value<'a>)], Fault> {
         if let Self::Tools(tools) = self { Ok(tools) } else { Err(Fault::Attribute) }
     }
 }

@@ -1,7 +1,7 @@
 //! What the calls of tools tell.
 
-use super::node::{value_of, values};
-use super::{Fault, Node, Value, Version};
+use crate::node::{value_of, values};
+use crate::{Fault, Node, Value, Version};
 
 /// One call of a tool.
 #[derive(Clone, Debug)]
@@ -27,17 +27,17 @@ pub const PARAMS: [&str; 2] = ["command", "file_path"];
 
 impl Event<'_> {
     /// Whether it is said to have failed; a call of which nothing is said has not.
-    pub(super) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.success == Some(false)
     }
 
     /// The command, then the path.
-    pub(super) fn params(&self) -> Result<&[Value<'_>; 2], Fault> {
+    pub(crate) fn params(&self) -> Result<&[Value<'_>; 2], Fault> {
         self.params.as_ref().ok_or(Fault::Attribute)
     }
 
     /// The path; an empty one is none.
-    pub(super) fn file(&self) -> Result<Option<&Value<'_>>, Fault> {
+    pub(crate) fn file(&self) -> Result<Option<&Value<'_>>, Fault> {
         self.params().map(|[_, file]| Some(file).filter(|file| file.truth()))
     }
 }
@@ -102,12 +102,12 @@ impl<'a> Events<'a> {
     }
 
     /// The calls before the one that is no object, and what that one raises once it is reached.
-    pub(super) fn until(&self) -> (&[Event<'a>], Result<(), Fault>) {
+    pub(crate) fn until(&self) -> (&[Event<'a>], Result<(), Fault>) {
         (&self.list, self.fault.map_or(Ok(()), Err))
     }
 
     /// How many elements there are.
-    pub(super) fn length(&self) -> Result<usize, Fault> {
+    pub(crate) fn length(&self) -> Result<usize, Fault> {
         if self.fault == Some(Fault::Type) { Err(Fault::Type) } else { Ok(self.length) }
     }
 }
@@ -147,7 +147,7 @@ pub fn longest_failure(events: &[Event<'_>]) -> usize {
 }
 
 /// The longest run of what is true.
-pub(super) fn longest_run(failed: impl Iterator<Item = bool>) -> usize {
+pub(crate) fn longest_run(failed: impl Iterator<Item = bool>) -> usize {
     let (mut longest, mut run) = (0, 0);
     for failed in failed {
         run = if failed { run + 1 } else { 0 };

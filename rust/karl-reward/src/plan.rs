@@ -1,7 +1,7 @@
 //! Whether calls in numbers follow a plan, and whether they go forward.
 
-use super::numbers::{Call, Kind};
-use super::{Words, clip, motion};
+use crate::numbers::{Call, Kind};
+use crate::{Words, clip, motion};
 
 /// A page for each file, by its number: what calls have done to it so far. All are blank between trajectories.
 /// The page of no file is the first.
@@ -23,13 +23,13 @@ impl Ledger {
 
 /// What is counted of calls for verification, consistency and motion.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Whether a file was read after it was written.
-    pub(super) again: bool,
+    pub(crate) again: bool,
     /// What the commands were for.
-    pub(super) words: Words,
+    pub(crate) words: Words,
     /// Calls of Bash.
-    pub(super) bash: u32,
+    pub(crate) bash: u32,
     reads: u32,
     writes: u32,
     /// Writes of files that were read before.
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 
 // Calls come as they like: a branch on what one is would often be guessed wrong, so that there is none.
 impl Plan {
-    pub(super) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
+    pub(crate) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
         let mut plan = Self::default();
         // Two walks, each with as many counts as a processor has registers for.
         plan.files(calls, ledger);
@@ -92,12 +92,12 @@ impl Plan {
         self.often += written & u32::from(page.writes == 3);
     }
 
-    pub(super) fn consistency(&self) -> f64 {
+    pub(crate) fn consistency(&self) -> f64 {
         let before = if self.writes > 0 { f64::from(self.prepared) / f64::from(self.writes) } else { 0.5 };
         clip(motion::of_two(before, motion::calm(self.often as usize)))
     }
 
-    pub(super) fn motion(&self) -> f64 {
+    pub(crate) fn motion(&self) -> f64 {
         let idle = if self.reads == 0 { 0.0 } else { f64::from(self.idle) / f64::from(self.reads) };
         clip(motion::of_waste(self.stuck as usize, self.loops as usize, self.undone as usize, idle))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Events, Fault};
+use crate::{Events, Fault};
 
 /// The number of each call's file: calls of one file have one number.
 #[derive(Clone, Debug)]
@@ -26,17 +26,17 @@ impl Files {
     }
 
     /// The file of a call.
-    pub(super) fn of(&self, call: usize) -> Result<usize, Fault> {
+    pub(crate) fn of(&self, call: usize) -> Result<usize, Fault> {
         self.numbers.get(call).copied().unwrap_or(Err(Fault::Attribute))
     }
 
     /// A flag for each file, and none raised.
-    pub(super) fn none(&self) -> Vec<bool> {
+    pub(crate) fn none(&self) -> Vec<bool> {
         vec![false; self.count]
     }
 
     /// A count for each file, and all 0.
-    pub(super) fn counts(&self) -> Vec<u32> {
+    pub(crate) fn counts(&self) -> Vec<u32> {
         vec![0; self.count]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Fault;
+use crate::Fault;
 
 /// One value of a record. Lists and objects keep what Python's truth asks of them, whether anything is in them.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub enum Value<'a> {
 
 /// What stands for a value in a set of names: equal where Python's `==` and `hash` say so.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Name<'a> {
+pub(crate) enum Name<'a> {
     Null,
     Whole(i64),
     Real(u64),
@@ -80,17 +80,17 @@ impl Value<'_> {
     }
 
     /// Whether it is one of those texts.
-    pub(super) fn is_in(&self, texts: &[&str]) -> bool {
+    pub(crate) fn is_in(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.is(text))
     }
 
     /// The value, or 0 where the key is missing.
-    pub(super) fn or_zero(&self) -> Self {
+    pub(crate) fn or_zero(&self) -> Self {
         if matches!(self, Self::Absent) { Self::Int(0) } else { self.clone() }
     }
 
     /// As a number.
-    pub(super) fn number(&self) -> Result<Number, Fault> {
+    pub(crate) fn number(&self) -> Result<Number, Fault> {
         match *self {
             Self::Bool(value) => Ok(Number::Int(i64::from(value))),
             Self::Int(value) => Ok(Number::Int(value)),
@@ -101,12 +101,12 @@ impl Value<'_> {
     }
 
     /// Whether it equals 0; what is no number does not.
-    pub(super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.number().is_ok_and(|number| number.compares(0, |float| float == 0.0, i64::eq))
     }
 
     /// Its name in a set.
-    pub(super) fn name(&self) -> Result<Name<'_>, Fault> {
+    pub(crate) fn name(&self) -> Result<Name<'_>, Fault> {
         match self {
             Self::Text(text) => Ok(Name::Text(text)),
             Self::List { .. } | Self::Object { .. } => Err(Fault::Type),
@@ -118,7 +118,7 @@ impl Value<'_> {
 
 /// A number of Python: whole numbers stay whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Int(i64),
     Float(f64),
     Vast { negative: bool },
@@ -134,17 +134,17 @@ impl Number {
     }
 
     /// `self > bound`, false for NaN.
-    pub(super) fn above(self, bound: i32) -> bool {
+    pub(crate) fn above(self, bound: i32) -> bool {
         self.compares(bound.into(), |value| value > bound.into(), i64::gt)
     }
 
     /// `self < bound`, false for NaN.
-    pub(super) fn below(self, bound: i32) -> bool {
+    pub(crate) fn below(self, bound: i32) -> bool {
         self.compares(bound.into(), |value| value < bound.into(), i64::lt)
     }
 
     /// The nearest float.
-    pub(super) fn float(self) -> Result<f64, Fault> {
+    pub(crate) fn float(self) -> Result<f64, Fault> {
         match self {
             Self::Int(value) => Ok(value as f64),
             Self::Float(value) => Ok(value),
@@ -153,7 +153,7 @@ impl Number {
     }
 
     /// `self / other`: of two whole numbers the float nearest to their quotient.
-    pub(super) fn over(self, other: Self) -> Result<f64, Fault> {
+    pub(crate) fn over(self, other: Self) -> Result<f64, Fault> {
         match (self, other) {
             (_, Self::Int(0)) => Err(Fault::ZeroDivision),
             (Self::Int(over), Self::Int(under)) => Ok(quotient(over, under)),
@@ -169,7 +169,7 @@ impl Number {
     }
 
     /// `self + other`.
-    pub(super) fn plus(self, other: Self) -> Result<Self, Fault> {
+    pub(crate) fn plus(self, other: Self) -> Result<Self, Fault> {
         match (self, other) {
             (Self::Int(one), Self::Int(two)) => {
                 Ok(one.checked_add(two).map_or(Self::Float(one as f64 + two as f64), Self::Int))

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// The diversity of [`efficiency`](super::efficiency()) of tools that were called so often, in all `total` times.
-pub(super) fn diversity(counts: impl ExactSizeIterator<Item = u32>, total: u32) -> f64 {
+/// The diversity of [`efficiency`](crate::efficiency()) of tools that were called so often, in all `total` times.
+pub(crate) fn diversity(counts: impl ExactSizeIterator<Item = u32>, total: u32) -> f64 {
     let tools = counts.len();
     if tools < 2 {
         return 0.3;

@@ -1,10 +1,10 @@
 //! What the user did next.
 
-use super::node::values;
-use super::{Component, Fault, Node, Signal, Value, clip};
+use crate::node::values;
+use crate::{Component, Fault, Node, Signal, Value, clip};
 
 /// What each flag adds: said and false, said and true, not said.
-pub(super) const DELTAS: [[f64; 3]; 4] =
+pub(crate) const DELTAS: [[f64; 3]; 4] =
     [[0.35, -0.35, 0.0], [0.25, -0.25, 0.0], [-0.10, 0.20, 0.0], [0.0, 0.20, 0.0]];
 
 /// What is asked of an outcome.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::node::{value_of, values};
-use super::{Event, Events, Fault, Node, Trajectory, Value, Version};
+use crate::node::{value_of, values};
+use crate::{Event, Events, Fault, Node, Trajectory, Value, Version};
 
 /// What is read of a call for v2.
 const PARAMS: [&str; 2] = ["command", "file_path"];
@@ -12,7 +12,7 @@ const PARAMS: [&str; 2] = ["command", "file_path"];
 ///
 /// # Errors
 /// [`Fault::Syntax`]; [`Fault::Type`] for messages that cannot be gone through, or a tool's name that is none.
-pub(super) fn trajectory<'a, N: Node<'a>>(
+pub(crate) fn trajectory<'a, N: Node<'a>>(
     messages: Option<&N>,
     version: Version,
 ) -> Result<Trajectory<'a>, Fault> {

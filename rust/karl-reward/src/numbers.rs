@@ -1,9 +1,9 @@
 //! Trajectories in numbers, which is what most records come to.
 
-use super::events::longest_run;
-use super::outcome::DELTAS;
-use super::plan::{Ledger, Plan};
-use super::{Words, clip, efficiency, entropy, process, round4, score, verification};
+use crate::events::longest_run;
+use crate::outcome::DELTAS;
+use crate::plan::{Ledger, Plan};
+use crate::{Words, clip, efficiency, entropy, process, round4, score, verification};
 
 /// What a tool is to the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Kind {
     }
 
     /// Whether it is Write or Edit.
-    pub(super) fn writes(self) -> bool {
+    pub(crate) fn writes(self) -> bool {
         (self == Self::Write) | (self == Self::Edit)
     }
 }
@@ -68,7 +68,7 @@ pub struct Call {
 
 impl Call {
     /// What comes before the first call.
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         tool: 0,
         kind: Kind::Unnamed,
         success: None,
@@ -76,11 +76,11 @@ impl Call {
         file: 0,
     };
 
-    pub(super) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.success == Some(false)
     }
 
-    pub(super) fn failed_bash(&self) -> bool {
+    pub(crate) fn failed_bash(&self) -> bool {
         self.failed() & (self.kind == Kind::Bash)
     }
 }
@@ -92,7 +92,7 @@ pub struct Numbers<'a> {
     pub calls: &'a [Call],
     /// Of each tool whether it changes files and how often it was called, in the order of the record.
     pub counts: &'a [(bool, u32)],
-    /// What is said of the outcome, in the order of [`OUTCOME`](super::OUTCOME).
+    /// What is said of the outcome, in the order of [`OUTCOME`](crate::OUTCOME).
     pub flags: [Option<bool>; 4],
     /// How many calls there were; these here where it is not said, and so below.
     pub total: Option<u32>,
@@ -107,7 +107,7 @@ pub struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// The reward of v1: the score of [`Record::reward`](super::Record::reward) of a record that says the same.
+    /// The reward of v1: the score of [`Record::reward`](crate::Record::reward) of a record that says the same.
     ///
     /// Cost: the number of calls.
     #[must_use]
@@ -225,7 +225,7 @@ fn whole(count: usize) -> u32 {
 }
 
 /// The outcome's score.
-pub(super) fn said(flags: [Option<bool>; 4]) -> f64 {
+pub(crate) fn said(flags: [Option<bool>; 4]) -> f64 {
     let deltas = flags.iter().zip(DELTAS).map(|(flag, delta)| delta[flag.map_or(2, usize::from)]);
     clip(deltas.fold(0.5, |score, delta| score + delta))
 }

@@ -24,6 +24,8 @@
 //!
 //! Reference: the repository Diomandeee/karl, commits 7d5ef32 (v1) and c41d1c5 (v2).
 
+#![forbid(unsafe_code)]
+
 mod canonical;
 mod columns;
 mod efficiency;

@@ -21,14 +21,14 @@ pub struct Words {
 
 impl Words {
     /// Those of either of two commands.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         Self { test: self.test | other.test, build: self.build | other.build }
     }
 
     /// Those of a command.
     ///
     /// ```
-    /// use karl_core::reward::karl::Words;
+    /// use karl_reward::Words;
     ///
     /// assert_eq!(Words::of("cd src && Make test"), Words { test: true, build: true });
     /// assert_eq!(Words::of("make"), Words::default());

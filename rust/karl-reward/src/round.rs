@@ -4,7 +4,7 @@
 /// `round(x, 4)` gives. NaN and infinities stay.
 ///
 /// ```
-/// use karl_core::reward::karl::round4;
+/// use karl_reward::round4;
 ///
 /// assert_eq!(round4(0.12345), 0.1235); // 0.12345 is a little more than it seems
 /// assert_eq!(round4(0.00005), 0.0001);

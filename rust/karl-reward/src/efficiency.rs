@@ -1,6 +1,6 @@
 //! Which tools, and how fast.
 
-use super::{Fault, Signal, Trajectory, Value, Version, larger, smaller};
+use crate::{Fault, Signal, Trajectory, Value, Version, larger, smaller};
 
 /// The signal of the trajectory's shape; `duration` is in seconds.
 ///
@@ -36,11 +36,11 @@ pub fn efficiency(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<S
     Ok(with_sustained(of_four(diversity, pace, touch, sustained), parts, sustained))
 }
 
-pub(super) fn of_three(diversity: f64, pace: f64, touch: f64) -> f64 {
+pub(crate) fn of_three(diversity: f64, pace: f64, touch: f64) -> f64 {
     diversity * 0.35 + pace * 0.35 + touch * 0.30
 }
 
-pub(super) fn of_four(diversity: f64, pace: f64, touch: f64, sustained: f64) -> f64 {
+pub(crate) fn of_four(diversity: f64, pace: f64, touch: f64, sustained: f64) -> f64 {
     diversity * 0.25 + pace * 0.25 + touch * 0.20 + sustained * 0.30
 }
 
@@ -72,7 +72,7 @@ fn pace(trajectory: &Trajectory<'_>, duration: &Value<'_>) -> Result<f64, Fault>
 }
 
 /// The pace, by calls a minute.
-pub(super) fn pace_of(a_minute: f64) -> f64 {
+pub(crate) fn pace_of(a_minute: f64) -> f64 {
     if (2.0..=8.0).contains(&a_minute) {
         1.0
     } else if a_minute > 8.0 {
@@ -94,7 +94,7 @@ fn touch(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
 }
 
 /// The share of calls that change files; three of ten are all.
-pub(super) fn touch_of(mutations: f64, total: f64) -> f64 {
+pub(crate) fn touch_of(mutations: f64, total: f64) -> f64 {
     smaller(1.0, mutations / larger(total * 0.3, 1.0))
 }
 
@@ -109,7 +109,7 @@ fn sustained(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
 }
 
 /// How sustained so many calls are of which that share went well.
-pub(super) fn sustained_of(total: f64, rate: f64) -> f64 {
+pub(crate) fn sustained_of(total: f64, rate: f64) -> f64 {
     if total >= 20.0 {
         if rate >= 0.85 { 0.5 + 0.5 * smaller(1.0, (total - 20.0) / 40.0) } else { 0.4 }
     } else if total >= 8.0 {

@@ -1,6 +1,6 @@
 //! Where a record is read from.
 
-use super::{Fault, Value};
+use crate::{Fault, Value};
 
 /// A value that can be looked into: a Python object, or a piece of raw JSON. The lifetime is that of its texts.
 pub trait Node<'a>: Sized {
@@ -37,7 +37,7 @@ pub trait Node<'a>: Sized {
 }
 
 /// The values of some keys of an object.
-pub(super) fn values<'a, N: Node<'a>, const K: usize>(
+pub(crate) fn values<'a, N: Node<'a>, const K: usize>(
     node: &N,
     keys: [&str; K],
 ) -> Result<[Value<'a>; K], Fault> {
@@ -49,6 +49,6 @@ pub(super) fn values<'a, N: Node<'a>, const K: usize>(
 }
 
 /// The value of a node that may be missing.
-pub(super) fn value_of<'a, N: Node<'a>>(node: Option<&N>) -> Result<Value<'a>, Fault> {
+pub(crate) fn value_of<'a, N: Node<'a>>(node: Option<&N>) -> Result<Value<'a>, Fault> {
     node.map_or(Ok(Value::Absent), Node::value)
 }

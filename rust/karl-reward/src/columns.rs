@@ -2,14 +2,14 @@
 
 use std::iter;
 
-use super::numbers::{Call, Kind, Numbers, said};
-use super::plan::Ledger;
-use super::tally::Tally;
-use super::{Tools, Version, Words, round4, score};
-use crate::check::{check_length, check_not_infinite};
-use crate::error::{Error, Result};
-use crate::group::offsets::Offsets;
-use crate::numeric::parallel;
+use crate::numbers::{Call, Kind, Numbers, said};
+use crate::plan::Ledger;
+use crate::tally::Tally;
+use crate::{Tools, Version, Words, round4, score};
+use karl_core::check::{check_length, check_not_infinite};
+use karl_core::error::{Error, Result};
+use karl_core::group::offsets::Offsets;
+use karl_core::numeric::parallel;
 
 /// Trajectories in columns. What is asked and answered by a number is 1 for yes, 0 for no, below 0 where nothing is said.
 #[derive(Clone, Copy, Debug)]
@@ -28,13 +28,13 @@ pub struct Columns<'a> {
     pub commands: Option<&'a [i64]>,
     /// The texts of the commands.
     pub texts: &'a [String],
-    /// Correction, redo, build, continued, in the order of [`OUTCOME`](super::OUTCOME), where they are known. `[B]` each
+    /// Correction, redo, build, continued, in the order of [`OUTCOME`](crate::OUTCOME), where they are known. `[B]` each
     pub flags: [Option<&'a [i64]>; 4],
     /// How long each trajectory took, NaN where that is not known. `[B]`
     pub seconds: Option<&'a [f64]>,
 }
 
-/// The rewards: [`Record::reward`](super::Record::reward) of records whose counts are those of their calls.
+/// The rewards: [`Record::reward`](crate::Record::reward) of records whose counts are those of their calls.
 ///
 /// Cost: one pass over the calls in v1, three in v2.
 ///

@@ -1,7 +1,7 @@
 //! Whether the agent looked at what it had done.
 
-use super::files::Files;
-use super::{Fault, Signal, Trajectory, Value, Words};
+use crate::files::Files;
+use crate::{Fault, Signal, Trajectory, Value, Words};
 
 /// The signal of tests, builds and second looks; v2 alone has it.
 ///
@@ -27,7 +27,7 @@ pub fn verification(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal
     Ok(Signal::new(of_three(test, build, read), parts(test, build, read)))
 }
 
-pub(super) fn of_three(test: bool, build: bool, read: bool) -> f64 {
+pub(crate) fn of_three(test: bool, build: bool, read: bool) -> f64 {
     let again = if read { 0.3 } else { 0.0 };
     f64::from(test) * 0.4 + f64::from(build) * 0.3 + again * 0.3
 }

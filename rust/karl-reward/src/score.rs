@@ -1,8 +1,8 @@
 //! The composite.
 
-use super::node::{value_of, values};
-use super::outcome::said;
-use super::{
+use crate::node::{value_of, values};
+use crate::outcome::said;
+use crate::{
     Component, Fault, Files, Node, Signal, Trajectory, Value, Version, canonical, consistency, efficiency,
     motion, outcome, process, round4, verification,
 };
@@ -12,7 +12,7 @@ const KEYS: [&str; 6] =
     ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
 
 /// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
-pub(super) const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
+pub(crate) const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
 
 /// A record's reward. Scores are rounded to four decimals.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Reward {
 /// What is read of a record, before it is judged.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// What the outcome says, in the order of [`OUTCOME`](super::OUTCOME); or that it is no object.
+    /// What the outcome says, in the order of [`OUTCOME`](crate::OUTCOME); or that it is no object.
     pub outcome: Result<[Value<'a>; 4], Fault>,
     /// The calls and their counts.
     pub trajectory: Trajectory<'a>,
@@ -94,7 +94,7 @@ pub fn score<'a, N: Node<'a>>(node: &N, version: Version, weights: [f64; 3]) -> 
 }
 
 /// Terms are added from left to right.
-pub(super) fn weighted<const S: usize>(scores: [f64; S], weights: [f64; S]) -> f64 {
+pub(crate) fn weighted<const S: usize>(scores: [f64; S], weights: [f64; S]) -> f64 {
     let mut terms = scores.iter().zip(weights).map(|(score, weight)| weight * score);
     let first = terms.next().unwrap_or_default();
     terms.fold(first, |sum, term| sum + term)

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::value::Number;
-use super::{Event, Fault, Signal, Trajectory, Version, larger, longest_failure};
+use crate::value::Number;
+use crate::{Event, Fault, Signal, Trajectory, Version, larger, longest_failure};
 
 /// The signal of the calls' success.
 ///
@@ -39,11 +39,11 @@ pub fn process(trajectory: &Trajectory<'_>) -> Result<Signal, Fault> {
     Ok(with_late(of_four(rate, bash, density, late), parts, late))
 }
 
-pub(super) fn of_three(rate: f64, bash: f64, density: f64) -> f64 {
+pub(crate) fn of_three(rate: f64, bash: f64, density: f64) -> f64 {
     rate * 0.45 + bash * 0.30 + density * 0.25
 }
 
-pub(super) fn of_four(rate: f64, bash: f64, density: f64, late: f64) -> f64 {
+pub(crate) fn of_four(rate: f64, bash: f64, density: f64, late: f64) -> f64 {
     rate * 0.40 + bash * 0.25 + density * 0.20 + late * 0.15
 }
 
@@ -57,7 +57,7 @@ fn plain_rate(trajectory: &Trajectory<'_>) -> Result<f64, Fault> {
 }
 
 /// Of the events those that have not failed; later events weigh more, from .5 to 1.5.
-pub(super) fn weighted_rate(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
+pub(crate) fn weighted_rate(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
     let count = failed.len();
     match SCALES.get(count) {
         Some(scale) => scale.share(failed),
@@ -110,12 +110,12 @@ fn density(trajectory: &Trajectory<'_>, events: &[Event<'_>]) -> Result<f64, Fau
 }
 
 /// The density of failures, by their longest run.
-pub(super) fn calm(longest: usize) -> f64 {
+pub(crate) fn calm(longest: usize) -> f64 {
     if longest < 3 { 1.0 } else { larger(0.0, 1.0 - (longest - 2) as f64 * 0.15) }
 }
 
 /// How few of the last quarter have failed.
-pub(super) fn late(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
+pub(crate) fn late(failed: impl ExactSizeIterator<Item = bool>) -> f64 {
     let from = failed.len().saturating_sub((failed.len() / 4).max(1));
     let failures: u32 = failed.skip(from).map(u32::from).sum();
     larger(0.0, 1.0 - f64::from(failures) * 0.15)

@@ -1,7 +1,7 @@
 //! Whether the trajectory went forward.
 
-use super::files::Files;
-use super::{Event, Fault, Signal, Trajectory, Value, larger};
+use crate::files::Files;
+use crate::{Event, Fault, Signal, Trajectory, Value, larger};
 
 /// The signal of a plan that was followed; v2 alone has it.
 ///
@@ -12,7 +12,7 @@ use super::{Event, Fault, Signal, Trajectory, Value, larger};
 /// The first share is .5 without writes. .6 where the total is below 3.
 ///
 /// # Errors
-/// As [`verification`](super::verification).
+/// As [`verification`](crate::verification).
 pub fn consistency(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Fault> {
     if trajectory.total.or_zero().number()?.below(3) {
         return Ok(Signal::new(0.6, [("r_read_before_write", 0.5), ("r_no_thrashing", 1.0)]));
@@ -38,11 +38,11 @@ pub fn consistency(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal,
 }
 
 /// How few files were written three times or more.
-pub(super) fn calm(often: usize) -> f64 {
+pub(crate) fn calm(often: usize) -> f64 {
     if often == 0 { 1.0 } else { larger(0.0, 1.0 - often as f64 * 0.2) }
 }
 
-pub(super) fn of_two(before: f64, calm: f64) -> f64 {
+pub(crate) fn of_two(before: f64, calm: f64) -> f64 {
     before * 0.6 + calm * 0.4
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of_two(before: f64, calm: f64) -> f64 {
 /// .8 where the total is below 3.
 ///
 /// # Errors
-/// As [`verification`](super::verification).
+/// As [`verification`](crate::verification).
 pub fn motion(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Fault> {
     if trajectory.total.or_zero().number()?.below(3) {
         return Ok(Signal::new(0.8, []));
@@ -70,7 +70,7 @@ pub fn motion(trajectory: &Trajectory<'_>, files: &Files) -> Result<Signal, Faul
     Ok(Signal::new(of_waste(stuck(events), loops(events), undone(events)?, idle), []))
 }
 
-pub(super) fn of_waste(stuck: usize, loops: usize, undone: usize, idle: f64) -> f64 {
+pub(crate) fn of_waste(stuck: usize, loops: usize, undone: usize, idle: f64) -> f64 {
     let waste = stuck as f64 * 2.0 + loops as f64 * 1.5 + undone as f64 + idle * 3.0;
     libm::exp(-0.15 * waste)
 }
