@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use karl_reward::{Call, Fault, Kind, Node, PARAMS, Tools, Value, Version, Words};
+use karl_reward::{Call, Fault, Node, PARAMS, ToolKind, Tools, Value, Version, Words};
 
 use super::interner::TextInterner;
 use super::lazy::{Raw, quoted};
@@ -53,7 +53,7 @@ impl Calls {
 
     /// A call as v1 reads it.
     pub(super) fn plain(&mut self, [tool, success]: [Option<Raw<'_>>; 2]) -> Option<()> {
-        let kind = Kind::of(text(tool)?.as_bytes());
+        let kind = ToolKind::of(text(tool)?.as_bytes());
         self.all.push(Call {
             tool: 0,
             kind,
@@ -91,9 +91,9 @@ impl Calls {
         [command, file]: [Cow<'_, str>; 2],
     ) -> Option<()> {
         let name = text(tool)?;
-        let kind = Kind::of(name.as_bytes());
-        let tool = if kind == Kind::Other { KNOWN + self.names.number(&name) } else { kind as u32 };
-        let words = if kind == Kind::Bash { Words::of(&command) } else { Words::default() };
+        let kind = ToolKind::of(name.as_bytes());
+        let tool = if kind == ToolKind::Other { KNOWN + self.names.number(&name) } else { kind as u32 };
+        let words = if kind == ToolKind::Bash { Words::of(&command) } else { Words::default() };
         let file = if file.is_empty() { 0 } else { self.files.number(&file) };
         self.all.push(Call { tool, kind, success: answer(success).ok()?, words, file });
         Some(())
@@ -141,7 +141,7 @@ impl Calls {
         let read = counts.parts(true, |before, count| {
             let name = unescape(quoted(before)).ok_or(Fault::Type)?;
             self.counted.number(&name);
-            self.tools.push(Kind::of(name.as_bytes()).changes(), whole(count).ok_or(Fault::Type)?);
+            self.tools.push(ToolKind::of(name.as_bytes()).changes(), whole(count).ok_or(Fault::Type)?);
             Ok(())
         });
         (read.is_ok() && self.counted.len() == self.tools.counts().len()).then_some(())
@@ -149,7 +149,7 @@ impl Calls {
 
     fn made(&mut self) {
         let unknown = KNOWN + self.names.number(UNKNOWN);
-        let tool = |call: &Call| if call.kind == Kind::Unnamed { unknown } else { call.tool };
+        let tool = |call: &Call| if call.kind == ToolKind::Unnamed { unknown } else { call.tool };
         self.tools.count(self.all.iter().map(|call| (tool(call), call.kind.changes())));
     }
 }

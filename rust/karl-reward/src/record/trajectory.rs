@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::node::value_of;
-use crate::{Event, Events, Fault, Node, Value, Version};
+use super::events::{Event, Events};
+use super::node::{Node, value_of};
+use super::value::Value;
+use crate::fault::Fault;
+use crate::version::Version;
 
 /// The tools that change files.
 pub(crate) const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];

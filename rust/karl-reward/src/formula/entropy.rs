@@ -1,20 +1,20 @@
-//! The entropy of the tools, from whole counts.
+//! The entropy of the tools, from whole counts, with its terms in a table.
 
 use std::sync::LazyLock;
 
-/// The diversity of [`efficiency`](crate::efficiency()) of tools that were called so often, in all `total` times.
-pub(crate) fn diversity(counts: impl ExactSizeIterator<Item = u32>, total: u32) -> f64 {
+/// Return the entropy of tools that were called `counts` times, `total` times in all, over its maximum; none for fewer than two.
+pub(crate) fn diversity(counts: impl ExactSizeIterator<Item = u32>, total: u32) -> Option<f64> {
     let tools = counts.len();
     if tools < 2 {
-        return 0.3;
+        return None;
     }
     let terms = &*TERMS;
-    counts.fold(0.0, |sum, count| sum - terms.of(count, total)) / terms.bits(tools)
+    Some(counts.fold(0.0, |sum, count| sum - terms.of(count, total)) / terms.bits(tools))
 }
 
 static TERMS: LazyLock<Terms> = LazyLock::new(Terms::new);
 
-/// p log2 p for p = count / total of all trajectories of up to 64 calls, and log2 of up to 64 tools.
+/// The table: p log2 p for p = count / total of all trajectories of up to 64 calls, and log2 of up to 64 tools.
 struct Terms {
     terms: Vec<f64>,
     bits: Vec<f64>,
@@ -41,7 +41,7 @@ impl Terms {
     }
 }
 
-/// 0 where the count is.
+/// Return p log2 p; 0 for a count of 0.
 fn term(count: u32, total: u32) -> f64 {
     let share = f64::from(count) / f64::from(total);
     if share > 0.0 { share * libm::log2(share) } else { 0.0 }

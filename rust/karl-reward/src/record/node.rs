@@ -1,6 +1,7 @@
 //! Where a record is read from.
 
-use crate::{Fault, Value};
+use super::value::Value;
+use crate::fault::Fault;
 
 /// A value that can be looked into: a Python object, or a piece of raw JSON. The lifetime is that of its texts.
 pub trait Node<'a>: Sized {

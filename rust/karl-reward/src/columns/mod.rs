@@ -1,15 +1,18 @@
 //! The rewards of calls in columns.
 
+mod tally;
+
 use std::iter;
 
-use crate::numbers::{Call, Kind, Numbers, said};
-use crate::plan::Ledger;
-use crate::tally::Tally;
-use crate::{Tools, Version, Words, round4, score};
 use karl_core::check::{check_length, check_not_infinite};
 use karl_core::error::{Error, Result};
 use karl_core::group::offsets::Offsets;
 use karl_core::numeric::parallel;
+
+use crate::calls::{Call, Ledger, Numbers, ToolKind, Tools, Words};
+use crate::formula::{SignalsV1, composite};
+use crate::version::Version;
+use tally::Tally;
 
 /// Trajectories in columns. What is asked and answered by a number is 1 for yes, 0 for no, below 0 where nothing is said.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +51,7 @@ pub fn scores(
     threads: usize,
 ) -> Result<Vec<f64>> {
     check(columns)?;
-    let kinds: Vec<Kind> = columns.names.iter().map(|name| Kind::of(name.as_bytes())).collect();
+    let kinds: Vec<ToolKind> = columns.names.iter().map(|name| ToolKind::of(name.as_bytes())).collect();
     let words = columns.texts.iter().map(|text| Words::of(text));
     let words: Vec<Words> = iter::once(Words::default()).chain(words).collect();
     let rows = columns.offsets.len();
@@ -99,11 +102,17 @@ fn check_numbers(column: &[i64], none: bool, count: usize) -> Result<()> {
 }
 
 impl Columns<'_> {
-    /// The reward of v1.
-    fn plain(&self, row: usize, weights: [f64; 3], kinds: &[Kind], tally: &mut Tally) -> f64 {
-        tally.count(self, row, kinds);
-        let signals = [said(self.said(row)), tally.process(), tally.efficiency(self.seconds(row))];
-        round4(score::weighted(signals, weights))
+    /// Return the reward of v1.
+    fn plain(&self, row: usize, weights: [f64; 3], kinds: &[ToolKind], tally: &mut Tally) -> f64 {
+        tally.count(self.calls(row), self.seconds(row), kinds);
+        let Ok(signals) = SignalsV1::of(tally);
+        composite(signals.scores(self.said(row)), weights)
+    }
+
+    /// Return the tools and the success of the calls of a row.
+    fn calls(&self, row: usize) -> (&[i64], &[i64]) {
+        let calls = self.offsets.row(row);
+        (&self.tools[calls.clone()], &self.success[calls])
     }
 
     fn said(&self, row: usize) -> [Option<bool>; 4] {
@@ -122,7 +131,7 @@ fn answer(number: i64) -> Option<bool> {
 /// Where the trajectories of v2 are laid out one after the other.
 struct Desk<'a> {
     columns: &'a Columns<'a>,
-    kinds: &'a [Kind],
+    kinds: &'a [ToolKind],
     /// Those of no command, then those of each text.
     words: &'a [Words],
     tally: Tally,
@@ -132,7 +141,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(columns: &'a Columns<'a>, kinds: &'a [Kind], words: &'a [Words]) -> Self {
+    fn new(columns: &'a Columns<'a>, kinds: &'a [ToolKind], words: &'a [Words]) -> Self {
         let mut ledger = Ledger::default();
         ledger.hold(columns.files.map_or(0, <[i64]>::len));
         let (tally, calls, tools) = (Tally::new(kinds.len()), Vec::new(), Tools::default());
@@ -141,14 +150,13 @@ impl<'a> Desk<'a> {
 
     fn reward(&mut self, row: usize) -> f64 {
         self.lay(row);
-        self.tally.count(self.columns, row, self.kinds);
+        self.tally.count(self.columns.calls(row), self.columns.seconds(row), self.kinds);
         self.tools.clear();
         self.tally.tools().for_each(|(tool, count)| self.tools.push(self.kinds[tool].changes(), count));
         let said = Numbers {
             calls: &self.calls,
             counts: self.tools.counts(),
             flags: self.columns.said(row),
-            seconds: self.columns.seconds(row),
             ..self.tally.numbers()
         };
         said.reward_v2(&mut self.ledger)
@@ -170,7 +178,7 @@ impl<'a> Desk<'a> {
         }
         if let Some(commands) = columns.commands {
             let calls = self.calls.iter_mut().zip(&commands[row]);
-            let place = |call: &Call, command| if call.kind == Kind::Bash { from_1(command) } else { 0 };
+            let place = |call: &Call, command| if call.kind == ToolKind::Bash { from_1(command) } else { 0 };
             calls.for_each(|(call, &command)| call.words = self.words[place(call, command)]);
         }
     }

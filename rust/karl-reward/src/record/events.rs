@@ -1,7 +1,10 @@
 //! What the calls of tools tell.
 
-use crate::node::{value_of, values};
-use crate::{Fault, Node, Value, Version};
+use super::node::{Node, value_of, values};
+use super::value::Value;
+use crate::fault::Fault;
+use crate::formula::process::longest_run;
+use crate::version::Version;
 
 /// One call of a tool.
 #[derive(Clone, Debug)]
@@ -144,14 +147,4 @@ fn call<'a, N: Node<'a>>(node: &N) -> Result<Event<'a>, Fault> {
 #[must_use]
 pub fn longest_failure(events: &[Event<'_>]) -> usize {
     longest_run(events.iter().map(Event::failed))
-}
-
-/// The longest run of what is true.
-pub(crate) fn longest_run(failed: impl Iterator<Item = bool>) -> usize {
-    let (mut longest, mut run) = (0, 0);
-    for failed in failed {
-        run = if failed { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    longest
 }

@@ -1,14 +1,13 @@
-//! What v1 asks of calls in columns, counted in one pass.
+//! Counts of calls in columns, taken in one pass.
 
-use crate::columns::Columns;
-use crate::efficiency::{self, pace_of, touch_of};
-use crate::events::longest_run;
-use crate::numbers::{Kind, Numbers};
-use crate::process::{self, calm};
-use crate::{clip, entropy};
+use std::convert::Infallible;
+
+use crate::calls::{Numbers, ToolKind};
+use crate::formula::process::longest_run;
+use crate::formula::{Measures, entropy};
 
 /// What is counted of one trajectory.
-pub(crate) struct Tally {
+pub(super) struct Tally {
     /// The calls of each tool; 0 between trajectories.
     counts: Vec<u32>,
     /// The tools of this trajectory in order of appearance, then room for one that has been there before.
@@ -21,10 +20,11 @@ pub(crate) struct Tally {
     failed_bash: u32,
     mutations: u32,
     longest: usize,
+    seconds: f64,
 }
 
 impl Tally {
-    pub(crate) fn new(tools: usize) -> Self {
+    pub(super) fn new(tools: usize) -> Self {
         let (counts, tools) = (vec![0; tools], vec![0; tools + 1]);
         Self {
             counts,
@@ -37,15 +37,15 @@ impl Tally {
             failed_bash: 0,
             mutations: 0,
             longest: 0,
+            seconds: f64::NAN,
         }
     }
 
-    /// Counts the calls of a row; `kinds` are those of the tools.
+    /// Count the calls of a row by their tools and success; `kinds` are those of the tools.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to have a name")]
-    pub(crate) fn count(&mut self, columns: &Columns<'_>, row: usize, kinds: &[Kind]) {
+    pub(super) fn count(&mut self, (tools, success): (&[i64], &[i64]), seconds: f64, kinds: &[ToolKind]) {
         self.blank();
-        let calls = columns.offsets.row(row);
-        let (tools, success) = (&columns.tools[calls.clone()], &columns.success[calls]);
+        self.seconds = seconds;
         let (mut seen, mut good, mut failures, mut failed_bash) = (0, 0, 0, 0);
         for (&tool, &success) in tools.iter().zip(success) {
             let tool = tool as usize;
@@ -56,7 +56,7 @@ impl Tally {
             *count += 1;
             good += u32::from(success > 0);
             failures += u32::from(failed);
-            failed_bash += u32::from(failed & (kinds[tool] == Kind::Bash));
+            failed_bash += u32::from(failed & (kinds[tool] == ToolKind::Bash));
         }
         (self.seen, self.total, self.good) = (seen, tools.len() as u32, good);
         (self.failures, self.failed_bash) = (failures, failed_bash);
@@ -71,16 +71,16 @@ impl Tally {
     }
 
     /// How many calls were of Bash, and how many of tools that change files.
-    fn sort(&mut self, kinds: &[Kind]) {
+    fn sort(&mut self, kinds: &[ToolKind]) {
         (self.bash, self.mutations) = (0, 0);
         for &tool in &self.tools[..self.seen] {
-            self.bash += if kinds[tool] == Kind::Bash { self.counts[tool] } else { 0 };
+            self.bash += if kinds[tool] == ToolKind::Bash { self.counts[tool] } else { 0 };
             self.mutations += if kinds[tool].changes() { self.counts[tool] } else { 0 };
         }
     }
 
     /// What v2 takes of it.
-    pub(crate) fn numbers(&self) -> Numbers<'static> {
+    pub(super) fn numbers(&self) -> Numbers<'static> {
         Numbers {
             calls: &[],
             counts: &[],
@@ -89,32 +89,44 @@ impl Tally {
             successes: Some(self.good),
             failures: Some(self.failures),
             bash_errors: Some(self.failed_bash),
-            seconds: f64::NAN,
+            seconds: self.seconds,
         }
     }
 
     /// The calls of each tool, in order of appearance.
-    pub(crate) fn tools(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
+    pub(super) fn tools(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
         self.tools[..self.seen].iter().map(|&tool| (tool, self.counts[tool]))
     }
+}
 
-    pub(crate) fn process(&self) -> f64 {
-        if self.total == 0 {
-            return 0.5;
-        }
-        let rate = f64::from(self.good) / f64::from(self.total);
-        let bash =
-            if self.bash == 0 { 1.0 } else { 1.0 - f64::from(self.failed_bash) / f64::from(self.bash) };
-        clip(process::of_three(rate, bash, calm(self.longest)))
+impl Measures for Tally {
+    type Fault = Infallible;
+
+    fn is_empty(&self) -> bool {
+        self.total == 0
     }
 
-    pub(crate) fn efficiency(&self, seconds: f64) -> f64 {
-        if self.total == 0 {
-            return 0.5;
-        }
-        let total = f64::from(self.total);
-        let diversity = entropy::diversity(self.tools().map(|(_, count)| count), self.total);
-        let pace = if seconds > 0.0 { pace_of(total / seconds * 60.0) } else { 0.5 };
-        clip(efficiency::of_three(diversity, pace, touch_of(self.mutations.into(), total)))
+    fn success_rate(&self) -> Result<f64, Infallible> {
+        Ok(f64::from(self.good) / f64::from(self.total))
+    }
+
+    fn bash_error_rate(&self) -> Result<f64, Infallible> {
+        Ok(if self.bash == 0 { 0.0 } else { f64::from(self.failed_bash) / f64::from(self.bash) })
+    }
+
+    fn longest_failure(&self) -> Result<usize, Infallible> {
+        Ok(self.longest)
+    }
+
+    fn diversity(&self) -> Result<Option<f64>, Infallible> {
+        Ok(entropy::diversity(self.tools().map(|(_, count)| count), self.total))
+    }
+
+    fn calls_a_minute(&self) -> Result<Option<f64>, Infallible> {
+        Ok((self.seconds > 0.0).then(|| f64::from(self.total) / self.seconds * 60.0))
+    }
+
+    fn mutations(&self) -> Result<(f64, f64), Infallible> {
+        Ok((self.mutations.into(), self.total.into()))
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use crate::{Events, Fault};
+use super::events::Events;
+use crate::fault::Fault;
 
 /// The number of each call's file: calls of one file have one number.
-#[derive(Clone, Debug)]
-pub struct Files {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Files {
     numbers: Vec<Result<usize, Fault>>,
     count: usize,
 }
 
 impl Files {
     /// Numbers the files of calls in order of appearance.
-    #[must_use]
-    pub fn of_events(events: &Events<'_>) -> Self {
+    pub(super) fn of_events(events: &Events<'_>) -> Self {
         let mut seen = HashMap::new();
         let numbers = events.until().0.iter().map(|event| {
             let [_, file] = event.params()?;

@@ -2,8 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::node::{value_of, values};
-use crate::{Event, Events, Fault, Node, Trajectory, Value, Version};
+use super::events::{Event, Events};
+use super::node::{Node, value_of, values};
+use super::trajectory::Trajectory;
+use super::value::Value;
+use crate::fault::Fault;
+use crate::version::Version;
 
 /// What is read of a call for v2.
 const PARAMS: [&str; 2] = ["command", "file_path"];

@@ -21,7 +21,7 @@ pub struct Words {
 
 impl Words {
     /// Those of either of two commands.
-    pub(crate) fn or(self, other: Self) -> Self {
+    pub(super) fn or(self, other: Self) -> Self {
         Self { test: self.test | other.test, build: self.build | other.build }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::Fault;
+use crate::fault::Fault;
 
 /// One value of a record. Lists and objects keep what Python's truth asks of them, whether anything is in them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,18 +1,21 @@
-//! The composite.
+//! Records, and the reward of each.
 
-use crate::node::{value_of, values};
-use crate::outcome::said;
-use crate::{
-    Component, Fault, Files, Node, Signal, Trajectory, Value, Version, canonical, consistency, efficiency,
-    motion, outcome, process, round4, verification,
-};
+use super::canonical;
+use super::files::Files;
+use super::measures::Measured;
+use super::node::{Node, value_of, values};
+use super::signals::{flags, outcome, said};
+use super::trajectory::Trajectory;
+use super::value::Value;
+use crate::fault::Fault;
+use crate::formula::{SignalsV1, SignalsV2, V2, composite};
+use crate::python::round4;
+use crate::signal::{Component, Signal};
+use crate::version::Version;
 
 /// The keys that are looked at: of KARL's records the first three, of a canonical trajectory the first and the others.
 const KEYS: [&str; 6] =
     ["outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds"];
-
-/// The weights of v2: outcome, process, efficiency, verification, consistency, motion.
-pub(crate) const V2: [f64; 6] = [0.25, 0.22, 0.13, 0.13, 0.13, 0.14]; // code: karl/reward_engine.py of c41d1c5
 
 /// A record's reward. Scores are rounded to four decimals.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,19 +72,32 @@ impl<'a> Record<'a> {
     /// # Errors
     /// The [`Fault`] of the class of what KARL raises.
     pub fn reward(&self, weights: [f64; 3]) -> Result<Reward, Fault> {
-        let trajectory = &self.trajectory;
-        let outcome = outcome(self.outcome.as_ref().map_err(|fault| *fault)?);
-        let process = process(trajectory)?;
-        let duration = self.duration.as_ref().map_err(|fault| *fault)?;
-        let first = [outcome, process, efficiency(trajectory, duration)?];
-        if trajectory.version == Version::V1 {
-            return Ok(composite(first, weights));
+        let said = self.outcome.as_ref().map_err(|fault| *fault)?;
+        let (outcome, flags) = (outcome(said), flags(said));
+        let duration = self.duration.as_ref().map_err(|fault| *fault);
+        if self.trajectory.version == Version::V1 {
+            let measured = Measured { trajectory: &self.trajectory, duration, files: &Files::default() };
+            let signals = SignalsV1::of(&measured)?;
+            let score = composite(signals.scores(flags), weights);
+            return Ok(Reward::of(score, [outcome, signals.process.into(), signals.efficiency.into()]));
         }
-        let [outcome, process, efficiency] = first;
-        let files = &Files::of_events(&trajectory.events);
-        let verification = verification(trajectory, files)?;
-        let (consistency, motion) = (consistency(trajectory, files)?, motion(trajectory, files)?);
-        Ok(composite([outcome, process, efficiency, verification, consistency, motion], V2))
+        let files = &Files::of_events(&self.trajectory.events);
+        let signals = SignalsV2::of(&Measured { trajectory: &self.trajectory, duration, files })?;
+        let score = composite(signals.scores(flags), V2);
+        let SignalsV2 { process, efficiency, verification, consistency, motion } = signals;
+        let [process, efficiency, verification] = [process.into(), efficiency.into(), verification.into()];
+        let [consistency, motion] = [consistency.into(), motion.into()];
+        Ok(Reward::of(score, [outcome, process, efficiency, verification, consistency, motion]))
+    }
+}
+
+impl Reward {
+    fn of<const S: usize>(score: f64, signals: [Signal; S]) -> Self {
+        Self {
+            score,
+            signals: signals.iter().map(|signal| round4(signal.score)).collect(),
+            components: signals.into_iter().flat_map(|signal| signal.components).collect(),
+        }
     }
 }
 
@@ -91,19 +107,4 @@ impl<'a> Record<'a> {
 /// As theirs.
 pub fn score<'a, N: Node<'a>>(node: &N, version: Version, weights: [f64; 3]) -> Result<Reward, Fault> {
     Record::read(node, version)?.reward(weights)
-}
-
-/// Terms are added from left to right.
-pub(crate) fn weighted<const S: usize>(scores: [f64; S], weights: [f64; S]) -> f64 {
-    let mut terms = scores.iter().zip(weights).map(|(score, weight)| weight * score);
-    let first = terms.next().unwrap_or_default();
-    terms.fold(first, |sum, term| sum + term)
-}
-
-fn composite<const S: usize>(signals: [Signal; S], weights: [f64; S]) -> Reward {
-    Reward {
-        score: round4(weighted(signals.each_ref().map(|signal| signal.score), weights)),
-        signals: signals.iter().map(|signal| round4(signal.score)).collect(),
-        components: signals.into_iter().flat_map(|signal| signal.components).collect(),
-    }
 }

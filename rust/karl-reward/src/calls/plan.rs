@@ -1,7 +1,8 @@
-//! Whether calls in numbers follow a plan, and whether they go forward.
+//! Counts of calls in numbers, for verification, consistency and motion.
 
-use crate::numbers::{Call, Kind};
-use crate::{Words, clip, motion};
+use super::call::{Call, ToolKind};
+use super::words::Words;
+use crate::formula::measures::{Waste, Writes};
 
 /// A page for each file, by its number: what calls have done to it so far. All are blank between trajectories.
 /// The page of no file is the first.
@@ -23,13 +24,13 @@ impl Ledger {
 
 /// What is counted of calls for verification, consistency and motion.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Plan {
+pub(super) struct Plan {
     /// Whether a file was read after it was written.
-    pub(crate) again: bool,
+    pub(super) again: bool,
     /// What the commands were for.
-    pub(crate) words: Words,
+    pub(super) words: Words,
     /// Calls of Bash.
-    pub(crate) bash: u32,
+    pub(super) bash: u32,
     reads: u32,
     writes: u32,
     /// Writes of files that were read before.
@@ -45,7 +46,7 @@ pub(crate) struct Plan {
 
 // Calls come as they like: a branch on what one is would often be guessed wrong, so that there is none.
 impl Plan {
-    pub(crate) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
+    pub(super) fn of(calls: &[Call], ledger: &mut Ledger) -> Self {
         let mut plan = Self::default();
         // Two walks, each with as many counts as a processor has registers for.
         plan.files(calls, ledger);
@@ -72,13 +73,13 @@ impl Plan {
             self.stuck += u32::from(run.sticks(call));
             self.loops += u32::from(before.failed_bash() & call.failed_bash());
             self.words = self.words.or(call.words);
-            self.bash += u32::from(call.kind == Kind::Bash);
+            self.bash += u32::from(call.kind == ToolKind::Bash);
             before = *call;
         }
     }
 
     fn file(&mut self, call: &Call, page: &mut Page) {
-        let read = u32::from((call.kind == Kind::Read) & (call.file != 0));
+        let read = u32::from((call.kind == ToolKind::Read) & (call.file != 0));
         let written = u32::from(call.kind.writes() & (call.file != 0));
         let fresh = u32::from(page.writes == 0);
         self.again |= read > fresh;
@@ -92,14 +93,18 @@ impl Plan {
         self.often += written & u32::from(page.writes == 3);
     }
 
-    pub(crate) fn consistency(&self) -> f64 {
-        let before = if self.writes > 0 { f64::from(self.prepared) / f64::from(self.writes) } else { 0.5 };
-        clip(motion::of_two(before, motion::calm(self.often as usize)))
+    pub(super) fn writes(&self) -> Writes {
+        Writes { count: self.writes, prepared: self.prepared, often: self.often as usize }
     }
 
-    pub(crate) fn motion(&self) -> f64 {
-        let idle = if self.reads == 0 { 0.0 } else { f64::from(self.idle) / f64::from(self.reads) };
-        clip(motion::of_waste(self.stuck as usize, self.loops as usize, self.undone as usize, idle))
+    pub(super) fn waste(&self) -> Waste {
+        Waste {
+            stuck: self.stuck as usize,
+            loops: self.loops as usize,
+            undone: self.undone as usize,
+            reads: self.reads as usize,
+            idle: self.idle as usize,
+        }
     }
 }
 
@@ -115,7 +120,7 @@ struct Run {
 impl Run {
     /// Whether it gets stuck with this call: the third or a later one of a tool with a name, and one of them failed.
     fn sticks(&mut self, call: &Call) -> bool {
-        let goes_on = (call.tool == self.tool) & (call.kind != Kind::Unnamed) & (self.length > 0);
+        let goes_on = (call.tool == self.tool) & (call.kind != ToolKind::Unnamed) & (self.length > 0);
         self.tool = call.tool;
         self.length = if goes_on { self.length + 1 } else { 1 };
         self.failed = (self.failed & goes_on) | call.failed();

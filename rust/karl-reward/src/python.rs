@@ -1,4 +1,19 @@
-//! Python's `round(x, 4)`.
+//! Arithmetic of Python: `min`, `max` and `round(x, 4)`.
+
+/// Python's `max(0.0, min(1.0, x))`, which takes NaN for 1.
+pub(crate) fn clip(x: f64) -> f64 {
+    larger(0.0, smaller(1.0, x))
+}
+
+/// Python's `min`: the first unless the second is less.
+pub(crate) fn smaller(first: f64, second: f64) -> f64 {
+    if second < first { second } else { first }
+}
+
+/// Python's `max`: the first unless the second is more.
+pub(crate) fn larger(first: f64, second: f64) -> f64 {
+    if second > first { second } else { first }
+}
 
 /// The float nearest to `x` rounded to four decimals, halves to even, as if `x` were written out in full: what Python's
 /// `round(x, 4)` gives. NaN and infinities stay.

@@ -1,0 +1,18 @@
+//! Typed records: values with Python's meaning, and the measurements they give the formula.
+
+mod canonical;
+mod events;
+mod files;
+mod measures;
+mod node;
+mod score;
+mod signals;
+mod trajectory;
+mod value;
+
+pub use events::{Event, Events, PARAMS, longest_failure};
+pub use node::Node;
+pub use score::{Record, Reward, score};
+pub use signals::{efficiency, outcome, process, said};
+pub use trajectory::{Counts, TRAJECTORY, Trajectory};
+pub use value::Value;
