@@ -6,8 +6,8 @@ Usage: ``.ci/rust_circles.py [CRATE ...]``; without arguments, the crates in ``E
 
 A node is a file, an edge an import: ``use`` lines and inline paths, outside comments and ``#[cfg(test)]`` modules.
 An imported name counts for the file that defines it, whatever ``pub use`` lines lie between, and a ``pub use`` is
-no edge of its own unless its file also uses the name. Two checks: strongly connected components of the files, and of the
-children of each folder, where a folder counts as one node.
+no edge of its own unless its file also uses the name. Two checks: strongly connected components of the files, and of
+the children of each folder, where a folder counts as one node.
 """
 
 import re
