@@ -1,6 +1,6 @@
 //! The formula of the reward: six signals and their weighted sum, over what a trajectory measures.
 //!
-//! Typed records, raw lines and columns implement [`Measures`], and for v2 [`MeasuresV2`]. Methods are called in KARL's order,
+//! Typed records, raw lines and columns implement `Measures`, and for v2 `MeasuresV2`. Methods are called in KARL's order,
 //! so that a record raises what KARL raises first; counted calls raise nothing.
 
 pub(crate) mod composite;
