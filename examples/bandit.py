@@ -19,9 +19,9 @@ import mlx.optimizers as optimizers
 import numpy as np
 
 from karl_fast.objective import Batch, Objective, recipe
-from karl_fast.objective.advantage import Raw
-from karl_fast.objective.balance import InverseTemperature, TokenSumLength, Unweighted
-from karl_fast.objective.kl import NoKL
+from karl_fast.objective.axes.advantage import Raw
+from karl_fast.objective.axes.balance import InverseTemperature, TokenSumLength, Unweighted
+from karl_fast.objective.axes.kl import NoKL
 
 REWARDS = np.array([1.0, 1.0, 0.2, 0.0])
 INVERSE_TEMPERATURE = 3.0

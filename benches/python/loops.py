@@ -35,9 +35,9 @@ class Clock:
 def ours(seed: int, rounds: int, clock: Clock, *, kl: bool = True, rows: int = PROMPTS * GROUP) -> Any:
     """The model after so many rounds of karl-fast."""
     from karl_fast.objective import recipe, to_toml
-    from karl_fast.objective.kl import K3, NoKL
+    from karl_fast.objective.axes.kl import K3, NoKL
     from karl_fast.rl import Alarms, Online, rl
-    from karl_fast.rl.run import prepare
+    from karl_fast.rl.setup import prepare
     from karl_fast.train.settings import Training
 
     class Viewer:

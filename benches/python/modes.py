@@ -48,9 +48,9 @@ def is_right(wanted: int, said: list[int]) -> bool:
 def arms() -> dict[str, Any]:
     """The recipe of each arm."""
     from karl_fast.objective import recipe
-    from karl_fast.objective.advantage import Raw
-    from karl_fast.objective.balance import InverseTemperature, TokenSumLength, Unweighted
-    from karl_fast.objective.kl import NoKL
+    from karl_fast.objective.axes.advantage import Raw
+    from karl_fast.objective.axes.balance import InverseTemperature, TokenSumLength, Unweighted
+    from karl_fast.objective.axes.kl import NoKL
 
     free = recipe("grpo").but("GRPO without its penalty", "ours", kl=(NoKL(), "[ours]"))
     plain = recipe("flowrl-vargrad").but(

@@ -92,8 +92,8 @@ def ours(seed: int, task: Task, viewer: Viewer) -> float:
     import reversal
 
     from karl_fast.rl import Online, rl
-    from karl_fast.rl.draw import draw
-    from karl_fast.rl.run import prepare
+    from karl_fast.rl.generate import draw
+    from karl_fast.rl.setup import prepare
     from karl_fast.train.settings import Training
 
     with tempfile.TemporaryDirectory() as folder:

@@ -162,8 +162,8 @@ def encoded(tokenizer: Any, row: list[dict[str, str]]) -> tuple[list[int], int]:
 
 def trained(data: Path, model: Path, seed: int) -> np.ndarray:
     """The chance that the trained model gives to each answer. [prompts, answers]"""
+    from karl_fast.modeling.load import load
     from karl_fast.train import Training, train
-    from karl_fast.train.model import load
 
     settings = Training(
         fine_tune_type="full",
@@ -210,7 +210,7 @@ def measured(shares: np.ndarray) -> dict[str, float]:
 
 
 def main() -> None:
-    from karl_fast.train.model import load
+    from karl_fast.modeling.load import load
 
     runs: trials.Runs = {}
     with tempfile.TemporaryDirectory() as held:

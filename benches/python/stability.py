@@ -85,7 +85,7 @@ def policy(seed: int) -> Any:
 def arms() -> dict[str, Any]:
     """The recipe of each arm."""
     from karl_fast.objective import recipe
-    from karl_fast.objective.kl import NoKL
+    from karl_fast.objective.axes.kl import NoKL
 
     found = {}
     for name in ("GRPO", "SAMPO"):

@@ -32,7 +32,7 @@ from trainers import BATCH, Clock, model_of, ours, rows_of, theirs
 import record
 
 if TYPE_CHECKING:
-    from karl_fast.train.template import Text
+    from karl_fast.train.chat_template import Text
 
 SMOKE = "--smoke" in sys.argv
 ROUNDS = 1 if SMOKE else 5

@@ -16,18 +16,20 @@ from mlx_lm.models import gemma3_text, qwen3
 from mlx_lm.tuner import trainer
 from mlx_lm.tuner.datasets import CacheDataset
 
-from karl_fast.cli.training import Quiet
-from karl_fast.train import Training, loop, optimizer
-from karl_fast.train.checkpoint import Checkpoints, State
+from karl_fast.cli.train_options import Quiet
+from karl_fast.modeling import optimizer
+from karl_fast.modeling.checkpoint import Checkpoints, State
+from karl_fast.modeling.load import adapt
+from karl_fast.modeling.trackers import trackers
+from karl_fast.train import Training
+from karl_fast.train import trainer as loop
+from karl_fast.train.chat_template import Text
+from karl_fast.train.data_order import Order, units_of
 from karl_fast.train.examples import Example
 from karl_fast.train.memory import Need
-from karl_fast.train.metrics import trackers
-from karl_fast.train.model import adapt
-from karl_fast.train.order import Order, units_of
 from karl_fast.train.recipe import Objective
-from karl_fast.train.run import Run
+from karl_fast.train.setup import Run
 from karl_fast.train.step import Learner
-from karl_fast.train.template import Text
 
 BATCH = 4
 

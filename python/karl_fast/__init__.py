@@ -19,9 +19,8 @@ them, on data sets and on rollouts.
 
 from __future__ import annotations
 
-# These two packages have the names of functions, and are imported before anybody asks for those.
-import karl_fast.export
-import karl_fast.sample  # noqa: F401
+# The package has the name of a function, and is imported before the function is looked up.
+import karl_fast.export  # noqa: F401
 from karl_fast import errors
 from karl_fast._core import DEBUG, VERSION
 
@@ -54,13 +53,13 @@ if TYPE_CHECKING:
         uniforms,
         zscore,
     )
-    from karl_fast.comparison import compare
     from karl_fast.conversion import Conversion, convert
+    from karl_fast.export.compare import compare
     from karl_fast.export.write import export
     from karl_fast.log import Log, read
-    from karl_fast.pipeline import Inspection, Sample, inspect, sample
-    from karl_fast.sample.draw import draw, reservoir, weighted_reservoir
-    from karl_fast.settings import Settings
+    from karl_fast.pipeline.sample import Inspection, Sample, inspect, sample
+    from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
+    from karl_fast.settings.sample import Settings
     from karl_fast.target import Target, boltzmann
 
 __version__ = VERSION
@@ -125,14 +124,14 @@ FAMILIES = (
 """The kernels, a module a family; the objectives made of them; training."""
 
 HOMES = {
-    "karl_fast.comparison": ("compare",),
+    "karl_fast.export.compare": ("compare",),
     "karl_fast.conversion": ("Conversion", "convert"),
     "karl_fast.export.write": ("export",),
     "karl_fast.log": ("Log", "read"),
-    "karl_fast.pipeline": ("Inspection", "Sample", "inspect", "sample"),
-    "karl_fast.sample.draw": ("draw", "reservoir", "weighted_reservoir"),
+    "karl_fast.pipeline.sample": ("Inspection", "Sample", "inspect", "sample"),
+    "karl_fast.sampling.draw": ("draw", "reservoir", "weighted_reservoir"),
     "karl_fast.target": ("Target", "boltzmann"),
-    "karl_fast.settings": ("Settings",),
+    "karl_fast.settings.sample": ("Settings",),
 }
 """Where a name is that is not of the extension: it is loaded when somebody asks for it, for a start is short."""
 
@@ -154,7 +153,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-del globals()["export"], globals()["sample"]  # the packages, in whose place the functions come
+del globals()["export"]  # the package, which the function replaces
 
 if DEBUG:
     import warnings

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.choices import among, spelled
 from karl_fast.errors import FULL, ColumnError, FileError, LogError, TranscriptError, UsageError
-from karl_fast.export.place import advise, check_around, refuse_link, refuse_read
-from karl_fast.log.inputs import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
+from karl_fast.export.output_path import advise, check_around, refuse_link, refuse_read
+from karl_fast.log.discovery import PACKED, PARQUET, files, listed, packed_too, path_of, why_passed
 from karl_fast.log.spool import COPIES
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.validation import among, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from karl_fast.choices import Rate
-    from karl_fast.log.inputs import Found
+    from karl_fast.log.discovery import Found
+    from karl_fast.settings.validation import Rate
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def convert(
         OutputExistsError: the output exists.
         UsageError: a format that nobody knows, no file, a limit below 1, or the name of a packed file to write.
     """
-    from karl_fast.reward.engine import weights  # NumPy comes with it
+    from karl_fast.reward.engine.records import weights  # NumPy comes with it
 
     if format is not None:
         named = spelled(format) if isinstance(format, str) else format

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Reals
+    from karl_fast.typing import Reals
 
 __all__ = [
     "EASY_TO_HARD",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from karl_fast._suggest import beside
 from karl_fast.errors import DataSetError, FileError, KarlError
 from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
-from karl_fast.log.inputs import is_output
-from karl_fast.near import beside
+from karl_fast.log.discovery import is_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,7 +24,7 @@ from karl_fast.errors import DTypeError, LayoutError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers, Reals
+    from karl_fast.typing import Integers, Reals
 
 __all__ = [
     "categorical",

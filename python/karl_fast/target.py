@@ -29,13 +29,13 @@ from karl_fast._core import (
     soft_value,
     tpo_target,
 )
-from karl_fast.settings import DEFAULT_ESS
+from karl_fast.settings.sample import DEFAULT_ESS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers, Reals
+    from karl_fast.typing import Integers, Reals
 
 __all__ = [
     "LogSumExp",

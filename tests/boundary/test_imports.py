@@ -12,7 +12,7 @@ HEAVY = ("numpy", "mlx", "mlx_lm", "transformers", "rich", "pandas", "polars", "
 
 CODE = {
     "package": "import karl_fast",
-    "command": "import karl_fast.cli, karl_fast.cli.sample, karl_fast.cli.inspect, karl_fast.cli.compare",
+    "command": "from karl_fast.cli.commands import compare, inspect, sample",
     "help": "import sys; sys.argv = ['karl-fast', '--version']\nfrom karl_fast.cli import main\n"
     "try:\n    main()\nexcept SystemExit:\n    pass",
 }
@@ -22,9 +22,11 @@ def test_a_name_is_loaded_when_it_is_asked_for_and_told_before() -> None:
     code = (
         "import sys, karl_fast\n"
         "assert set(karl_fast.__all__) <= set(dir(karl_fast))\n"
-        "later = {'karl_fast.log', 'karl_fast.pipeline', 'karl_fast.comparison', 'karl_fast.settings', 'dataclasses'}\n"
+        "later = {'karl_fast.log', 'karl_fast.pipeline.sample', 'karl_fast.export.compare'}\n"
+        "later |= {'karl_fast.settings.sample', 'dataclasses'}\n"
         "assert later.isdisjoint(sys.modules), later & set(sys.modules)\n"
-        "assert karl_fast.sample.__module__ == 'karl_fast.pipeline' and 'karl_fast.comparison' not in sys.modules\n"
+        "assert karl_fast.sample.__module__ == 'karl_fast.pipeline.sample'\n"
+        "assert 'karl_fast.export.compare' not in sys.modules\n"
         "assert karl_fast.sample is karl_fast.sample and not hasattr(karl_fast, 'nothing')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -36,7 +38,8 @@ def test_a_command_loads_no_other() -> None:
         "import sys; sys.argv = ['karl-fast', 'sample', '--help']\n"
         "from karl_fast.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "assert {'karl_fast.comparison', 'karl_fast.cli.inspect', 'fractions', 'rich'}.isdisjoint(sys.modules)\n"
+        "later = {'karl_fast.export.compare', 'karl_fast.cli.commands.inspect', 'fractions', 'rich'}\n"
+        "assert later.isdisjoint(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -60,7 +63,7 @@ def test_a_whole_sample_by_the_command_needs_neither_numpy_nor_a_parser(tmp_path
         "sys.argv = ['karl-fast', 'sample', str(log), '-k', '1', '--dry-run', '-q']\n"
         "from karl_fast.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "print({'numpy', 'typer', 'karl_fast.cli.show'} & set(sys.modules))\n"
+        "print({'numpy', 'typer', 'karl_fast.cli.reports.sample'} & set(sys.modules))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr

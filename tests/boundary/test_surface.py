@@ -97,7 +97,7 @@ def test_every_public_thing_has_a_docstring() -> None:
 
 def test_a_function_may_be_told_from_the_package_of_its_name_in_any_order_of_imports() -> None:
     code = (
-        "import karl_fast, karl_fast.sample.draw, karl_fast.export.manifest\n"
+        "import karl_fast, karl_fast.sampling.draw, karl_fast.export.manifest\n"
         "import inspect; assert callable(karl_fast.sample), karl_fast.sample\n"
         "assert callable(karl_fast.export), karl_fast.export"
     )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMAND = [sys.executable, "-c", "from karl_fast.command import main; main()"]
+COMMAND = [sys.executable, "-c", "from karl_fast.entrypoint import main; main()"]
 """Not the script on the path, which may belong to another installation."""
 
 REPORTING = """\
 import signal
 from karl_fast.cli import {module}
-from karl_fast.command import main
+from karl_fast.entrypoint import main
 {module}.dumps = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
 main()
 """

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import karl_fast
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
@@ -236,7 +236,7 @@ def test_settings_written_as_toml_are_read_back_as_they_were(tmp_path_factory: A
 
 def test_every_setting_can_stand_in_a_file() -> None:
     from karl_fast.cli import options
-    from karl_fast.config import kinds
+    from karl_fast.settings.toml import kinds
 
     assert set(kinds()) == {field.name for field in dataclasses.fields(Settings)} - {"origins"}
     assert set(options.OPTIONS) == set(kinds())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karl_fast.errors import UsageError
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
 from tests.cli.run import karl
 from tests.cli.test_exits import refused
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast.export.flaws import MESSAGE
-from karl_fast.log import keys
-from karl_fast.log.messages import SPEAKERS
+from karl_fast.export.message_checks import MESSAGE
+from karl_fast.log import field_hints
+from karl_fast.log.message_hints import SPEAKERS
 from tests import rows
 from tests.cli.run import karl
 from tests.cli.test_cautions import said
@@ -232,7 +232,7 @@ def test_a_number_of_many_digits_is_no_end_of_an_error(tmp_path: Path) -> None:
 
 def test_of_many_names_some_are_looked_at() -> None:
     many = iter(range(100_000))
-    assert keys.likeliest("reward", (f"{at}" for at in many)) is None
+    assert field_hints.likeliest("reward", (f"{at}" for at in many)) is None
     assert next(many) < 20_000
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast.config import load
 from karl_fast.errors import UsageError
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.toml import load
 from tests.cli.run import karl
 from tests.cli.test_config import manifest, run
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast import Settings, near
+from karl_fast import Settings, _suggest
 from karl_fast.errors import UsageError
 from tests import rows
 from tests.cli.run import karl
@@ -255,15 +255,15 @@ def test_a_format_of_transcripts(folder: Path, name: str, meant: str) -> None:
 
 def test_letters_in_the_wrong_order_are_the_likeliest_slip() -> None:
     names = ["gspo", "grpo", "dapo"]
-    assert near.nearest("gpro", names) == ["grpo"]
-    assert near.nearest("gsp", names) == ["gspo"]
-    assert near.nearest("score", ["cores", "scores"]) == ["scores"]
+    assert _suggest.nearest("gpro", names) == ["grpo"]
+    assert _suggest.nearest("gsp", names) == ["gspo"]
+    assert _suggest.nearest("score", ["cores", "scores"]) == ["scores"]
 
 
 def test_the_beginning_of_a_name_is_meant_for_it() -> None:
-    assert near.nearest("tau", ["tau-bench", "tua"]) == ["tua"]
-    assert near.nearest("tau", ["generic", "tau-bench"]) == ["tau-bench"]
-    assert near.nearest("ta", ["generic", "tau-bench"]) == []
+    assert _suggest.nearest("tau", ["tau-bench", "tua"]) == ["tua"]
+    assert _suggest.nearest("tau", ["generic", "tau-bench"]) == ["tau-bench"]
+    assert _suggest.nearest("ta", ["generic", "tau-bench"]) == []
 
 
 def test_the_component_that_is_missing_is_named(folder: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli import sample
 from karl_fast.cli.app import app
-from karl_fast.cli.layers import flag
-from karl_fast.cli.plain import OWN, plain
-from karl_fast.config import kinds
+from karl_fast.cli.commands import sample
+from karl_fast.cli.fast_parser import OWN, plain
+from karl_fast.cli.precedence import flag
 from karl_fast.errors import UsageError
+from karl_fast.settings.toml import kinds
 from tests.cli.run import karl
 
 VALUES = {

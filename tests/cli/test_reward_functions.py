@@ -14,7 +14,7 @@ import pytest
 
 import karl_fast
 from karl_fast.errors import RewardError, UsageError
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
 from tests import rows
 from tests.cli.run import karl
 
@@ -202,7 +202,7 @@ def test_rows_come_in_order_in_calls_of_512(there: Path) -> None:
 def test_windows_and_packing_change_nothing(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings.load(there / "conf" / "karl.toml")
     whole = karl_fast.read(there / "runs", settings).rewards
-    monkeypatch.setattr("karl_fast.log.scored.WINDOW", 1000)
+    monkeypatch.setattr("karl_fast.log.reward_functions.WINDOW", 1000)
     assert np.array_equal(karl_fast.read(there / "runs", settings).rewards, whole, equal_nan=True)
     packed = gzip.compress((there / "runs" / "log.jsonl").read_bytes())
     (there / "runs" / "log.jsonl").unlink()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from karl_fast.command import STOPS
+from karl_fast.entrypoint import STOPS
 from tests.cli.run import COMMAND, environment, karl
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STOPPED = """\
 import gc, os, signal, sys, time
-from karl_fast.command import main
+from karl_fast.entrypoint import main
 seconds, number = float(sys.argv.pop(1)), int(sys.argv.pop(1))
 signal.signal(number, signal.SIG_DFL)  # which nohup has the tests ignore
 parent = os.getpid()
@@ -105,7 +105,7 @@ def test_a_signal_while_a_file_of_functions_runs_is_no_fault_of_it(
 
 def test_until_the_command_hears_signals_little_is_loaded() -> None:
     code = (
-        "import sys; before = {*sys.modules}; import karl_fast.command\n"
+        "import sys; before = {*sys.modules}; import karl_fast.entrypoint\n"
         "print({'typing', 're', 'contextlib', 'pathlib'} & ({*sys.modules} - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -201,7 +201,7 @@ def test_a_key_in_the_name_of_a_folder_is_a_key_of_its_rows(tmp_path: Path) -> N
 def test_a_table_that_changes_while_it_is_copied_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    from karl_fast.log import rows as reading
+    from karl_fast.log import parquet_in as reading
 
     path = write(tmp_path / "log.parquet", rows.records(30))
     other = write(tmp_path / "other.parquet", rows.records(31))

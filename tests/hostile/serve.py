@@ -15,7 +15,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from karl_fast.cli import inspect, main, sample  # noqa: F401  (loaded once, for all children)
+from karl_fast.cli import main
+from karl_fast.cli.commands import (
+    sample,  # noqa: F401  (loaded once, for all children)
+)
 
 SHIM = ctypes.CDLL(None)
 

@@ -9,7 +9,7 @@ import pytest
 
 import karl_fast
 from karl_fast import errors
-from karl_fast.log.rows import lines
+from karl_fast.log.parquet_in import lines
 from tests import rows
 from tests.cli.run import karl
 

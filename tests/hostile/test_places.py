@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import karl_fast
-from karl_fast.command import STOPS
+from karl_fast.entrypoint import STOPS
 from karl_fast.errors import FileError
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl, start

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from karl_fast.command import STOPS
+from karl_fast.entrypoint import STOPS
 from tests import rows
 from tests.cli.run import start
 from tests.hostile.peak import MIB, Run, run

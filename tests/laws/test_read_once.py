@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast import errors, pipeline
+from karl_fast import errors
 from karl_fast.export.write import UNPARSABLE, plan
+from karl_fast.pipeline.sample import sample
 from tests import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from karl_fast.settings import Settings
+    from karl_fast.settings.sample import Settings
 
 ONCE: dict[str, Any] = {"shape": "raw", "allow_secrets": True}
 SPLITS = ("train", "valid", "test")
@@ -70,7 +71,7 @@ def test_they_are_left_unread_where_they_are_written(tmp_path: Path, monkeypatch
         asked.append(prepared)
         return plan(settings, prepared)
 
-    monkeypatch.setattr(pipeline, "plan", noted)
+    monkeypatch.setattr(sample, "plan", noted)
     for out in (tmp_path / "out", None):
         karl_fast.sample(log_of(tmp_path, 0), out, k=30, **ONCE)
     assert asked == ["unread", "held"]

@@ -12,8 +12,8 @@ import pytest
 import xxhash
 
 import karl_fast
-from karl_fast.choices import DEALS, REPLACING
 from karl_fast.errors import UsageError
+from karl_fast.settings.validation import DEALS, REPLACING
 from tests import rows
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 import karl_fast
 from karl_fast.errors import UsageError
 from karl_fast.reward import AsymmetricScale
-from karl_fast.settings import Settings
+from karl_fast.settings.sample import Settings
 from tests import rows
 from tests.cli.run import karl
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 import karl_fast
-from karl_fast.choices import Shape
+from karl_fast.settings.validation import Shape
 from tests import rows
 from tests.cli.run import karl
 
@@ -110,7 +110,7 @@ def test_a_group_that_is_larger_than_the_quota(tmp_path: Path, sizes: list[int],
 
 
 def test_a_split_that_misses_its_quota_is_told(tmp_path: Path) -> None:
-    from karl_fast.cli.caution import sampled
+    from karl_fast.cli.reports.warnings import sampled
 
     log = rows.write(tmp_path / "log.jsonl", [rows.record(n, "g") for n in range(60)])
     warned = " ".join(sampled(karl_fast.sample(log, None, k=60).manifest))

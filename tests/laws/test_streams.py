@@ -19,8 +19,8 @@ import pytest
 import zstandard
 
 import karl_fast
-from karl_fast.command import STOPS
-from karl_fast.settings import Settings
+from karl_fast.entrypoint import STOPS
+from karl_fast.settings.sample import Settings
 from tests import rows
 from tests.cli.run import COMMAND, environment, karl
 from tests.hostile.peak import MEASURED, MIB

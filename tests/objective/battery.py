@@ -13,7 +13,7 @@ from karl_fast.objective import (
     WeightedLikelihood,
     recipe,
 )
-from karl_fast.objective.advantage import (
+from karl_fast.objective.axes.advantage import (
     Anchored,
     Centre,
     Given,
@@ -23,8 +23,8 @@ from karl_fast.objective.advantage import (
     Whitened,
     ZScore,
 )
-from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.balance import (
+from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.balance import (
     AllTokens,
     BehaviourPolicy,
     GeometricWeight,
@@ -41,8 +41,7 @@ from karl_fast.objective.balance import (
     TokenSumLength,
     Unweighted,
 )
-from karl_fast.objective.candidates import SetScore
-from karl_fast.objective.clip import (
+from karl_fast.objective.axes.clip import (
     Cap,
     Clip,
     Delight,
@@ -55,10 +54,10 @@ from karl_fast.objective.clip import (
     TwoSided,
     VariancePenalty,
 )
-from karl_fast.objective.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MaxAge, MixedGroups
-from karl_fast.objective.gate import Gated, TopGated
-from karl_fast.objective.kl import K2, K3, K1InReward, K1PerToken, NoKL
-from karl_fast.objective.likelihood import (
+from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MaxAge, MixedGroups
+from karl_fast.objective.axes.gate import Gated, TopGated
+from karl_fast.objective.axes.kl import K2, K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Exponential,
     Logged,
@@ -66,8 +65,8 @@ from karl_fast.objective.likelihood import (
     ProbabilityScaled,
     Uniform,
 )
-from karl_fast.objective.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
-from karl_fast.objective.ratio import (
+from karl_fast.objective.axes.log_z import GroupOptimum, Learned, NoLogZ, SoftValue
+from karl_fast.objective.axes.ratio import (
     OnPolicy,
     SequenceProduct,
     SequenceRatio,
@@ -75,7 +74,8 @@ from karl_fast.objective.ratio import (
     TokenRatio,
     TurnRatio,
 )
-from karl_fast.objective.target_policy import Tilted
+from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.families.target_policy import Tilted
 
 PG = recipe("grpo").objective
 AXES: dict[tuple[type[Objective], str], list[Any]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from karl_fast.errors import ArgumentError, IncoherentObjectiveError
 from karl_fast.objective.recipes import RECIPES
-from karl_fast.objective.store import POINTS
+from karl_fast.objective.toml import POINTS
 from tests.objective.battery import ALONE, AXES, BASES, neighbours
 from tests.objective.cases import changed, differs, loss_of, numbers, title
 

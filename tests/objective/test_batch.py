@@ -11,9 +11,9 @@ import pytest
 
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError, UsageError
 from karl_fast.objective import Batch, Scored, recipe, to_mlx, to_numpy
+from karl_fast.objective.axes.log_z_head import LogZHead
+from karl_fast.objective.axes.set_score import SetScore
 from karl_fast.objective.batch import FIELDS
-from karl_fast.objective.candidates import SetScore
-from karl_fast.objective.head import LogZHead
 from karl_fast.objective.recipes import RECIPES
 from tests.objective.cases import BATCH, MASK, NEW, extra, f64, loss_of
 
@@ -141,7 +141,7 @@ def test_what_is_drawn_is_of_the_seed_alone(seed: int) -> None:
 
 
 def test_rows_that_were_drawn_at_their_weights_are_not_weighed_again() -> None:
-    from karl_fast.objective.likelihood import Drawn
+    from karl_fast.objective.axes.likelihood import Drawn
 
     drawn = replace(recipe("boltzmann").objective, sampler=Drawn())
     with pytest.raises(UsageError, match="weights again would count them twice"):

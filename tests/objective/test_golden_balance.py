@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from karl_fast.objective import Batch, recipe
-from karl_fast.objective.balance import (
+from karl_fast.objective.axes.balance import (
     GeometricWeight,
     InverseTemperature,
     NoAnchor,
@@ -18,7 +18,7 @@ from karl_fast.objective.balance import (
     RewardUnits,
     Unweighted,
 )
-from karl_fast.objective.log_z import GroupOptimum, NoLogZ, SoftValue
+from karl_fast.objective.axes.log_z import GroupOptimum, NoLogZ, SoftValue
 from tests.objective.cases import f64, loss_of
 from tests.objective.golden import cases, column, one_token, read
 from tests.tolerances import GOLDEN, MLX_EXP

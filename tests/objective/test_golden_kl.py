@@ -10,7 +10,7 @@ import pytest
 
 from karl_fast.errors import IncoherentObjectiveError
 from karl_fast.objective import Batch, Scored, recipe
-from karl_fast.objective.kl import K1, K2, K3, K1InReward
+from karl_fast.objective.axes.kl import K1, K2, K3, K1InReward
 from tests.objective.cases import f64
 from tests.objective.golden import read
 from tests.tolerances import MLX_EXP

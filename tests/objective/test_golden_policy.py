@@ -10,12 +10,12 @@ import pytest
 
 from karl_fast.errors import ArgumentError
 from karl_fast.objective import Batch, PolicyGradient, recipe
-from karl_fast.objective.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, ZScore
-from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.clip import Cap, Clip, DualClip, GeometricClip, MaskNegatives, SoftGate, TwoSided
-from karl_fast.objective.filter import KeepAll
-from karl_fast.objective.kl import K3, NoKL
-from karl_fast.objective.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio
+from karl_fast.objective.axes.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, ZScore
+from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.clip import Cap, Clip, DualClip, GeometricClip, MaskNegatives, SoftGate, TwoSided
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.kl import K3, NoKL
+from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio
 from tests.objective.cases import differs, loss_of
 from tests.objective.golden import cases, read
 from tests.tolerances import GOLDEN, MLX_EXP

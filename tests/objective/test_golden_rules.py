@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from karl_fast.objective import Batch, recipe
-from karl_fast.objective.advantage import Given
-from karl_fast.objective.aggregate import TokenMean
-from karl_fast.objective.candidates import directions, set_scores
-from karl_fast.objective.clip import Delight, Flip, VariancePenalty
-from karl_fast.objective.filter import KeepAll
-from karl_fast.objective.gate import TopGated, gate_probabilities
-from karl_fast.objective.kl import NoKL
-from karl_fast.objective.likelihood import Exponential
-from karl_fast.objective.target_policy import Tilted
+from karl_fast.objective.axes.advantage import Given
+from karl_fast.objective.axes.aggregate import TokenMean
+from karl_fast.objective.axes.clip import Delight, Flip, VariancePenalty
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.gate import TopGated, gate_probabilities
+from karl_fast.objective.axes.kl import NoKL
+from karl_fast.objective.axes.likelihood import Exponential
+from karl_fast.objective.axes.set_score import directions, set_scores
+from karl_fast.objective.families.target_policy import Tilted
 from tests.objective.cases import loss_of
 from tests.objective.golden import cases, column, one_token, read
 from tests.tolerances import GOLDEN, MLX_EXP

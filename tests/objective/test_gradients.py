@@ -9,10 +9,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from karl_fast.objective import Objective, interop, recipe
-from karl_fast.objective.aggregate import TokenMean
-from karl_fast.objective.clip import Cap, Clip, DualClip, Flip, MaskNegatives, SoftGate, TwoSided
-from karl_fast.objective.ratio import SequenceProduct, SequenceRatio, TokenRatio
+from karl_fast.objective import Objective, mlx_arrays, recipe
+from karl_fast.objective.axes.aggregate import TokenMean
+from karl_fast.objective.axes.clip import Cap, Clip, DualClip, Flip, MaskNegatives, SoftGate, TwoSided
+from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, TokenRatio
 from tests.objective.battery import neighbours
 from tests.objective.cases import BATCH, MASK, NEW, OLD, extra, f64, loss_of
 from tests.tolerances import SLOPE
@@ -44,8 +44,8 @@ class Held:
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU `mx.exp` of a float64 has a float32's digits, `mx.power` all of them."""
     base = f64(np.e)
-    monkeypatch.setattr(interop.mx, "exp", lambda values: mx.power(base, values))
-    monkeypatch.setattr(interop.mx, "sigmoid", lambda values: 1 / (1 + mx.power(base, -values)))
+    monkeypatch.setattr(mlx_arrays.mx, "exp", lambda values: mx.power(base, values))
+    monkeypatch.setattr(mlx_arrays.mx, "sigmoid", lambda values: 1 / (1 + mx.power(base, -values)))
 
 
 @pytest.mark.parametrize("objective", neighbours(), ids=repr)
@@ -53,7 +53,7 @@ def test_the_gradient_is_the_derivative(objective: Objective, monkeypatch: pytes
     exact(monkeypatch)
     _, gradient = loss_of(objective)
     scored, more, held = objective.score(BATCH), extra(objective), Held()
-    monkeypatch.setattr(interop.mx, "stop_gradient", held)
+    monkeypatch.setattr(mlx_arrays.mx, "stop_gradient", held)
     mx.eval(objective(f64(NEW), scored, **more))
 
     def moved(row: int, token: int, step: float) -> float:

@@ -9,14 +9,23 @@ import numpy as np
 import pytest
 
 from karl_fast.objective import Batch, PolicyGradient, WeightedLikelihood, recipe
-from karl_fast.objective.advantage import Centre, Given, LeaveOneOut, MeanScaled, Raw, ZScore
-from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.clip import Cap, Clip, DualClip, GeometricClip, NoClip, SoftGate, TwoSided, VariancePenalty
-from karl_fast.objective.filter import DropConstantGroups, KeepAll
-from karl_fast.objective.gate import Gated
-from karl_fast.objective.kl import K3, NoKL
-from karl_fast.objective.likelihood import Boltzmann, Drawn, Uniform
-from karl_fast.objective.ratio import (
+from karl_fast.objective.axes.advantage import Centre, Given, LeaveOneOut, MeanScaled, Raw, ZScore
+from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.clip import (
+    Cap,
+    Clip,
+    DualClip,
+    GeometricClip,
+    NoClip,
+    SoftGate,
+    TwoSided,
+    VariancePenalty,
+)
+from karl_fast.objective.axes.filter import DropConstantGroups, KeepAll
+from karl_fast.objective.axes.gate import Gated
+from karl_fast.objective.axes.kl import K3, NoKL
+from karl_fast.objective.axes.likelihood import Boltzmann, Drawn, Uniform
+from karl_fast.objective.axes.ratio import (
     OnPolicy,
     SequenceProduct,
     SequenceRatio,

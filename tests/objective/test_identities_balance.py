@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from karl_fast.objective import Batch, recipe
-from karl_fast.objective.advantage import Raw
-from karl_fast.objective.balance import (
+from karl_fast.objective.axes.advantage import Raw
+from karl_fast.objective.axes.balance import (
     BehaviourPolicy,
     Huber,
     InverseTemperature,
@@ -19,7 +19,7 @@ from karl_fast.objective.balance import (
     Squared,
     Temperature,
 )
-from karl_fast.objective.log_z import GroupOptimum, Learned, SoftValue
+from karl_fast.objective.axes.log_z import GroupOptimum, Learned, SoftValue
 from tests.objective.cases import BATCH, NEW, f64, loss_of, same
 
 

@@ -11,12 +11,12 @@ import pytest
 from karl_fast import kl as divergence
 from karl_fast import ratio as kernels
 from karl_fast.objective import Batch, PolicyGradient
-from karl_fast.objective.advantage import Given
-from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.clip import Cap, Clip, DualClip, NoClip, TwoSided
-from karl_fast.objective.filter import KeepAll
-from karl_fast.objective.kl import K2, K3, NoKL
-from karl_fast.objective.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio, TurnRatio
+from karl_fast.objective.axes.advantage import Given
+from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.clip import Cap, Clip, DualClip, NoClip, TwoSided
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.kl import K2, K3, NoKL
+from karl_fast.objective.axes.ratio import SequenceProduct, SequenceRatio, SequenceTokenRatio, TokenRatio, TurnRatio
 from tests.objective.cases import loss_of
 from tests.tolerances import MLX_EXP
 

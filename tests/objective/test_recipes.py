@@ -24,13 +24,13 @@ from karl_fast.objective import (
     table,
     to_toml,
 )
-from karl_fast.objective.advantage import Anchored, Centre, Given, Whitened, ZScore
-from karl_fast.objective.balance import Huber
-from karl_fast.objective.clip import Cap, Clip, Delight, GeometricClip, NoClip
-from karl_fast.objective.gate import Gated
-from karl_fast.objective.kl import K1, K2, K3, K1InReward, K1PerToken
-from karl_fast.objective.log_z import GroupOptimum
-from karl_fast.objective.ratio import OnPolicy, SequenceRatio
+from karl_fast.objective.axes.advantage import Anchored, Centre, Given, Whitened, ZScore
+from karl_fast.objective.axes.balance import Huber
+from karl_fast.objective.axes.clip import Cap, Clip, Delight, GeometricClip, NoClip
+from karl_fast.objective.axes.gate import Gated
+from karl_fast.objective.axes.kl import K1, K2, K3, K1InReward, K1PerToken
+from karl_fast.objective.axes.log_z import GroupOptimum
+from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio
 from karl_fast.objective.recipes import RECIPES
 from tests.objective.battery import neighbours
 from tests.objective.cases import title
@@ -236,7 +236,7 @@ try:
 except MissingExtraError as error:
     print(error)
 try:
-    import karl_fast.objective.head
+    import karl_fast.objective.axes.log_z_head
 except ImportError:
     print("no head")
 """

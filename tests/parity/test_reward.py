@@ -237,7 +237,7 @@ def test_a_store_is_the_modules_unless_a_call_names_one(tmp_path: Path, monkeypa
 
 
 def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.store import store_path
+    from karl_fast.reward.engine.store import store_path
 
     for name in ("KARL_STORE_PATH", "KARL_DATA_DIR", "KARL_DIR"):
         monkeypatch.delenv(name, raising=False)
@@ -253,7 +253,7 @@ def test_the_environment_names_the_store_as_karl_has_it(monkeypatch: pytest.Monk
 
 
 def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward import backfill
+    from karl_fast.reward.engine.records import backfill
 
     store = tmp_path / "t.jsonl"
     store.write_text("".join(f"{json.dumps(stored(seed))}\n" for seed in range(3)))
@@ -283,7 +283,7 @@ def test_a_writer_that_waits_for_the_lock_loses_nothing(tmp_path: Path, monkeypa
 
 
 def test_a_backfill_that_fails_leaves_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward import store as files
+    from karl_fast.reward.engine.records import store as files
 
     store = tmp_path / "t.jsonl"
     store.write_text(json.dumps(stored(1)) + "\n")

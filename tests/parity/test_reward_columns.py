@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from karl_fast import errors, reward
-from karl_fast.reward.store import Told, plainly, told
+from karl_fast.reward.engine.store import Told, plainly, told
 from tests.parity.karl_columns import columns
 from tests.parity.karl_records import counted, event, outcome, record, tapped, timing
 from tests.parity.naive import reward as naive

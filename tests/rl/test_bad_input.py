@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast.cli.watching import Lines
+from karl_fast.cli.reports.rl import Lines
 from karl_fast.errors import AlarmError, TemplateError, UsageError
 from karl_fast.rl import rl
-from karl_fast.rl.alarm import HINTS, MISSING
+from karl_fast.rl.alarms import HINTS, MISSING
 from karl_fast.rl.settings import Alarms
 from tests.rl.conftest import EXAMPLES, lines
 

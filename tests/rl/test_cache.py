@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl import cache, draw
+from karl_fast.rl import generate as draw
+from karl_fast.rl import kv_cache as cache
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.decode import Decoder
+from karl_fast.rl.episode import Budget
+from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.rl.reward import Jury
+from karl_fast.rl.rewards import Jury
 from karl_fast.rl.rollout import Prompt
-from karl_fast.rl.talk import Budget
 from tests.train import zoo
 
 if TYPE_CHECKING:

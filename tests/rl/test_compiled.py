@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import ModelError
-from karl_fast.rl import parts, rl
+from karl_fast.rl import factory as parts
+from karl_fast.rl import rl
 from karl_fast.rl.compiled import MOST_TRACES, Compiled, rounded
-from karl_fast.rl.decode import Decoder
-from karl_fast.rl.draw import draw, go_on
 from karl_fast.rl.forward import Forward
+from karl_fast.rl.generate import draw, go_on
+from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.rollout import Packed, Prompt
 from tests.rl.conftest import lines
 

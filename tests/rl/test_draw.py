@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.rl.draw import draw
+from karl_fast.rl.generate import draw
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -12,8 +12,8 @@ import pytest
 
 import karl_fast
 from karl_fast.rl.environment import Stage
-from karl_fast.rl.guard import Guard
-from karl_fast.rl.reward import Jury, Weighted
+from karl_fast.rl.rewards import Jury, Weighted
+from karl_fast.rl.timeouts import Guard
 from tests.rl.test_reward import rollout
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import pytest
 
 from karl_fast.objective import names, recipe
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.decode import Decoder
+from karl_fast.rl.episode import Budget
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.learn import PolicyLearner
-from karl_fast.rl.prepare import Passes, Prepared, Preparer
-from karl_fast.rl.reward import Jury, Weighted
+from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.objective_batch import batch, looks_at_old, looks_at_turns
+from karl_fast.rl.prepare_batch import Passes, Prepared, Preparer
+from karl_fast.rl.rewards import Jury, Weighted
 from karl_fast.rl.rollout import Prompt, pack
-from karl_fast.rl.score import batch, looks_at_old, looks_at_turns
-from karl_fast.rl.talk import Budget
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,7 +45,7 @@ def rollouts(policy: Any, reversal: ModuleType) -> list[Rollout]:
 
 
 def learner(policy: Any, name: str, **passes: Any) -> PolicyLearner:
-    from karl_fast.train import optimizer as optimizers
+    from karl_fast.modeling import optimizer as optimizers
     from karl_fast.train.settings import Training
 
     optimizer = optimizers.build(Training(optimizer="sgd", learning_rate=0.1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from karl_fast.objective.clip import (
+from karl_fast.objective.axes.clip import (
     Cap,
     Clip,
     Clipper,
@@ -20,7 +20,7 @@ from karl_fast.objective.clip import (
     TwoSided,
     VariancePenalty,
 )
-from karl_fast.rl.measure import beyond
+from karl_fast.rl.metrics import beyond
 
 RATIOS = (0.1, 0.3, 0.5, 0.79, 0.81, 1.0, 1.19, 1.21, 1.49, 1.51, 2.9, 3.1, 9.0)
 

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from karl_fast.errors import UsageError
+from karl_fast.modeling.load import adapt
 from karl_fast.rl import rl
-from karl_fast.rl.decode import Decoder
-from karl_fast.rl.draw import go_on
+from karl_fast.rl.generate import go_on
 from karl_fast.rl.memory import RoundMemory, Sizes, of_policy
+from karl_fast.rl.next_token import Decoder
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.rl.run import prepare
 from karl_fast.rl.settings import Online
+from karl_fast.rl.setup import prepare
 from karl_fast.train import Training
-from karl_fast.train.model import adapt
 from tests.train.parts import built
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from karl_fast.cli.watching import Lines
+from karl_fast.cli.reports.rl import Lines
 from karl_fast.errors import AlarmError
 from karl_fast.objective.recipes import RECIPES
 from karl_fast.rl import rl
@@ -188,22 +188,22 @@ def test_a_sum_beyond_the_range_is_missing(made: Any, tmp_path: Path) -> None:
 def test_a_step_that_was_not_made_learns_from_nothing(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from karl_fast.rl import learn
+    from karl_fast.rl import learner
 
-    monkeypatch.setattr(learn, "norm", lambda vectors: learn_norm(vectors) * math.nan)
+    monkeypatch.setattr(learner, "norm", lambda vectors: learn_norm(vectors) * math.nan)
     rollouts = made("arrays", alarms=Alarms(skipped_steps=0))
     assert not any(one["learned"] for one in rollouts)
     assert [json.loads(json.dumps(line))["skipped"] for line in numbers(tmp_path)] == [1, 1]
 
 
 def learn_norm(vectors: Any) -> Any:
-    from karl_fast.train.vectors import norm
+    from karl_fast.modeling.flat_gradients import norm
 
     return norm(vectors)
 
 
 def test_ablations_without_a_reward_have_no_outcome(online: Callable[..., Online], tmp_path: Path) -> None:
-    from karl_fast.cli import ablate as command
+    from karl_fast.cli.commands import ablate as command
     from karl_fast.rl import ablate
 
     (tmp_path / "given.py").write_text(FUNCTIONS)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from karl_fast.modeling.load import load
+from karl_fast.train.chat_template import Renderer
 from karl_fast.train.examples import prepared, rendered
-from karl_fast.train.model import load
 from karl_fast.train.recipe import Objective
 from karl_fast.train.settings import Training
-from karl_fast.train.template import Renderer
 from tests.rl.conftest import lines
 from tests.rl.test_commands import run
 from tests.train.conftest import made

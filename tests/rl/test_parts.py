@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from karl_fast._user_code import function
 from karl_fast.errors import AlarmError, CheckpointError, FileError, UsageError
-from karl_fast.functions import function
-from karl_fast.rl import load, measure, record
+from karl_fast.rl import load, rollout_log
+from karl_fast.rl import metrics as measure
 from karl_fast.rl.ablation import arms, interval, student
-from karl_fast.rl.alarm import Sentry
-from karl_fast.rl.buffer import Buffer
+from karl_fast.rl.alarms import Sentry
+from karl_fast.rl.config import chosen, prompts
 from karl_fast.rl.curriculum import Curriculum
-from karl_fast.rl.read import chosen, prompts
+from karl_fast.rl.replay_buffer import Buffer
 from karl_fast.rl.rollout import Prompt, Rollout
 from karl_fast.rl.settings import Alarms, Online, Replay
 
@@ -94,9 +95,9 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     prompt = asked()[1]
     for value in (0.1, float("nan")):
         before = rollout(prompt, 3, value)
-        text = record.line(before, 2)(before.logp, learned=True)
-        after = record.rollout(text, {prompt.id: prompt})
-        assert record.line(after, 2)(after.logp, learned=True) == text
+        text = rollout_log.line(before, 2)(before.logp, learned=True)
+        after = rollout_log.rollout(text, {prompt.id: prompt})
+        assert rollout_log.line(after, 2)(after.logp, learned=True) == text
         assert json.dumps(json.loads(text), ensure_ascii=False) == text
         assert before.spans == after.spans
         for name in ("tokens", "logp"):
@@ -108,7 +109,7 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
     assert held["reward"] is None
     assert held["tokens"]["spans"] == [[2, 4], [5, 6]]
     with pytest.raises(CheckpointError):
-        record.rollout(text[:-9], {prompt.id: prompt})
+        rollout_log.rollout(text[:-9], {prompt.id: prompt})
 
 
 @pytest.mark.parametrize(
@@ -133,11 +134,11 @@ def test_a_rollout_comes_back_from_its_line_to_the_bit() -> None:
 def test_spans_that_no_rollout_has_are_damage(spans: Any) -> None:
     prompt = asked()[1]
     one = rollout(prompt, 3, 0.5)
-    held = json.loads(record.line(one, 2)(one.logp, learned=True))
-    record.rollout(json.dumps(held), {prompt.id: prompt})
+    held = json.loads(rollout_log.line(one, 2)(one.logp, learned=True))
+    rollout_log.rollout(json.dumps(held), {prompt.id: prompt})
     held["tokens"]["spans"] = spans
     with pytest.raises(CheckpointError):
-        record.rollout(json.dumps(held), {prompt.id: prompt})
+        rollout_log.rollout(json.dumps(held), {prompt.id: prompt})
 
 
 def metrics(**over: Any) -> dict[str, Any]:
@@ -314,7 +315,7 @@ def test_alarms_count_rounds_as_the_terminal_does() -> None:
 
 
 def test_a_disk_that_is_full_is_named_when_the_journal_closes(tmp_path: Path) -> None:
-    journal = record.Journal(tmp_path / "rollouts.jsonl", 0)
+    journal = rollout_log.Journal(tmp_path / "rollouts.jsonl", 0)
     journal._file.close()
     journal._file = open("/dev/full", "ab")  # noqa: SIM115, PTH123
     for act in (lambda: journal.write(["x"]), journal.finish):

@@ -18,9 +18,9 @@ from karl_fast.errors import (
     UsageError,
 )
 from karl_fast.rl import rl
-from karl_fast.rl.draw import draw
 from karl_fast.rl.forward import Forward
-from karl_fast.rl.reward import Jury
+from karl_fast.rl.generate import draw
+from karl_fast.rl.rewards import Jury
 from karl_fast.rl.settings import Alarms, Replay
 from tests.rl.conftest import EXAMPLES, lines
 
@@ -44,7 +44,7 @@ def left(out: str | Path) -> dict[str, Any]:
 
 
 def test_it_learns_to_reverse(online: Callable[..., Online]) -> None:
-    from karl_fast.rl.run import prepare
+    from karl_fast.rl.setup import prepare
 
     settings = online(rounds=150, prompts_per_round=8, group_size=8, save_every=150)
     done = rl(settings)
@@ -72,7 +72,7 @@ VARIANTS = {
 def test_a_run_that_was_killed_and_resumed_is_the_one_that_was_not(
     online: Callable[..., Online], tmp_path: Path, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from karl_fast.rl import measure
+    from karl_fast.rl import metrics as measure
 
     more = VARIANTS[variant]
     rl(online(**more, rounds=6, out=str(tmp_path / "whole")))
@@ -418,7 +418,7 @@ def test_a_place_that_is_a_file_is_refused(online: Callable[..., Online]) -> Non
 
 
 def test_closing_names_the_file_that_is_refused_and_closes_the_rest(online: Callable[..., Online]) -> None:
-    from karl_fast.rl.run import prepare
+    from karl_fast.rl.setup import prepare
 
     run = prepare(online())
 

@@ -8,7 +8,7 @@ import pytest
 
 from karl_fast.errors import UsageError
 from karl_fast.rl import load
-from karl_fast.rl.read import chosen
+from karl_fast.rl.config import chosen
 from karl_fast.rl.settings import Online
 from karl_fast.train.settings import Training
 from tests.rl.test_parts import written

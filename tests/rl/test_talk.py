@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from karl_fast.rl.collect import Collector, Sampling
-from karl_fast.rl.decode import Decoder
-from karl_fast.rl.reward import Jury
+from karl_fast.rl.episode import Budget
+from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.rewards import Jury
 from karl_fast.rl.rollout import Prompt, pack
-from karl_fast.rl.talk import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from karl_fast.cli.watching import Lines, Silent, Table, shown
+from karl_fast.cli.reports.rl import Lines, Silent, Table, shown
 from tests.rl.test_parts import asked, metrics, rollout
 
 
@@ -104,7 +104,7 @@ def test_who_stops_a_run_is_told_where_it_is(saved: list[str], wanted: str) -> N
 
 
 def test_one_seed_has_no_interval() -> None:
-    from karl_fast.cli.ablate import table
+    from karl_fast.cli.commands.ablate import table
     from karl_fast.rl.ablation import Arm
 
     arms = [Arm(name, (0.5,), {}, 0.5, None, None, 0.25, None, None) for name in ("baseline", "no_kl")]

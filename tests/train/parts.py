@@ -14,10 +14,10 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_map
 
-from karl_fast.train import model as models
+from karl_fast.modeling import load as models
+from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import Example
 from karl_fast.train.settings import Training
-from karl_fast.train.template import Text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 import mlx.core as mx
 
-from karl_fast.cli.training_report import opening
+from karl_fast.cli.reports.train import opening
 from karl_fast.errors import CheckpointError, ModelError
 from karl_fast.train import Training, evaluate, train
-from karl_fast.train.run import prepare
+from karl_fast.train.setup import prepare
 from tests.train import parts
 from tests.train.test_command import chat, write
 

@@ -14,20 +14,20 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 import mlx.core as mx
 
 from karl_fast.errors import ModelError, UsageError
-from karl_fast.rl.draw import draw
+from karl_fast.modeling.chunked_logp import backward
+from karl_fast.modeling.load import linear_keys
+from karl_fast.modeling.parameters import flat
+from karl_fast.modeling.scorer import Scorer
+from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.forward import Forward
+from karl_fast.rl.generate import draw
 from karl_fast.rl.memory import Sizes, of_policy
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.rollout import Packed
 from karl_fast.rl.settings import Online
 from karl_fast.train import Training
-from karl_fast.train.batch import padded
-from karl_fast.train.head import backward
+from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
-from karl_fast.train.model import linear_keys
-from karl_fast.train.scorer import Scorer
-from karl_fast.train.tensors import flat
-from karl_fast.train.views import checkpointed
 from tests.train import zoo
 from tests.train.parts import adapted, examples, logp_of
 

@@ -13,14 +13,14 @@ import pytest
 from tests.train import parts
 from tests.train.test_defects import chat, write
 
-from karl_fast.cli.training_report import opening  # isort: skip
+from karl_fast.cli.reports.train import opening  # isort: skip
 from karl_fast.errors import CheckpointError, NothingToTrainError, UsageError
 from karl_fast.train import Training, evaluate, train
-from karl_fast.train.budget import chosen, lengths
+from karl_fast.train.chat_template import Text
 from karl_fast.train.examples import prepared
-from karl_fast.train.lengths import fitted
+from karl_fast.train.length_budget import chosen, lengths
 from karl_fast.train.memory import Memory, Shape
-from karl_fast.train.template import Text
+from karl_fast.train.overlong import fitted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import karl_fast
-from karl_fast.command import STOPS
+from karl_fast.entrypoint import STOPS
 from tests import rows
 from tests.cli.run import COMMAND, ended_while_reporting
 from tests.train import parts

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from karl_fast.cli import train as command
 from karl_fast.cli.app import app
-from karl_fast.config import load as load_sampling
-from karl_fast.config.text import training
-from karl_fast.config.training import load
+from karl_fast.cli.commands import train as command
 from karl_fast.errors import FileError, UsageError
+from karl_fast.settings.toml import load as load_sampling
+from karl_fast.settings.toml_text import training
+from karl_fast.settings.train_table import load
 from karl_fast.train import Trained, Training
 
 FILE = """

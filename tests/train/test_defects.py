@@ -34,17 +34,18 @@ import mlx.nn as nn  # isort: skip
 import mlx.optimizers as optim  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
-from karl_fast.train import Training, optimizer, train
-from karl_fast.train.batch import padded
-from karl_fast.train.lengths import fitted
-from karl_fast.train.metrics import FILE
-from karl_fast.train.model import load
-from karl_fast.train.order import Order, epoch, units_of
+from karl_fast.modeling import optimizer
+from karl_fast.modeling.flat_gradients import parted
+from karl_fast.modeling.load import load
+from karl_fast.modeling.trackers import FILE
+from karl_fast.modeling.views import checkpointed
+from karl_fast.train import Training, train
+from karl_fast.train.batching import padded
+from karl_fast.train.chat_template import Renderer, Text
+from karl_fast.train.data_order import Order, epoch, units_of
+from karl_fast.train.overlong import fitted
 from karl_fast.train.recipe import Objective
 from karl_fast.train.step import Learner
-from karl_fast.train.template import Renderer, Text
-from karl_fast.train.vectors import parted
-from karl_fast.train.views import checkpointed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,9 @@ from tests.train.test_defects import chat, lines, write
 
 import mlx.core as mx  # isort: skip
 
-from karl_fast.cli.training import Quiet
-from karl_fast.cli.training_report import trained
+from karl_fast import _atomic
+from karl_fast.cli.reports.train import trained
+from karl_fast.cli.train_options import Quiet
 from karl_fast.errors import (
     CheckpointError,
     DivergedError,
@@ -24,8 +25,8 @@ from karl_fast.errors import (
     OutputForeignError,
     OutputTakenError,
 )
-from karl_fast.train import Training, train, whole
-from karl_fast.train.views import split
+from karl_fast.modeling.views import split
+from karl_fast.train import Training, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +151,7 @@ def test_a_run_that_diverged_is_an_error(data: Path, tiny_model: Path, tmp_path:
 def test_a_disk_that_is_full_at_any_file_leaves_a_run_to_go_on_with(
     data: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    adapter, write = tmp_path / "adapter", whole.write
+    adapter, write = tmp_path / "adapter", _atomic.write
     train(data, tiny_model, adapter, Training(**QUICK))
     before = files(adapter)
 
@@ -160,7 +161,7 @@ def test_a_disk_that_is_full_at_any_file_leaves_a_run_to_go_on_with(
 
         write(path, none_left if str(path).endswith(place) else fill)
 
-    monkeypatch.setattr(whole, "write", refused)
+    monkeypatch.setattr(_atomic, "write", refused)
     with pytest.raises(FileError, match=r"cannot write .*: No space left on device"):
         train(data, tiny_model, adapter, Training(**QUICK | {"iters": 4}), resume=True)
     now = files(adapter)
@@ -268,9 +269,9 @@ def test_a_second_run_into_one_folder_is_refused(data: Path, tiny_model: Path, t
 
 def test_what_a_run_that_was_killed_held_holds_nobody(data: Path, tiny_model: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / whole.LOCK).touch()
+    (tmp_path / "a" / _atomic.LOCK).touch()
     train(data, tiny_model, tmp_path / "a", Training(**QUICK))
-    assert not (tmp_path / "a" / whole.LOCK).exists()
+    assert not (tmp_path / "a" / _atomic.LOCK).exists()
 
 
 def test_a_link_in_the_place_of_a_file_of_a_run_is_left(data: Path, tiny_model: Path, tmp_path: Path) -> None:

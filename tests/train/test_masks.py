@@ -10,9 +10,9 @@ import pytest
 
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
 from karl_fast.train import Training, train
+from karl_fast.train.chat_template import Renderer, Text
 from karl_fast.train.examples import prepared, rendered
-from karl_fast.train.lengths import fitted
-from karl_fast.train.template import Renderer, Text
+from karl_fast.train.overlong import fitted
 from tests.train.test_defects import chat, learned, renderer, write  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from karl_fast.errors import CheckpointError, MissingExtraError
+from karl_fast.modeling.trackers import JsonLines, trackers
 from karl_fast.train import Training
-from karl_fast.train.metrics import JsonLines, trackers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from karl_fast.errors import ModelError, UsageError
+from karl_fast.modeling.load import load
 from karl_fast.train.evaluation import evaluate
-from karl_fast.train.model import load
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from karl_fast.train.checkpoint import FILES, FOLDER, Checkpoints
+from karl_fast.modeling.checkpoint import FILES, FOLDER, Checkpoints
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 
 from karl_fast.errors import UsageError
-from karl_fast.train.positions import Positions, positions
+from karl_fast.modeling.positions import Positions, positions
 from tests.train import zoo
 
 FOUND = {

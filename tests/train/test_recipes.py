@@ -16,14 +16,14 @@ from mlx.utils import tree_flatten  # isort: skip
 
 import karl_fast
 from karl_fast.errors import UsageError
+from karl_fast.modeling.flat_gradients import added, bounded, joined, parted
+from karl_fast.modeling.scorer import Scorer
+from karl_fast.modeling.views import adapters_off
 from karl_fast.train import Training, train
-from karl_fast.train.order import epoch
-from karl_fast.train.parts import LARGEST_SEED, Parts
+from karl_fast.train.data_order import epoch
+from karl_fast.train.microbatch import LARGEST_SEED, Parts
 from karl_fast.train.recipe import Objective
-from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner
-from karl_fast.train.vectors import added, bounded, joined, parted
-from karl_fast.train.views import adapters_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 import mlx.core as mx
 import mlx_lm.models
 
-from karl_fast.train import model as models
+from karl_fast.modeling import load as models
 
 VOCABULARY = 97
 

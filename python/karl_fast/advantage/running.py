@@ -13,7 +13,7 @@ from karl_fast.errors import ArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers, Reals
+    from karl_fast.typing import Integers, Reals
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers, Reals
+    from karl_fast.typing import Integers, Reals
 
 
 @dataclass(frozen=True, eq=False)

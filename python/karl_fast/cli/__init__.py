@@ -11,11 +11,11 @@ import signal
 import sys
 from pathlib import Path
 
-from karl_fast.cli.plain import plain
-from karl_fast.cli.stop import listen, say
-from karl_fast.command import Stopped
+from karl_fast._text import clean
+from karl_fast.cli.fast_parser import plain
+from karl_fast.cli.signals import listen, say
+from karl_fast.entrypoint import Stopped
 from karl_fast.errors import FileError, KarlError, UsageError
-from karl_fast.words import clean
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def _command(arguments: list[str]) -> int | None:
         from karl_fast.cli.app import parsed
 
         return parsed()
-    from karl_fast.cli.draw import draw
+    from karl_fast.cli.commands.run_sample import draw
 
     listen()
     draw(**line)
@@ -87,6 +87,6 @@ def complain(error: KarlError | OSError) -> int:
 
 
 def _typed(error: UsageError) -> str:
-    from karl_fast.cli.usage import typed
+    from karl_fast.cli.usage_errors import typed
 
     return typed(error)

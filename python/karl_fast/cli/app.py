@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from karl_fast.cli.stop import listen
-from karl_fast.cli.usage import TyperUsageError, said
+from karl_fast.cli.signals import listen
+from karl_fast.cli.usage_errors import TyperUsageError, said
 
 NAME = "karl-fast"
 
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 def _version(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from karl_fast.cli.version import line
+        from karl_fast.cli.commands.version import line
 
         typer.echo(line())
         raise typer.Exit
@@ -61,4 +61,4 @@ def parsed() -> int | None:
 def _load(first: list[str]) -> None:
     """Import the command that is named first, or all of them: they add themselves to the app."""
     for command in first or COMMANDS:
-        import_module(f"karl_fast.cli.{command}")
+        import_module(f"karl_fast.cli.commands.{command}")

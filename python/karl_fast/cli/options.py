@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from karl_fast._core import formats
-from karl_fast.choices import Sampler, Score, Shape, refuse_empty
-from karl_fast.cli.layers import FLAGS, Layer, flag, settled, typed, variable
-from karl_fast.config import Config, deal, load, scale, shares, weights
+from karl_fast.cli.precedence import FLAGS, Layer, flag, settled, typed, variable
 from karl_fast.errors import UsageError
-from karl_fast.settings import Settings
-from karl_fast.shaping import AsymmetricScale
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.shaping import AsymmetricScale
+from karl_fast.settings.toml import Config, deal, load, scale, shares, weights
+from karl_fast.settings.validation import Sampler, Score, Shape, refuse_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable

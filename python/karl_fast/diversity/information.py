@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 
 if TYPE_CHECKING:
-    from karl_fast.protocols import Integers
+    from karl_fast.typing import Integers
 
 
 @dataclass(frozen=True)

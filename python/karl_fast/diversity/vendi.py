@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers
+    from karl_fast.typing import Integers
 
     Order: TypeAlias = Literal[1, 2]
     Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32]"

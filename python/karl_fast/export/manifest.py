@@ -12,15 +12,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
-from karl_fast.export.drawn import drawn, law, threshold
-from karl_fast.export.names import LISTED, domains, mixed_numbers, named, strata
-from karl_fast.export.origin import inputs, run
+from karl_fast.export.draw_record import drawn, law, threshold
+from karl_fast.export.name_counts import LISTED, domains, mixed_numbers, named, strata
+from karl_fast.export.provenance import inputs, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from karl_fast.log import Log
-    from karl_fast.settings import Settings
+    from karl_fast.settings.sample import Settings
 
 Manifest = dict[str, Any]
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
 from karl_fast.errors import FileError, NothingToSampleError
-from karl_fast.export.flaws import bad_message, messages_from, misread
-from karl_fast.export.length import judge
 from karl_fast.export.manifest import Manifest, dumps
-from karl_fast.export.place import advise, data_set, refuse_own
-from karl_fast.log.keys import lacking, record
+from karl_fast.export.message_checks import bad_message, messages_from, misread
+from karl_fast.export.output_path import advise, data_set, refuse_own
+from karl_fast.export.token_length import judge
+from karl_fast.log.field_hints import lacking, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from karl_fast.log import Log
-    from karl_fast.protocols import Floats, Integers
-    from karl_fast.settings import Settings
+    from karl_fast.settings.sample import Settings
+    from karl_fast.typing import Floats, Integers
 
     Progress = Callable[[int, int], None]
 

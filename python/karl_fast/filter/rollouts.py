@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.filter.result import Filtered
-    from karl_fast.protocols import Integers
+    from karl_fast.typing import Integers
 
 
 def overlong(lengths: Integers, *, max_tokens: int, truncated: NDArray[np.bool_] | None = None) -> Filtered:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from karl_fast.filter.result import Filtered
-    from karl_fast.protocols import Integers, Reals
+    from karl_fast.typing import Integers, Reals
 
 
 def low_ratio_negatives(

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from karl_fast import _core
 from karl_fast.errors import BadRowError
-from karl_fast.log.columns import Log
-from karl_fast.log.inputs import files, listed
-from karl_fast.settings import Settings
+from karl_fast.log.discovery import files, listed
+from karl_fast.log.log import Log
+from karl_fast.settings.sample import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from karl_fast.log.rows import Needed
-    from karl_fast.log.scored import Scorers
+    from karl_fast.log.parquet_in import Needed
+    from karl_fast.log.reward_functions import Scorers
 
 __all__ = ["Log", "read", "refuse_bad_rows"]
 
@@ -105,7 +105,7 @@ def _compared(settings: Settings) -> Literal["content", "records"]:
 def _scorers(settings: Settings) -> Scorers | None:
     if not settings.functions:
         return None
-    from karl_fast.log.scored import loaded  # most runs have no function
+    from karl_fast.log.reward_functions import loaded  # most runs have no function
 
     return loaded(settings)
 
@@ -114,13 +114,13 @@ def _within_here(settings: Settings) -> Callable[[], contextlib.AbstractContextM
     """Return what goes back to this folder, which paths are relative to, where a file of functions leaves it."""
     if not settings.functions:
         return contextlib.nullcontext
-    from karl_fast.functions import here, within
+    from karl_fast._user_code import here, within
 
     return partial(within, here())
 
 
 def _score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
-    from karl_fast.log.scored import score
+    from karl_fast.log.reward_functions import score
 
     return score(core, settings, scorers)
 

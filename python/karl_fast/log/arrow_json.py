@@ -14,7 +14,7 @@ from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from karl_fast.log.moments import clock, day, moment, seconds
+from karl_fast.log.arrow_time import clock, day, moment, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from karl_fast import _core
 from karl_fast.errors import FileError
 from karl_fast.log import Log, columns, refuse_bad_rows
-from karl_fast.log.inputs import path_of, shown
+from karl_fast.log.discovery import path_of, shown
 from karl_fast.log.spool import not_kept, temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from karl_fast.settings import Settings
+    from karl_fast.settings.sample import Settings
 
 
 def alone(logs: list[object]) -> str | None:

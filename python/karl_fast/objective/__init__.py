@@ -14,7 +14,7 @@ neighbour of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3)
 What computes needs the extra ``train``; recipes can be read, printed, compared and stored without it.
 """
 
-from karl_fast.objective.advantage import (
+from karl_fast.objective.axes.advantage import (
     Advantage,
     Anchored,
     Centre,
@@ -25,8 +25,8 @@ from karl_fast.objective.advantage import (
     Whitened,
     ZScore,
 )
-from karl_fast.objective.aggregate import Aggregate, ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.balance import (
+from karl_fast.objective.axes.aggregate import Aggregate, ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.balance import (
     AllTokens,
     Anchor,
     BehaviourPolicy,
@@ -49,9 +49,7 @@ from karl_fast.objective.balance import (
     Unweighted,
     Weight,
 )
-from karl_fast.objective.batch import Batch, Scored
-from karl_fast.objective.candidates import SetScore
-from karl_fast.objective.clip import (
+from karl_fast.objective.axes.clip import (
     Bounds,
     Cap,
     Clip,
@@ -67,12 +65,18 @@ from karl_fast.objective.clip import (
     TwoSided,
     VariancePenalty,
 )
-from karl_fast.objective.family import Objective
-from karl_fast.objective.filter import Both, DropConstantGroups, DropTruncated, Filter, KeepAll, MaxAge, MixedGroups
-from karl_fast.objective.gate import Gated, TopGated
-from karl_fast.objective.interop import to_mlx, to_numpy
-from karl_fast.objective.kl import K1, K2, K3, Divergence, K1InReward, K1PerToken, NoKL
-from karl_fast.objective.likelihood import (
+from karl_fast.objective.axes.filter import (
+    Both,
+    DropConstantGroups,
+    DropTruncated,
+    Filter,
+    KeepAll,
+    MaxAge,
+    MixedGroups,
+)
+from karl_fast.objective.axes.gate import Gated, TopGated
+from karl_fast.objective.axes.kl import K1, K2, K3, Divergence, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     Drawn,
     EveryRow,
@@ -85,12 +89,9 @@ from karl_fast.objective.likelihood import (
     Term,
     Uniform,
 )
-from karl_fast.objective.line import scored
-from karl_fast.objective.log_z import GroupOptimum, Learned, LogZ, NoLogZ, SoftValue
-from karl_fast.objective.markdown import table
-from karl_fast.objective.point import Point
-from karl_fast.objective.policy_gradient import PolicyGradient
-from karl_fast.objective.ratio import (
+from karl_fast.objective.axes.log_z import GroupOptimum, Learned, LogZ, NoLogZ, SoftValue
+from karl_fast.objective.axes.point import Point
+from karl_fast.objective.axes.ratio import (
     OnPolicy,
     Ratio,
     SequenceProduct,
@@ -99,12 +100,19 @@ from karl_fast.objective.ratio import (
     TokenRatio,
     TurnRatio,
 )
+from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.base import Objective
+from karl_fast.objective.batch import Batch, Scored
+from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.families.target_policy import Target, TargetPolicy, Tilted
+from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
+from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
+from karl_fast.objective.mlx_arrays import to_mlx, to_numpy
+from karl_fast.objective.named import Recipe
+from karl_fast.objective.recipe_table import table
 from karl_fast.objective.recipes import names, recipe
-from karl_fast.objective.sourced import Recipe
-from karl_fast.objective.store import from_toml, to_toml
-from karl_fast.objective.target_policy import Target, TargetPolicy, Tilted
-from karl_fast.objective.trajectory_balance import TrajectoryBalance
-from karl_fast.objective.weighted_likelihood import WeightedLikelihood
+from karl_fast.objective.score import scored
+from karl_fast.objective.toml import from_toml, to_toml
 
 __all__ = [
     "K1",

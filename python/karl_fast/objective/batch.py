@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import ArgumentError, DTypeError, LayoutError
-from karl_fast.objective.interop import mx
+from karl_fast.objective.mlx_arrays import mx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

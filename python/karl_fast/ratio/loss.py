@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Integers, Reals
     from karl_fast.ratio.points import (
         Cap,
         Clip,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         TokenMean,
         TwoSided,
     )
+    from karl_fast.typing import Integers, Reals
 
 Level: TypeAlias = Literal["token", "turn", "sequence", "sequence-product", "sequence-token"]
 Per: TypeAlias = Literal["sequence", "turn", "token"]

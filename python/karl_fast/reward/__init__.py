@@ -27,28 +27,28 @@ Beside the engine:
 
 from __future__ import annotations
 
-from karl_fast.reward.backfill import backfill_rewards
-from karl_fast.reward.columns import Calls, compute_call_rewards
+from karl_fast.reward.baselines.files import load, save
+from karl_fast.reward.baselines.merged import MeanBaseline, PartitionBaseline, ShrunkBaseline
+from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
+from karl_fast.reward.baselines.skills import SkillWeights
 from karl_fast.reward.composite import Composite, Part, Rewards
-from karl_fast.reward.domains import EmaBaseline, FixedBaseline
-from karl_fast.reward.engine import _compute_efficiency as _compute_efficiency
-from karl_fast.reward.engine import _compute_outcome as _compute_outcome
-from karl_fast.reward.engine import _compute_process as _compute_process
-from karl_fast.reward.engine import _max_consecutive_failures as _max_consecutive_failures
-from karl_fast.reward.engine import (
+from karl_fast.reward.engine.backfill import backfill_rewards
+from karl_fast.reward.engine.columns import Calls, compute_call_rewards
+from karl_fast.reward.engine.records import _compute_efficiency as _compute_efficiency
+from karl_fast.reward.engine.records import _compute_outcome as _compute_outcome
+from karl_fast.reward.engine.records import _compute_process as _compute_process
+from karl_fast.reward.engine.records import _max_consecutive_failures as _max_consecutive_failures
+from karl_fast.reward.engine.records import (
     compute_advantage,
     compute_reward,
     compute_rewards,
 )
+from karl_fast.reward.engine.statistics import get_reward_stats
+from karl_fast.reward.engine.store import store_path
 from karl_fast.reward.groups import GroupScorer, score_groups, shorter_is_better
-from karl_fast.reward.kept import load, save
-from karl_fast.reward.merged import MeanBaseline, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.shaped import Shaped
 from karl_fast.reward.signals import SIGNALS
-from karl_fast.reward.skills import SkillWeights
-from karl_fast.reward.statistics import get_reward_stats
-from karl_fast.reward.store import store_path
-from karl_fast.shaping import AsymmetricScale
+from karl_fast.settings.shaping import AsymmetricScale
 
 __all__ = [
     "SIGNALS",

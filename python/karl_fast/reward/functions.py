@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from karl_fast.command import Stopped
+from karl_fast._suggest import nearest, question
+from karl_fast._text import counted
+from karl_fast._user_code import function, raised
+from karl_fast.entrypoint import Stopped
 from karl_fast.errors import ArgumentError, RewardError, UsageError
-from karl_fast.functions import function, raised
-from karl_fast.near import nearest, question
-from karl_fast.reward.value import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
-from karl_fast.words import counted
+from karl_fast.reward.rule import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from karl_fast.reward.value import Reward
+    from karl_fast.reward.rule import Reward
 
 Scorer: TypeAlias = Callable[..., Sequence[float | None]]
 """``fn(completions, prompts=None, **columns)``, called by keyword: a reward a row, None where it does not apply."""

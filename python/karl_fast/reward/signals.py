@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from karl_fast.reward.engine import compute_reward
+from karl_fast.reward.engine.records import compute_reward
 from karl_fast.reward.or_debug import diagnosis, efficiency, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from karl_fast.reward.engine import Version
+    from karl_fast.reward.engine.records import Version
     from karl_fast.reward.functions import Scorer
 
 OF_VERSION: dict[Version, tuple[str, ...]] = {

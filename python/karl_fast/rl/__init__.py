@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.rl.ablation import ablate
+from karl_fast.rl.config import load
 from karl_fast.rl.environment import Environment
 from karl_fast.rl.policy import Policy
-from karl_fast.rl.read import load
 from karl_fast.rl.settings import Alarms, Online, Replay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from karl_fast.rl.rollout import Rollout
-    from karl_fast.rl.run import OnlineRun, Viewer
+    from karl_fast.rl.setup import OnlineRun, Viewer
 
 __all__ = ["Alarms", "Environment", "Finished", "Online", "Policy", "Replay", "ablate", "load", "rl"]
 
@@ -98,10 +98,10 @@ def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: V
 
     Reference: none.
     """
-    from karl_fast.rl.loop import rounds
-    from karl_fast.rl.run import prepare
-    from karl_fast.train.model import require
-    from karl_fast.train.views import checkpointed
+    from karl_fast.modeling.load import require
+    from karl_fast.modeling.views import checkpointed
+    from karl_fast.rl.setup import prepare
+    from karl_fast.rl.trainer import rounds
 
     require()
     run, watch = prepare(settings, resume=resume, force=force), Nobody(viewer)

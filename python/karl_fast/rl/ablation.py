@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.choices import refuse_empty
+from karl_fast import _atomic
 from karl_fast.errors import AlarmError, UsageError
 from karl_fast.objective import Recipe, recipe, to_toml
-from karl_fast.objective.aggregate import TokenMean
-from karl_fast.objective.clip import Clip
-from karl_fast.objective.kl import K3, NoKL
-from karl_fast.train import whole
-from karl_fast.train.interval import student
+from karl_fast.objective.axes.aggregate import TokenMean
+from karl_fast.objective.axes.clip import Clip
+from karl_fast.objective.axes.kl import K3, NoKL
+from karl_fast.settings.validation import refuse_empty
+from karl_fast.train.confidence import student
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +111,7 @@ def ablate(
     if unknown := [name for name in chosen if name not in there]:
         raise UsageError(f"there is no arm {unknown[0]!r}; there are {', '.join(there)}", "only")
     refuse_empty(out=out)
-    whole.refuse_file(Path(out))
+    _atomic.refuse_file(Path(out))
     if not seeds:
         raise UsageError("seeds is empty, wanted one or more", "seeds")
     if twice := [seed for seed in seeds if list(seeds).count(seed) > 1]:
@@ -132,10 +132,10 @@ def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tupl
     from karl_fast.rl import rl
 
     folder = out / name / str(seed)
-    with whole.refused(folder):
+    with _atomic.refused(folder):
         folder.mkdir(parents=True, exist_ok=True)
     text = to_toml(arm)
-    whole.write(out / name / "recipe.toml", lambda file: file.write(text.encode()))
+    _atomic.write(out / name / "recipe.toml", lambda file: file.write(text.encode()))
     one = replace(
         settings,
         out=str(folder),
@@ -156,7 +156,7 @@ def outcome(folder: Path) -> float:
     """Return the mean outcome of the last rounds of a run, from its metrics; NaN where every reward was missing."""
     import json
 
-    from karl_fast.train.metrics import FILE
+    from karl_fast.modeling.trackers import FILE
 
     lines = [json.loads(text) for text in (folder / FILE).read_text("utf-8").splitlines()]
     found = [line["outcome"] for line in lines[-LAST:] if "outcome" in line]

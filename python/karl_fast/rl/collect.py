@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from karl_fast.rl.draw import go_on
 from karl_fast.rl.environment import Stage
-from karl_fast.rl.guard import Guard
-from karl_fast.rl.talk import Budget, Talk
+from karl_fast.rl.episode import Budget, Talk
+from karl_fast.rl.generate import go_on
+from karl_fast.rl.timeouts import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from karl_fast.rl.cache import Heard
-    from karl_fast.rl.decode import Decoder
     from karl_fast.rl.environment import Environment
+    from karl_fast.rl.kv_cache import Heard
+    from karl_fast.rl.next_token import Decoder
     from karl_fast.rl.policy import Policy
-    from karl_fast.rl.reward import Jury
+    from karl_fast.rl.rewards import Jury
     from karl_fast.rl.rollout import Prompt, Rollout
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast.errors import ModelError
-from karl_fast.train.tensors import flat, place
+from karl_fast.modeling.parameters import flat, place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

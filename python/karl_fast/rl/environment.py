@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from karl_fast.reward.value import CAME, LENGTH, NoReward, reward, shown
-from karl_fast.rl.guard import CallError, Guard
+from karl_fast._text import told
+from karl_fast.reward.rule import CAME, LENGTH, NoReward, reward, shown
 from karl_fast.rl.rollout import is_message, no_text
-from karl_fast.words import told
+from karl_fast.rl.timeouts import CallError, Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

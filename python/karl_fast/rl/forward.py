@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast.modeling import chunked_logp as chunked
+from karl_fast.modeling.flat_gradients import joined
+from karl_fast.modeling.views import training
 from karl_fast.rl.compiled import Compiled, rounded
 from karl_fast.rl.policy import LanguageModel
-from karl_fast.train import head as chunked
-from karl_fast.train.vectors import joined
-from karl_fast.train.views import training
 
 if TYPE_CHECKING:
     from collections.abc import Callable

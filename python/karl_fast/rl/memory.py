@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
-from karl_fast.rl.cache import arrays
-from karl_fast.rl.draw import PREFILL
-from karl_fast.train.activations import MARGIN, Activations
+from karl_fast.modeling.activations import MARGIN, Activations
+from karl_fast.rl.generate import PREFILL
+from karl_fast.rl.kv_cache import arrays
 from karl_fast.train.memory import largest, limit_bytes, of_model
-from karl_fast.words import in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from karl_fast.errors import ModelError
-from karl_fast.rl.cache import repeat
-from karl_fast.train.positions import positions
-from karl_fast.train.views import adapters_off, same, split
+from karl_fast.modeling.positions import positions
+from karl_fast.modeling.views import adapters_off, same, split
+from karl_fast.rl.kv_cache import repeat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class LanguageModel:
     """A model of mlx-lm, with adapters or without, as a policy."""
 
     def __init__(self, loaded: Any) -> None:
-        """A policy of what `karl_fast.train.model.load` gives, adapted already."""
+        """A policy of what `karl_fast.modeling.load.load` gives, adapted already."""
         self.model, self.tokenizer, self.ends = loaded.model, loaded.tokenizer, loaded.ends
         self._body, self._head = split(loaded.model)
         self.trained_head = False
@@ -145,7 +145,7 @@ class Snapshot:
     def __init__(self, model: Any) -> None:
         import mlx.core as mx
 
-        from karl_fast.train.tensors import flat, place
+        from karl_fast.modeling.parameters import flat, place
 
         trained = flat(model.trainable_parameters())
         self._places = [place(model, name) for name in trained]

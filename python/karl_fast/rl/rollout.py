@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from karl_fast._text import told
 from karl_fast.rl.compiled import rounded
-from karl_fast.words import told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ Moments                              count, mean and variance that are filled in
 Log-weights are taken where only proportions matter, weights where totals do.
 """
 
-from karl_fast.sample.draw import draw, reservoir, weighted_reservoir
 from karl_fast.sampling.alias import Alias
+from karl_fast.sampling.draw import draw, reservoir, weighted_reservoir
 from karl_fast.sampling.estimates import (
     Drawn,
     Estimated,

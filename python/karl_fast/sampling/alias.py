@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.sample.draw import check_draw
+from karl_fast.sampling.draw import check_draw
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Reals
+    from karl_fast.typing import Reals
 
 
 class Alias:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from karl_fast import _core
-from karl_fast.sample.draw import check_draw
+from karl_fast.sampling.draw import check_draw
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from karl_fast.protocols import Reals
+    from karl_fast.typing import Reals
 
 
 @dataclass(frozen=True, eq=False)

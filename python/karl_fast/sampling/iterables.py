@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from karl_fast import _core
-from karl_fast.sample.draw import check_draw
+from karl_fast.sampling.draw import check_draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

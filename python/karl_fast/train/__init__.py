@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from karl_fast.train.settings import GB, Training
 
 if TYPE_CHECKING:
+    from karl_fast.train.confidence import Difference
     from karl_fast.train.evaluation import Evaluation, Loss, evaluate
-    from karl_fast.train.interval import Difference
-    from karl_fast.train.run import Run, Viewer
+    from karl_fast.train.setup import Run, Viewer
 
 __all__ = ["Difference", "Evaluation", "Loss", "Trained", "Training", "evaluate", "train"]
 
-HOMES = {"Difference": "interval", "Evaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
+HOMES = {"Difference": "confidence", "Evaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
 """Where a name is that needs NumPy: it is loaded when somebody asks for it."""
 
 
@@ -125,12 +125,13 @@ def train(
     """
     from dataclasses import asdict
 
-    from karl_fast.choices import refuse_empty
-    from karl_fast.config.text import TRAIN_FILE, training
-    from karl_fast.train import loop, whole
-    from karl_fast.train.model import require
-    from karl_fast.train.run import prepare
-    from karl_fast.train.views import checkpointed
+    from karl_fast import _atomic
+    from karl_fast.modeling.load import require
+    from karl_fast.modeling.views import checkpointed
+    from karl_fast.settings.toml_text import TRAIN_FILE, training
+    from karl_fast.settings.validation import refuse_empty
+    from karl_fast.train import trainer
+    from karl_fast.train.setup import prepare
 
     require()
     import mlx.core as mx
@@ -145,9 +146,9 @@ def train(
     mx.reset_peak_memory()
     said = training(run.settings, data, str(model), run.checkpoints.path, run.state.began)
     try:
-        whole.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
+        _atomic.write(run.checkpoints.path / TRAIN_FILE, lambda file: file.write(said.encode()))
         with checkpointed(run.learner.model, settings.grad_checkpoint):
-            adapter_step = loop.train(run, viewer or _Nobody())
+            adapter_step = trainer.train(run, viewer or _Nobody())
     finally:
         with run.held:
             for tracker in run.trackers:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.choices import refuse_empty
+from karl_fast._suggest import nearest, question
 from karl_fast.errors import NothingToTrainError, UsageError
-from karl_fast.log.keys import paths
-from karl_fast.near import nearest, question
+from karl_fast.export.read import open_source
+from karl_fast.log.field_hints import paths
+from karl_fast.modeling.load import load, require_adapter
+from karl_fast.modeling.scorer import Scorer
+from karl_fast.settings.validation import refuse_empty
 from karl_fast.train import validation
+from karl_fast.train.chat_template import Renderer
+from karl_fast.train.confidence import Difference, difference
 from karl_fast.train.examples import Example, prepared, rendered
-from karl_fast.train.interval import Difference, difference
-from karl_fast.train.model import load, require_adapter
-from karl_fast.train.rows import open_source
-from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
-from karl_fast.train.template import Renderer
 
 if TYPE_CHECKING:
     from pathlib import Path

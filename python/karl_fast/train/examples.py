@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.errors import DataSetError, NothingToTrainError, TemplateError
-from karl_fast.log.keys import fitting, held, likeliest
-from karl_fast.reward.value import shown
-from karl_fast.train.lengths import fitted
-from karl_fast.train.rows import STAMP, number_of
-from karl_fast.train.template import has_text
+from karl_fast.export.read import STAMP, number_of
+from karl_fast.log.field_hints import fitting, held, likeliest
+from karl_fast.reward.rule import shown
+from karl_fast.train.chat_template import has_text
+from karl_fast.train.overlong import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from karl_fast.train.chat_template import Renderer, Text
     from karl_fast.train.settings import Training
-    from karl_fast.train.template import Renderer, Text
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ activations  by the graph of the gradient: what it holds at its peak, and a thir
 head         12 chunks of logits, and B * T * E * 8 of slopes
 ```
 
-Activations come from `karl_fast.train.activations`, which has MLX build the graph of a batch without computing it: the
-states that a recurrent layer leaves for each token are in it as attention's scores and the width of a feed-forward
-part are, whatever the architecture.
+Activations come from `karl_fast.modeling.activations`, which has MLX build the graph of a batch without
+computing it. The graph holds the states that a recurrent layer leaves for each token, attention's scores and the width
+of a feed-forward part, for any architecture.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from karl_fast._text import in_gigabytes
 from karl_fast.errors import UsageError
-from karl_fast.train.activations import Activations
-from karl_fast.train.batch import MULTIPLE
-from karl_fast.train.head import IN_FLIGHT, chunk_rows
+from karl_fast.modeling.activations import Activations
+from karl_fast.modeling.chunked_logp import IN_FLIGHT, chunk_rows
+from karl_fast.modeling.parameters import flat
+from karl_fast.train.batching import MULTIPLE
 from karl_fast.train.settings import GB
-from karl_fast.train.tensors import flat
-from karl_fast.words import in_gigabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from karl_fast.train.examples import Example, groups_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from karl_fast.export.read import Source
     from karl_fast.objective.batch import Scored
-    from karl_fast.train.batch import Padded
-    from karl_fast.train.rows import Source
+    from karl_fast.train.batching import Padded
     from karl_fast.train.settings import Training
 
 WEIGHTED = ("boltzmann", "awr")
@@ -51,7 +51,7 @@ class Objective:
     """
 
     def __init__(self, settings: Training, examples: list[Example]) -> None:
-        from karl_fast.train.points import point
+        from karl_fast.train.offline_recipes import point
 
         self.family = point(settings)
         self.grouped = settings.recipe in GROUPED

@@ -50,7 +50,7 @@ class Training:
     """What to train, on what part of each row, and how. A step is one update of the weights.
 
     Attributes:
-        recipe: what is minimised; `karl_fast.train.points` has the formulas.
+        recipe: what is minimised; `karl_fast.train.offline_recipes` has the formulas.
         inverse_temperature: b of exp(b r), of vargrad.
         temperature: what the reward is divided by, of awr and oapl.
         train_on: every assistant turn, the last one, or all tokens.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from karl_fast.train.parts import Parts
-from karl_fast.train.scorer import Scorer
-from karl_fast.train.vectors import added, norm
+from karl_fast.modeling.flat_gradients import added, norm
+from karl_fast.modeling.scorer import Scorer
+from karl_fast.train.microbatch import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
     from karl_fast.objective.batch import Scored
-    from karl_fast.train.batch import Padded
+    from karl_fast.train.batching import Padded
     from karl_fast.train.examples import Example
     from karl_fast.train.recipe import Objective
 

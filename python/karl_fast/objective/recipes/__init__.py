@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from karl_fast.errors import UsageError
+from karl_fast.objective.named import Recipe
 from karl_fast.objective.recipes import other, policy_gradient, trajectory_balance
-from karl_fast.objective.sourced import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """Recipes of the two small families: target policies and weighted likelihoods."""
 
-from karl_fast.objective.advantage import Centre
-from karl_fast.objective.aggregate import TokenMean
-from karl_fast.objective.balance import TokenSumLength
-from karl_fast.objective.filter import KeepAll
-from karl_fast.objective.likelihood import (
+from karl_fast.objective.axes.advantage import Centre
+from karl_fast.objective.axes.aggregate import TokenMean
+from karl_fast.objective.axes.balance import TokenSumLength
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.likelihood import (
     Boltzmann,
     EveryRow,
     Exponential,
@@ -12,9 +12,9 @@ from karl_fast.objective.likelihood import (
     ProbabilityScaled,
     Uniform,
 )
-from karl_fast.objective.sourced import Recipe
-from karl_fast.objective.target_policy import TargetPolicy, Tilted
-from karl_fast.objective.weighted_likelihood import WeightedLikelihood
+from karl_fast.objective.families.target_policy import TargetPolicy, Tilted
+from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
+from karl_fast.objective.named import Recipe
 
 TPO = Recipe.of(
     "TPO",

@@ -1,15 +1,15 @@
 """Recipes that are policy gradients: each a diff from a neighbour, each constant with its source on the line."""
 
-from karl_fast.objective.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, Raw, Whitened, ZScore
-from karl_fast.objective.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
-from karl_fast.objective.candidates import SetScore
-from karl_fast.objective.clip import Cap, Clip, Delight, Flip, GeometricClip, NoClip, SoftGate, VariancePenalty
-from karl_fast.objective.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
-from karl_fast.objective.gate import Gated
-from karl_fast.objective.kl import K3, K1InReward, K1PerToken, NoKL
-from karl_fast.objective.policy_gradient import PolicyGradient
-from karl_fast.objective.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
-from karl_fast.objective.sourced import Recipe
+from karl_fast.objective.axes.advantage import Anchored, Centre, Given, LeaveOneOut, MeanScaled, Raw, Whitened, ZScore
+from karl_fast.objective.axes.aggregate import ConstantLength, SequenceMean, SequenceSum, TokenMean
+from karl_fast.objective.axes.clip import Cap, Clip, Delight, Flip, GeometricClip, NoClip, SoftGate, VariancePenalty
+from karl_fast.objective.axes.filter import Both, DropConstantGroups, DropTruncated, KeepAll, MixedGroups
+from karl_fast.objective.axes.gate import Gated
+from karl_fast.objective.axes.kl import K3, K1InReward, K1PerToken, NoKL
+from karl_fast.objective.axes.ratio import OnPolicy, SequenceRatio, SequenceTokenRatio, TokenRatio
+from karl_fast.objective.axes.set_score import SetScore
+from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.named import Recipe
 
 REINFORCE = Recipe.of(
     "REINFORCE",

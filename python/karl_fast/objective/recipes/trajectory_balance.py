@@ -1,7 +1,7 @@
 """Recipes that are balances: FlowRL and its variants, and the off-policy regressions."""
 
-from karl_fast.objective.advantage import Raw, ZScore
-from karl_fast.objective.balance import (
+from karl_fast.objective.axes.advantage import Raw, ZScore
+from karl_fast.objective.axes.balance import (
     AllTokens,
     BehaviourPolicy,
     InverseTemperature,
@@ -15,10 +15,10 @@ from karl_fast.objective.balance import (
     TokenSumLength,
     Unweighted,
 )
-from karl_fast.objective.filter import KeepAll
-from karl_fast.objective.log_z import GroupOptimum, Learned, SoftValue
-from karl_fast.objective.sourced import Recipe
-from karl_fast.objective.trajectory_balance import TrajectoryBalance
+from karl_fast.objective.axes.filter import KeepAll
+from karl_fast.objective.axes.log_z import GroupOptimum, Learned, SoftValue
+from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
+from karl_fast.objective.named import Recipe
 
 FLOWRL = Recipe.of(
     "FlowRL",

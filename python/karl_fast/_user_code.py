@@ -1,0 +1,103 @@
+"""Functions of people's own files, by ``file.py:name``."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._suggest import beside, nearest, question
+from karl_fast._text import clean, told
+from karl_fast.entrypoint import Stopped
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def here() -> Path:
+    """Return the folder that relative paths are seen from; nameless where it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path()
+
+
+def within(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Go back to a folder for as long as relative paths are used, where a user's code has left it."""
+    return contextlib.nullcontext() if here() == folder else contextlib.chdir(folder)
+
+
+def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
+    """What ``file.py:name`` names, the file being one of a folder.
+
+    A file is run once for all its functions, and again where it has changed since.
+
+    Raises:
+        UsageError: it is no such place, the file cannot be read or does not run, or has no such function.
+    """
+    path, colon, name = place.rpartition(":")
+    if not (colon and path.endswith(".py") and name.isidentifier()):
+        raise UsageError(f"{place!r} names no function, wanted file.py:name")
+    file = Path(folder, path)
+    found: Callable[..., Any] | None = getattr(_module(file), name, None)
+    if not callable(found):
+        raise _no_function(file, name)
+    return found
+
+
+def _no_function(file: Path, name: str) -> UsageError:
+    """That a file has no function of a name, and which of its own it has."""
+    held = vars(_module(file))
+    whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
+    own = [one for one, home in whose.items() if home == held["__name__"]]
+    error = UsageError(f"{file} has no function {name}")
+    error.hint = question(nearest(name, own)) or (f"it has {', '.join(own)}" if own else None)
+    return error
+
+
+def _module(file: Path) -> ModuleType:
+    try:
+        source = file.read_bytes()
+    except FileNotFoundError as error:
+        nowhere = UsageError(f"there is no file {file}")
+        nowhere.hint = beside(file)
+        raise nowhere from error
+    except OSError as error:
+        raise UsageError(f"cannot open {file}: {error.strerror}") from error
+    digest = hashlib.sha256(bytes(file.resolve()) + b"\0" + source).hexdigest()
+    label = f"_karl_fast_{digest[:32]}"
+    return sys.modules.get(label) or _run(label, file, source)
+
+
+def _run(label: str, file: Path, source: bytes) -> ModuleType:
+    module = ModuleType(label)
+    module.__file__ = str(file)
+    sys.modules[label] = module  # dataclasses and pickle look there
+    try:
+        # Not by the import system: its cache tells files apart by their second and size.
+        exec(compile(source, file, "exec"), module.__dict__)
+    except BaseException as error:
+        del sys.modules[label]
+        if isinstance(error, (KeyboardInterrupt, Stopped)):
+            raise
+        raise UsageError(f"{file} does not run: {told(error)}") from error
+    return module
+
+
+def raised(error: BaseException) -> str:
+    """Return what a caller's function raised, in a line, with the line of its file."""
+    return told(error) + _place(error)
+
+
+def _place(error: BaseException) -> str:
+    """Return where in the file of the function it was raised, or passed on from what the function called."""
+    import traceback
+
+    own = str(Path(__file__).parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)]
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
+    return f" ({clean(Path(frames[0].filename).name)}, line {lines[-1]})" if lines else ""

@@ -1,0 +1,96 @@
+"""`karl-fast ablate`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from karl_fast._text import clean, decimal
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.signals import listen, nothing
+from karl_fast.cli.usage_errors import flags
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps, finite
+
+if TYPE_CHECKING:
+    from karl_fast.rl.ablation import Arm
+
+Config = Annotated[str, typer.Option("--config", help="The settings of every run, a TOML file.")]
+Out = Annotated[str, typer.Option("--out", help="A folder; each run has one in it. Runs that are there go on.")]
+Seeds = Annotated[str, typer.Option("--seeds", help="One run an arm for each, with commas.")]
+Arms = Annotated[
+    str | None, typer.Option("--arms", help="Some of no_kl, asym_clip, dynamic, token_loss. [default: all]")
+]
+Rounds = Annotated[int | None, typer.Option("--rounds", help="How many rounds a run.")]
+
+
+@app.command(
+    "ablate",
+    short_help="Five ablations, each one axis away from the first, over several seeds.",
+    epilog="Example: karl-fast ablate --config rl.toml --out ablations --seeds 0,1,2,3,4",
+)
+def command(
+    *,
+    config: Config,
+    out: Out,
+    seeds: Seeds = "0,1,2,3,4",
+    arms: Arms = None,
+    rounds: Rounds = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare a baseline with arms that differ from it in one choice each, by outcomes before any shaping."""
+    from karl_fast.rl import ablate, load
+
+    only = None if arms is None else [name.strip().replace("-", "_") for name in arms.split(",")]
+    with flags("config", "out", "seeds", "rounds"):
+        settings = load(config) if rounds is None else load(config, rounds=rounds)
+        listen(partial(_stopped, out))
+        found = ablate(settings, out, seeds=_seeds(seeds), only=only, told=None if quiet else _told)
+    print(dumps({arm.name: _plain(asdict(arm)) for arm in found}, plain=True) if json else table(found))
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: null for the outcome of a run without a reward."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return finite(value) if isinstance(value, float) else value
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"seeds is {text!r}, wanted whole numbers with commas", "seeds") from error
+
+
+def _stopped(out: str, word: str) -> str:
+    return f"{word}; the same command goes on with the runs in {clean(out)}" if Path(out).exists() else nothing(word)
+
+
+def _told(arm: str, seed: int, outcome: float) -> None:
+    sys.stderr.write(f"{arm:<12} seed {seed:<3} outcome {decimal(outcome)}\n")
+
+
+def table(arms: list[Arm]) -> str:
+    """The arms, one a line; intervals are of 95 % over seeds, and blank with one seed."""
+    lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
+    for arm in arms:
+        own, apart = _between(arm.low, arm.high), _between(arm.difference_low, arm.difference_high)
+        plain = arm.name == "baseline"
+        difference = f"{'':>14} {'':>20}" if plain else f"{decimal(arm.difference, sign='+'):>14} {apart:>20}"
+        lines.append(f"{arm.name:<12} {decimal(arm.mean):>8} {own:>20} {difference}".rstrip())
+        lines += [f"  seed {seed} stopped: {clean(why)}" for seed, why in arm.stopped.items()]
+    return "\n".join(lines)
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{decimal(low)} .. {decimal(high)}"

@@ -1,0 +1,101 @@
+"""`karl-fast convert`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from karl_fast import _core
+from karl_fast._text import clean
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.precedence import flag
+from karl_fast.cli.progress import progress
+from karl_fast.cli.signals import writing
+from karl_fast.conversion import convert
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.validation import Rate
+
+Sources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SOURCE...",
+        help="Transcripts or logs of rollouts: files, folders, globs, or - for standard input.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    str | None, typer.Option("--out", "-o", help="The file of trajectories to write, a .jsonl; never standard output.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help=f"Who wrote them: {', '.join(name for name, _ in _core.transcripts())}; found by looking at each file.",
+        autocompletion=lambda: [name for name, _ in _core.transcripts()],
+    ),
+]
+Rated = Annotated[
+    Rate,
+    typer.Option(
+        "--rate",
+        help="Where rewards come from: the log; the end of the run, 1 for success, else 0; KARL's of tool calls.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file of trajectories that is there.")]
+MaxLineBytes = Annotated[int, typer.Option(flag("max_line_bytes"), help="Longer lines are dropped and counted.")]
+Threads = Annotated[int | None, typer.Option("--threads", help="Threads to work with. [default: all cores]")]
+
+
+@app.command(
+    "convert",
+    short_help="Make trajectories of the transcripts that agents leave behind.",
+    epilog="Example: karl-fast convert ~/.claude/projects -o trajectories.jsonl",
+)
+def command(
+    *,
+    sources: Sources = None,
+    out: Out = None,
+    format: Format = None,
+    rate: Rated = "log",
+    force: Force = False,
+    max_line_bytes: MaxLineBytes = Settings.max_line_bytes,
+    threads: Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Make trajectories of the transcripts that agents leave behind: one line a session, as sample reads it."""
+    if not sources:
+        raise UsageError("no transcript given: wanted files, folders, globs, or - for standard input")
+    if not out:
+        raise UsageError("say where to write: -o FILE")
+    if out.endswith(("/", "/.")):
+        error = UsageError(f"-o is {out}, wanted the name of a file")
+        error.hint = f"-o {Path(out) / 'trajectories.jsonl'} is one: folders on the way to it are made"
+        raise error
+    if out == "-":
+        raise UsageError("-o is -, wanted the name of a file: it appears whole or not at all")
+    writing(out)
+    with progress(quiet) as watch:
+        found = convert(
+            sources,
+            out,
+            format=format,
+            rate=rate,
+            max_line_bytes=max_line_bytes,
+            threads=threads,
+            force=force,
+            progress=watch("reading"),
+        )
+    if json:
+        print(dumps(dataclasses.asdict(found), plain=True))
+    elif not quiet:
+        from karl_fast.cli.reports.convert import converted
+
+        sys.stderr.write(converted(found, clean(out), rate) + "\n")

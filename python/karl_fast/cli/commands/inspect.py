@@ -1,0 +1,48 @@
+"""`karl-fast inspect`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karl_fast._text import counted
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.progress import progress
+from karl_fast.cli.reports.sample import inspected
+from karl_fast.errors import NothingToSampleError
+from karl_fast.export.manifest import dumps
+from karl_fast.log.field_hints import first, recordless
+from karl_fast.pipeline.sample import inspect
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.toml import Config
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Accepted as in sample; inspect never writes.")]
+
+
+@app.command(
+    "inspect",
+    short_help="Look at logs before sampling.",
+    epilog=options.epilog("karl-fast inspect runs/ --score zscore"),
+)
+@options.takes(*options.READ, *options.TARGET, *options.RULES, *options.RUN)
+def command(
+    *,
+    settings: Settings,
+    config: Config,
+    logs: options.Logs = None,
+    dry_run: DryRun = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Look at logs before sampling: rows, groups, rewards, duplicates, and what each temperature would do."""
+    with progress(quiet) as watch:
+        found = inspect(logs or (), settings, progress=watch("reading"))
+    if json:
+        print(dumps(found.report | {"ladder": found.ladder}, plain=True))
+    else:
+        print(inspected(found.report, found.ladder))
+    if not first(files := found.report["inputs"]):
+        where, read = recordless(files), counted(found.report["accounting"]["rows_read"], "row")
+        raise NothingToSampleError((f"{where}: " if where else "") + f"{read} read, and not one is a record")

@@ -1,0 +1,69 @@
+"""What `karl-fast sample` does once its options are read."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from karl_fast.cli.progress import progress
+from karl_fast.cli.signals import listen, writing
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.pipeline.sample import sample
+
+if TYPE_CHECKING:
+    from karl_fast.settings.sample import Settings
+    from karl_fast.settings.toml import Config
+
+WHOLE = (1.0, 0.0, 0.0)
+"""The split that has one part."""
+
+
+def draw(
+    *,
+    settings: Settings,
+    config: Config,
+    logs: list[str] | None = None,
+    out: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Draw a training set, write it, and say so."""
+    out = config.out if out is None else out
+    if out == "":
+        raise UsageError("-o is empty, wanted the name of a folder")
+    print_rows = out == "-"
+    if out is None and not dry_run:
+        raise UsageError("say where to write: -o DIR, -o - for stdout, or --dry-run")
+    if print_rows and json:
+        raise UsageError("-o - and --json both want stdout: give one")
+    if print_rows:
+        settings = _whole(settings)
+    target = None if dry_run or print_rows else out
+    if target:
+        writing(target)
+    with progress(quiet) as watch:
+        result = sample(logs or (), target, settings, force=force, progress=watch("reading"), written=watch("writing"))
+    if print_rows and not dry_run:
+        listen(lambda word: f"{word}; rows may be missing from what was printed")
+        # Bytes: what a terminal is said to read must not change a record.
+        sys.stdout.buffer.writelines(line.encode() + b"\n" for line in result.lines())
+        sys.stdout.flush()
+    if json:
+        print(dumps(result.manifest, plain=True))
+    elif not quiet:
+        from karl_fast.cli.reports.sample import changed, sampled  # 10 ms, for those who want to see
+
+        report = sampled(result.manifest, None if dry_run else out)
+        sys.stderr.write("\n".join([report, *changed(config, result.manifest)]) + "\n")
+
+
+def _whole(settings: Settings) -> Settings:
+    """The settings of rows that are printed: all splits as one. A file may say a split, for its other runs."""
+    if settings.origins.get("split") == "flag" and settings.split != WHOLE:
+        error = UsageError("--split deals rows over files, and -o - prints them all as one")
+        error.hint = "leave out --split, or name a folder with -o"
+        raise error
+    return settings.replace(split=WHOLE)

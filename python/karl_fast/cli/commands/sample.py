@@ -1,0 +1,47 @@
+"""`karl-fast sample`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.commands.run_sample import draw
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.toml import Config
+
+Out = Annotated[str | None, typer.Option("--out", "-o", help="The directory to write, or - to print the rows.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything but write.")]
+
+
+@app.command(
+    "sample",
+    short_help="Draw a training set from trajectory logs.",
+    epilog=options.epilog("karl-fast sample runs/ -o data -k 512 --score zscore"),
+)
+@options.takes(*options.DRAW, *options.READ, *options.TARGET, *options.RULES, *options.EXPORT, *options.RUN)
+def command(
+    *,
+    settings: Settings,
+    config: Config,
+    logs: options.Logs = None,
+    out: Out = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw a training set from trajectory logs, in proportion to exp(inverse temperature * score)."""
+    draw(
+        settings=settings,
+        config=config,
+        logs=logs,
+        out=out,
+        force=force,
+        dry_run=dry_run,
+        json=json,
+        quiet=quiet,
+    )

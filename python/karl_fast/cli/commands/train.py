@@ -1,0 +1,87 @@
+"""`karl-fast train`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from karl_fast.cli import options
+from karl_fast.cli.app import app
+from karl_fast.cli.reports.sample import page
+from karl_fast.cli.reports.train import trained
+from karl_fast.cli.signals import listen, written
+from karl_fast.cli.train_options import takes_training, watching
+from karl_fast.errors import UsageError
+from karl_fast.export.manifest import dumps
+from karl_fast.settings.train_table import TrainConfig
+from karl_fast.train import Training, train
+
+Data = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="A folder with train.jsonl and valid.jsonl.", show_default=False)
+]
+Model = Annotated[str | None, typer.Option("--model", help="A folder, or the name of a model on the Hugging Face hub.")]
+AdapterPath = Annotated[str | None, typer.Option("--adapter-path", help="The folder to write. [default: adapters]")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --adapter-path.")]
+ResumeFile = Annotated[
+    str | None, typer.Option("--resume-adapter-file", help="Weights to begin with; the run is a new one.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Train anew where an adapter is there.")]
+
+VARIABLES = (
+    "Options from --config on may also stand in a variable, as --batch-size in KARL_FAST_BATCH_SIZE, or in the table "
+    "[train] of the file of --config, as may data, model, adapter_path and resume_adapter_file: a flag counts over a "
+    "variable, a variable over the file."
+)
+
+
+@app.command(
+    "train",
+    short_help="Train an adapter on a data set, with MLX.",
+    epilog=f"{VARIABLES}\n\nExample: karl-fast train data --model mlx-community/Qwen3-0.6B-4bit --epochs 3",
+)
+@takes_training
+def command(
+    *,
+    settings: Training,
+    config: TrainConfig,
+    data: Data = None,
+    model: Model = None,
+    adapter_path: AdapterPath = None,
+    resume: Resume = False,
+    resume_adapter_file: ResumeFile = None,
+    force: Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train an adapter on a data set that sample wrote, or on any that mlx_lm lora takes; mlx_lm loads it."""
+    data, model = _first(data, config.data), _first(model, config.model)
+    adapter_path = _first(adapter_path, config.adapter_path)
+    if not data:
+        raise UsageError("no data set given: wanted a folder with train.jsonl, as DATA or in the file of --config")
+    if not model:
+        raise UsageError("no model given: wanted a folder or a name on the Hugging Face hub, as --model")
+    with watching(settings, quiet) as viewer:
+        result = train(
+            data,
+            model,
+            "adapters" if adapter_path is None else adapter_path,
+            settings,
+            resume=resume,
+            resume_adapter_file=_first(resume_adapter_file, config.resume_adapter_file),
+            force=force,
+            viewer=viewer,
+        )
+    listen(partial(written, str(result.adapter_path)))
+    if json:
+        print(dumps(asdict(result) | {"adapter_path": str(result.adapter_path)}, plain=True))
+    elif not quiet:
+        sys.stderr.write(page([trained(result)]) + "\n")
+
+
+def _first(*paths: str | None) -> str | None:
+    """The first that was given; one that is empty was."""
+    return next((path for path in paths if path is not None), None)

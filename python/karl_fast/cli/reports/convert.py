@@ -1,0 +1,125 @@
+"""The account of a conversion as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from karl_fast._text import clean, counted, in_bytes
+from karl_fast.cli.reports.sample import counts_of, page
+from karl_fast.log.discovery import PARQUET, around
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.conversion import Conversion
+    from karl_fast.settings.validation import Rate
+
+TYPES_SHOWN = 8
+PLACES_SHOWN = 10
+
+RATES = {
+    "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
+    "result": ": --rate karl-v1 or karl-v2 gives some",
+}
+"""What gives rewards where one way of rating gave none."""
+
+
+def converted(account: Conversion, out: str, rate: Rate) -> str:
+    """What `convert` says when it is done; ``rate`` is where it had rewards from."""
+    formats = ", ".join(sorted({file["format"] for file in account.files}))
+    lines = [
+        f"read      {counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}",
+        f"lines     {account.lines_read:,} read: {_types(account.types)}",
+        _fates(account),
+        *_refused(account),
+        *_rejected(account),
+        _calls(account),
+        _rewards(account, rate),
+        f"written   {_trajectories(account)} with {_messages(account.messages)} to {out}: "
+        f"{in_bytes(account.written_bytes)}",
+        _secrets(account),
+        *_places(account),
+    ]
+    return page(lines)
+
+
+def _types(types: dict[str, int]) -> str:
+    most = sorted(types.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{clean(name) or '(none)'} {count:,}" for name, count in most[:TYPES_SHOWN]]
+    more = [f"and {len(most) - TYPES_SHOWN:,} more types"] if len(most) > TYPES_SHOWN else []
+    return ", ".join(shown + more)
+
+
+def _fates(account: Conversion) -> str:
+    fates = {"used": account.lines_used, "duplicates": account.duplicates}
+    also = {"blank_lines": account.blank_lines, "welded_lines": account.welded_lines, **account.notes}
+    parts = [
+        counts_of(fates),
+        *(f"{name}: {said}" for name, counts in _left(account) if (said := counts_of(counts))),
+    ]
+    noted = "; ".join(filter(None, (counts_of(also), _blocks(account.blocks))))
+    return "          " + "; ".join(parts) + (f"\n          (also: {noted})" if noted else "")
+
+
+def _blocks(blocks: dict[str, int]) -> str:
+    return f"left out: {_types(blocks)}" if blocks else ""
+
+
+def _left(account: Conversion) -> Iterable[tuple[str, dict[str, int]]]:
+    return (("dropped", account.dropped), ("bad", account.bad))
+
+
+def _refused(account: Conversion) -> Iterable[str]:
+    for path, why in account.refused:
+        yield f"refused   {clean(path)}: {why}"
+    parquet = [path for path, _ in account.skipped if path.endswith(PARQUET)]
+    if others := [path for path, _ in account.skipped if not path.endswith(PARQUET)]:
+        more = ", ..." if len(others) > 1 else ""
+        holds = counted(len(others), "file is", "files are")
+        yield f"passed    {holds} no transcript: {clean(others[0])}{more}"
+    if parquet:
+        files = counted(len(parquet), "file")
+        yield f"passed    {files} of Parquet, which is read where it is named: {clean(around(parquet[0]))}"
+
+
+def _rejected(account: Conversion) -> Iterable[str]:
+    if count := account.notes.get("rejected"):
+        yield f"left      rejected is not used: {counted(count, 'record')} of preferences keep it in their source"
+
+
+def _calls(account: Conversion) -> str:
+    calls = sum(account.tool_calls.values())
+    return f"calls     {calls:,} of tools: {counts_of(account.tool_calls)}" if calls else ""
+
+
+def _rewards(account: Conversion, rate: Rate) -> str:
+    if account.rewarded:
+        return f"rewards   {account.rewarded:,} of {counted(account.trajectories, 'trajectory', 'trajectories')}"
+    return f"rewards   none{RATES.get(rate, '')}"
+
+
+def _trajectories(account: Conversion) -> str:
+    of_sub_agents = f" ({account.sub_agents:,} of sub-agents)" if account.sub_agents else ""
+    return counted(account.trajectories, "trajectory", "trajectories") + of_sub_agents
+
+
+def _secrets(account: Conversion) -> str:
+    if not account.secrets:
+        return ""
+    found = counted(sum(account.secrets.values()), "secret stands", "secrets stand")
+    return (
+        f"warning   {found} in it ({counts_of(account.secrets)}): `sample` replaces what it draws, this file keeps them"
+    )
+
+
+def _messages(messages: dict[str, int]) -> str:
+    return f"{counted(sum(messages.values()), 'message')} ({counts_of(messages)})"
+
+
+def _places(account: Conversion) -> Iterable[str]:
+    places = [(file["path"], bad) for file in account.files for bad in file["bad_lines"]]
+    for path, bad in places[:PLACES_SHOWN]:
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {bad['reason'].replace('_', ' ')}"
+    for odd in account.mistyped[:PLACES_SHOWN]:
+        where = f"{clean(odd['path'])}, byte {odd['offset']}: {clean(odd['field'])}"
+        yield f"  {where} is {odd['came']}, wanted {odd['wanted']}"

@@ -1,0 +1,200 @@
+"""What a person sees of an online run: a table that moves at a terminal, a line a round elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._text import clean, counted, decimal, in_gigabytes, pictured
+from karl_fast.cli.signals import listen
+from karl_fast.train.memory import limit_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karl_fast.rl.rollout import Rollout
+    from karl_fast.rl.setup import OnlineRun
+
+SEEN = 400
+"""Characters of a rollout that are shown."""
+
+SHOWN = (
+    *("outcome", "outcome_std", "entropy", "kl", "groups_mixed", "tokens", "ended_length", "grad_norm"),
+    *("ratio", "clip_low", "clip_high", "ratio_ess", "mismatch"),
+)
+"""The numbers of the table."""
+
+
+class Silent:
+    """Says nothing, and knows what runs."""
+
+    run: OnlineRun | None = None
+
+    def started(self, run: OnlineRun) -> None:
+        """Remember it."""
+        self.run = run
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """Nothing."""
+
+    def stopped(self, word: str) -> str:
+        """Where a signal ended the run, and where it goes on."""
+        if self.run is None:
+            return f"{word} before the first round"
+        at = min(self.run.progress.round + 1, self.run.settings.rounds)
+        saved = self.run.checkpoints.found()
+        left = f"--resume goes on from round {int(saved[-1].name) + 1}" if saved else "nothing saved yet"
+        return f"{word} in round {at}; {left}"
+
+
+class Lines(Silent):
+    """A line on stderr a round."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        sys.stderr.write(line + "\n")
+
+    def started(self, run: OnlineRun) -> None:
+        """What is trained on what."""
+        super().started(run)
+        self.rounds = run.settings.rounds
+        for line in opening(run):
+            self.say(line)
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """A round."""
+        self.say(line(metrics))
+        self._remarked(metrics, rollouts, failures)
+
+    def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """What is to be said of a round beside its numbers."""
+        for sentence in summed(failures):
+            self.say(sentence)
+        if metrics["round"] == 0 and (note := alike(rollouts)):
+            self.say(note)
+        if not metrics["learned"]:
+            self.say(f"note      {nothing_learned(metrics)}")
+
+
+class Table(Lines):
+    """A table of the newest round, and some of its rollouts."""
+
+    def __init__(self, live: Any, show: int) -> None:
+        super().__init__()
+        self.live, self.show = live, show
+
+    def say(self, line: str) -> None:
+        """Print a line above the table."""
+        self.live.console.print(line, highlight=False, markup=False)
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """The table anew; failures stay above it."""
+        self._remarked(metrics, rollouts, failures)
+        self.live.update(self._table(metrics, rollouts))
+
+    def _table(self, metrics: dict[str, Any], rollouts: Sequence[Rollout]) -> Any:
+        from rich.console import Group
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        head = f"round {metrics['round'] + 1} of {self.rounds}, step {metrics['step']}, {metrics['seconds']:.1f} s"
+        grid = Grid(show_header=False)
+        names = [name for name in [*SHOWN, *sorted(components(metrics))] if name in metrics]
+        for name in names:
+            grid.add_row(clean(name), f"{metrics[name]:.4g}")
+        if missing := sum(metrics["missing"].values()):
+            grid.add_row("missing", f"{missing} of {metrics['rollouts']}")
+        return Group(Text(head), grid, *(Text(shown(rollout)) for rollout in rollouts[: self.show]))
+
+
+@contextlib.contextmanager
+def watching(show: int, quiet: bool) -> Iterator[Silent]:
+    """Who looks on: nobody, lines, or a table at a terminal; where a signal ends the run, it says where it was."""
+    with _viewer(show, quiet) as viewer:
+        listen(viewer.stopped)
+        yield viewer
+
+
+@contextlib.contextmanager
+def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
+    if quiet or not sys.stderr.isatty():
+        yield Silent() if quiet else Lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+        yield Table(live, show)
+
+
+def opening(run: OnlineRun) -> Iterator[str]:
+    """What is said before the first round."""
+    settings = run.settings
+    left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
+    yield f"prompts   {counted(len(run.asked.prompts), 'prompt')}{left_out}; {settings.curriculum}"
+    each = f"{settings.prompts_per_round} groups of {settings.group_size} a round"
+    steps = counted(settings.epochs * settings.minibatches, "step")
+    yield f"rollouts  {each}, {steps} on them, temperature {settings.temperature:g}"
+    limit = limit_bytes(settings.training)
+    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(limit)}: {run.need}"
+    if run.remark:
+        yield f"warning   {run.remark}"
+    going_on = f", from round {run.progress.round + 1}" if run.progress.round else ""
+    yield f"training  {run.recipe.name}, {counted(settings.rounds, 'round')}{going_on}"
+
+
+def line(metrics: dict[str, Any]) -> str:
+    """A round in a line."""
+    parts = [
+        f"round {metrics['round'] + 1:>5}",
+        f"outcome {decimal(metrics['outcome'])}" if "outcome" in metrics else "outcome missing",
+    ]
+    parts += [f"{clean(name[7:])} {decimal(metrics[name], 3)}" for name in sorted(components(metrics))]
+    parts += [f"mixed {metrics['groups_mixed']:.0%}", f"tokens {metrics['tokens']:.1f}"]
+    parts += [f"entropy {metrics['entropy']:.3f}"] if "entropy" in metrics else []
+    parts += [f"kl {decimal(metrics['kl'])}"] if "kl" in metrics else []
+    parts += [f"missing {sum(metrics['missing'].values())}"] if metrics["missing"] else []
+    return "  ".join([*parts, f"{metrics['seconds']:.2f} s"])
+
+
+def components(metrics: dict[str, Any]) -> list[str]:
+    """The names of rewards by component, where there are several."""
+    found = [name for name in metrics if name.startswith("reward.")]
+    return found if len(found) > 1 else []
+
+
+def summed(failures: Sequence[str]) -> Iterator[str]:
+    """What failed, each sentence once."""
+    for sentence in dict.fromkeys(failures):
+        times = failures.count(sentence)
+        yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
+
+
+def nothing_learned(metrics: dict[str, Any]) -> str:
+    """Return why no step of a round had a rollout in its loss."""
+    if sum(metrics["missing"].values()) == metrics["rollouts"]:
+        return "every reward of this round is missing: no step was made"
+    if metrics["skipped"]:
+        return "no gradient of this round is finite: no step was made"
+    return "the recipe leaves no rollout of this round: no step was made"
+
+
+def alike(rollouts: Sequence[Rollout]) -> str | None:
+    """That all rewards of a round are one number, which may be meant: a task may be too hard at first."""
+    rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
+    if len(rewards) < 2 or min(rewards) != max(rewards):
+        return None
+    told = f"all {len(rewards):,} rewards of this round are {rewards[0]:.4g}, and nothing is learned where none differ"
+    return f"note      {told}: rollouts.jsonl has what was said, and what each reward function gave"
+
+
+def shown(rollout: Rollout) -> str:
+    """A rollout that cannot steer a terminal."""
+    said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
+    reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
+    return f"{clean(rollout.prompt.id)} [{reward}] {pictured(said)[:SEEN]}"

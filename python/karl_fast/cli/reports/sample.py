@@ -1,0 +1,268 @@
+"""Reports as plain text. Whatever comes from a log is made harmless before it is printed."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any, TextIO
+
+from karl_fast._text import clean, counted, decimal, in_bytes
+from karl_fast.cli.reports import warnings as run_warnings
+from karl_fast.cli.reports.target import scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast._core import Tempered
+    from karl_fast.export.manifest import Manifest
+    from karl_fast.settings.toml import Config
+
+COLUMNS = 80
+WARNING = "warning: "
+INDENT = " " * 10
+BAR = "▏▎▍▌▋▊▉█"
+WIDTH = 32
+DOMAINS_SHOWN = 12
+KEYS_SHOWN = 16
+
+
+def page(lines: Iterable[str], to: TextIO | None = None) -> str:
+    """The lines that say something, for stderr unless it is told; each is broken between words where it is long."""
+    seen = (sys.stderr if to is None else to).isatty()
+    return "\n".join(_broken(line, seen) for whole in lines for line in whole.split("\n") if line)
+
+
+def _broken(line: str, seen: bool) -> str:
+    if line.startswith("  ") and not line.startswith(INDENT):
+        return line  # of a table, or a place in a file
+    if line.startswith(WARNING) and not seen:
+        return line  # which whoever reads a file of them looks for
+    return textwrap.fill(
+        line,
+        COLUMNS,
+        subsequent_indent=INDENT,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def sampled(manifest: Manifest, out: str | None) -> str:
+    """What `sample` says when it is done."""
+    draw, splits = manifest["draw"], manifest["export"]["splits"]
+    law = f"{draw['sampler']}, seed {manifest['seed']}"
+    rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
+    lines = [
+        _input(manifest),
+        _accounting(manifest),
+        _groups(manifest["groups"]),
+        _target(manifest["target"]),
+        f"drawn     {_drawn(draw)} {_of_groups(draw['distinct_groups'])} ({law})",
+        _strata(draw),
+        _reward_change(manifest["reward"]),
+        *_failures(manifest),
+        f"written   {rows} as {manifest['export']['shape']} to {clean(out)}"
+        if out
+        else f"dry run   {rows}; nothing written",
+    ]
+    warnings = [WARNING + warning for warning in run_warnings.sampled(manifest)]
+    return page([*lines, *warnings])
+
+
+def changed(config: Config, manifest: Manifest) -> Iterable[str]:
+    """A warning for each file that is not what it was when the manifest was written that a run repeats."""
+    before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in config.inputs}
+    for file in manifest["inputs"]:
+        digest, covers = before.get(file["path"], (None, None))
+        if covers == file["hash_covers"] and digest != file["xxh3_128"]:
+            yield f"warning: {clean(file['path'])} is not what it was when {clean(config.path)} was written"
+    for name, function in manifest.get("reward_functions", {}).items():
+        if name in config.functions and _digest(config.functions[name]) != function["sha256"]:
+            yield f"warning: {clean(function['fn'])} is not what it was when {clean(config.path)} was written"
+
+
+def _digest(function: object) -> object:
+    """Return the hash of the file of a function, as a manifest has it."""
+    return function.get("sha256") if isinstance(function, dict) else None
+
+
+def inspected(report: Manifest, ladder: list[Tempered]) -> str:
+    """What `inspect` prints."""
+    lines = [
+        _input(report),
+        _accounting(report),
+        _groups(report["groups"]),
+        _spread("sizes     rows a group", report["group_rows"]),
+        _spread("          bytes a record", report["record_bytes"]),
+        _keys(report["inputs"]),
+        _duplicates(report),
+        *_domains(report["domains"], report.get("other_domains") or 0),
+        *_histogram(report["reward"]["before"]),
+        *_ladder(ladder, report["target"]),
+        *_bad_rows(report["inputs"]),
+        *(WARNING + warning for warning in run_warnings.inspected(report)),
+    ]
+    return page(lines, sys.stdout)
+
+
+def _input(manifest: Manifest) -> str:
+    files = manifest["inputs"]
+    size = sum(file["size_bytes"] for file in files)
+    formats = ", ".join(sorted({f"{file['format']} ({file['layout']})" for file in files}))
+    name = clean(files[0]["path"]) if len(files) == 1 else counted(len(files), "file")
+    skipped = manifest["run"]["skipped"]
+    more = ", ..." if len(skipped) > 1 else ""
+    note = f"; {counted(len(skipped), 'file')} passed over: {clean(skipped[0]['path'])}{more}" if skipped else ""
+    form = f", format {clean(formats)}" if files else ""
+    return f"read      {name}: {in_bytes(size)}{form}{note}"
+
+
+def _accounting(manifest: Manifest) -> str:
+    account, files = manifest["accounting"], manifest["inputs"]
+    notes = account["notes"] | {name: sum(file[name] for file in files) for name in ("blank_lines", "welded_lines")}
+    dropped, noted = counts_of(account["dropped"]), counts_of(notes)
+    head = f"rows      {account['rows_read']:,} read, {account['rows_kept']:,} kept"
+    return head + (f"; dropped: {dropped}" if dropped else "") + (f"\n          (also: {noted})" if noted else "")
+
+
+def counts_of(counts: dict[str, int]) -> str:
+    """`dropped 3, kept 5`; names without any are left out."""
+    return ", ".join(f"{_words(name)} {count:,}" for name, count in counts.items() if count)
+
+
+def _groups(groups: dict[str, Any]) -> str:
+    if groups["count"] is None:
+        return "groups    not counted in a stream"
+    if not groups["count"]:
+        return "groups    none"
+    by = groups["constant_by"]
+    where = f"{by['at_top']:,} at the top, {by['at_bottom']:,} at the bottom, {by['other']:,} other"
+    several = groups["with_two_or_more"]
+    of = f" of the {several:,} with two rows or more" if several < groups["count"] else ""
+    share = f" ({groups['constant'] / several:.0%}{of})" if several else ""
+    alone = groups["count"] - several
+    few = f"; {alone:,} with fewer than two rewards" if alone else ""
+    without = f"; {counted(groups['rows_without'], 'row')} without a group" if groups["rows_without"] else ""
+    return f"groups    {groups['count']:,}, constant {groups['constant']:,}{share}: {where}{few}{without}"
+
+
+def _target(target: dict[str, Any]) -> str:
+    wanted = f" (wanted {target['ess_wanted_share']:.1%})" if target["ess_wanted_share"] is not None else ""
+    head = f"target    inverse temperature {target['inverse_temperature']:.6g} on {scores(target)}"
+    ess = f"ESS {target['ess_rows']:,.1f} rows = {target['ess_reached_share']:.1%}{wanted}"
+    return f"{head}{_z(target['log_z'])}\n          {ess}, top row {target['largest_weight_share']:.2%}"
+
+
+def _z(log_z: dict[str, Any]) -> str:
+    if "value" in log_z:
+        return "" if log_z["value"] is None else f", log Z {log_z['value']:.6g}"
+    return f", log Z over {counted(log_z['scopes'], 'scope')}" if log_z["scopes"] else ""
+
+
+def _drawn(draw: dict[str, Any]) -> str:
+    copies = f", {draw['distinct_rows']:,} of them different," if draw["distinct_rows"] < draw["rows"] else ""
+    return counted(draw["rows"], "row") + copies
+
+
+def _of_groups(groups: int) -> str:
+    return f"of {counted(groups, 'group')}" if groups else "without a group"
+
+
+def _strata(draw: dict[str, Any]) -> str:
+    strata = draw.get("strata")
+    if strata is None:
+        return ""
+    by_name = list(strata.get("by_name", {}).items())
+    shown = [f"{clean(name) or '(none)'} {counts['drawn']:,}" for name, counts in by_name[:DOMAINS_SHOWN]]
+    more = [f"and {strata['count'] - len(shown):,} more"] if strata["count"] > len(shown) else []
+    return f"strata    {strata['deal']} per {strata['field']}: " + ", ".join(shown + more)
+
+
+def _reward_change(reward: dict[str, Any]) -> str:
+    parts = {"read": reward["before"], "kept": reward["kept"], "drawn": reward["after"]}
+    if not all(part["count"] for part in parts.values()):
+        return ""
+    means = ", ".join(f"{decimal(part['mean'])} {name}" for name, part in parts.items())
+    stds = ", ".join(decimal(part["std"], 3) for part in parts.values())
+    return f"reward    mean {means}; std {stds}"
+
+
+def _failures(manifest: Manifest) -> Iterable[str]:
+    draw = manifest["draw"]
+    if failed := draw["failed"]:
+        others = draw["sampler"] != "all" and draw["rows"] == draw["rows_wanted"]
+        yield f"{'replaced' if others else 'left out'}  {counts_of(failed)}"
+    if draw["over_group_cap"]:
+        yield f"passed    {counted(draw['over_group_cap'], 'row')} over, whose groups had their share"
+    trimmed = manifest["export"]["trimmed_after_last_assistant_turn"]
+    if trimmed["rows"]:
+        messages, rows = counted(trimmed["messages"], "message"), counted(trimmed["rows"], "row")
+        yield f"trimmed   {messages} after the last assistant turn of {rows}"
+    if manifest["secrets"]:
+        yield "secrets   replaced: " + ", ".join(f"{name} {count:,}" for name, count in manifest["secrets"].items())
+
+
+def _spread(head: str, values: dict[str, int]) -> str:
+    numbers = ", ".join(f"{name} {value:,}" for name, value in values.items())
+    return f"{head}: {numbers}" if values else ""
+
+
+def _keys(files: list[dict[str, Any]]) -> str:
+    keys = list(dict.fromkeys(clean(key) for file in files for key in file["keys"]))
+    more = f", and {len(keys) - KEYS_SHOWN:,} more" if len(keys) > KEYS_SHOWN else ""
+    return f"fields    {', '.join(keys[:KEYS_SHOWN])}{more}" if keys else ""
+
+
+def _duplicates(report: Manifest) -> str:
+    ids, same = report["accounting"]["notes"]["repeated_ids"], report["duplicate_trajectories"]
+    again, alike = counted(ids, "repeated id"), counted(same, "identical trajectory", "identical trajectories")
+    return f"doubles   {again}, {alike}" if ids or same else ""
+
+
+def _domains(domains: dict[str, Any], others: int) -> Iterable[str]:
+    if domains:
+        counts = sorted(domains.items(), key=lambda item: -item[1]["before"])
+        shown = [f"{clean(name)} {count['before']:,}" for name, count in counts[:DOMAINS_SHOWN]]
+        count = len(counts) + others
+        more = [f"and {count - DOMAINS_SHOWN:,} more"] if count > DOMAINS_SHOWN else []
+        yield "domains   " + ", ".join(shown + more)
+
+
+def _histogram(reward: dict[str, Any]) -> Iterable[str]:
+    if not reward["count"]:
+        return
+    numbers = (
+        f"mean {decimal(reward['mean'])}, std {decimal(reward['std'])}, from {reward['min']:.6g} to {reward['max']:.6g}"
+    )
+    yield f"reward    {reward['count']:,} present, {numbers}"
+    edges, counts = reward["histogram"]["edges"], reward["histogram"]["counts"]
+    most = max(counts)
+    for low, high, count in zip(edges, edges[1:], counts, strict=False):
+        if count:
+            yield f"  {low:>9.4g} .. {high:<9.4g} {count:>9,} {_bar(count / most)}"
+
+
+def _bar(share: float) -> str:
+    eighths = max(1, round(share * WIDTH * 8))
+    return "█" * (eighths // 8) + (BAR[eighths % 8 - 1] if eighths % 8 else "")
+
+
+def _ladder(ladder: list[Tempered], target: dict[str, Any]) -> Iterable[str]:
+    if ladder:
+        yield f"target    on {scores(target)}; the marked line is what sample takes"
+        yield f"  {'inverse temperature':>20} {'ESS rows':>12} {'ESS':>7} {'top row':>8} {'expected reward':>16}"
+    for rung in ladder:
+        mark = " <-" if rung["inverse_temperature"] == target["inverse_temperature"] else ""
+        ess = f"{rung['ess']:>12,.1f} {rung['share']:>7.1%} {rung['top_share']:>8.2%}"
+        yield f"  {rung['inverse_temperature']:>20.6g} {ess} {rung['expected_reward']:>16.4f}{mark}"
+
+
+def _bad_rows(files: list[dict[str, Any]]) -> Iterable[str]:
+    places = [(file["path"], bad) for file in files for bad in file["bad_rows"]][:10]
+    for path, bad in places:
+        key = f" {clean(bad['key'])}" if "key" in bad else ""
+        yield f"  {clean(path)}, line {bad['line']}, byte {bad['offset']}: {_words(bad['reason'])}{key}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

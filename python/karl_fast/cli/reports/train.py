@@ -1,0 +1,78 @@
+"""What a training run says of itself: before the first step, at a step, and when it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._text import clean, counted, decimal, in_gigabytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.train import Trained
+    from karl_fast.train.length_budget import Budget
+    from karl_fast.train.setup import Run
+
+
+def opening(run: Run) -> Iterator[str]:
+    """What is said before the first step."""
+    for split, account in run.accounts.items():
+        if account.rows:
+            yield f"{split:<9} {_account(account)}"
+    yield from _budget(run.budget)
+    longest = max(run.order.lengths)
+    batches = counted(len(run.order.batches(0)), "batch", "batches")
+    yield f"lengths   longest row {longest:,} tokens of {run.settings.limit_tokens:,}; an epoch is {batches}"
+    yield f"memory    about {in_gigabytes(run.need.total)} of {in_gigabytes(run.limit_bytes)}: {run.need}"
+    yield from (f"warning   {remark}" for remark in run.remarks)
+    going_on = f", from step {run.state.step}" if run.state.step else ""
+    yield f"training  {run.settings.recipe}, {counted(run.steps, 'step')}{going_on}"
+
+
+def _budget(budget: Budget | None) -> Iterator[str]:
+    """Why a length was chosen, where nobody gave one."""
+    if budget is None:
+        return
+    why = "the longest row fits"
+    if budget.beyond:
+        longer, need = budget.beyond
+        why = f"{counted(budget.rows, 'row')} of {longer:,} would need about {in_gigabytes(need.total)}"
+    yield f"budget    {counted(budget.tokens, 'token')} a row: {why}"
+
+
+def _account(account: Any) -> str:
+    dropped = "".join(f", {name.replace('_', ' ')} {count:,}" for name, count in sorted(account.dropped.items()))
+    cut = f"cut to their tail ({account.cut / max(1, account.rows):.0%})"
+    notes = {cut: account.cut, "more windows": account.windows, "with turns apart": account.unrolled}
+    noted = "".join(f", {count:,} {name}" for name, count in notes.items() if count)
+    said = f"{counted(account.rows, 'row')}, {account.kept:,} kept{noted}"
+    said += f"; dropped: {dropped[2:]}" if dropped else ""
+    share = f"{account.left_out / max(1, account.tokens):.0%} of {account.tokens:,} tokens"
+    return said + (f"; too long: {share}" if account.left_out else "")
+
+
+def line_of(values: dict[str, Any]) -> str:
+    """A step."""
+    return (
+        f"step {values['step']:>6}  loss {decimal(values['loss'])}  grad norm {values['grad_norm']:.3g}"
+        f"  {values['tokens_per_second']:,.0f} tokens/s  peak {in_gigabytes(values['peak_bytes'])}"
+    )
+
+
+def trained(result: Trained) -> str:
+    """What is said when a run is done."""
+    made, wanted = result.steps
+    early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
+    best = f"; least held-out loss {decimal(result.best[0])} at step {result.best[1]:,}" if result.best else ""
+    of = _of(result) if early else ""
+    return (
+        f"trained   {counted(made, 'step')}{early}, {counted(result.learned_tokens, 'token')} learned{best}{of}\n"
+        f"written   {clean(str(result.adapter_path))}"
+    )
+
+
+def _of(result: Trained) -> str:
+    """Which step's weights a run that ended early left."""
+    left, best = result.adapter_step, result.best
+    why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
+    return f"; the adapter is that of step {left:,}{why}"

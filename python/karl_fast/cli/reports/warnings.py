@@ -1,0 +1,265 @@
+"""What a run worked around, and what its user may have meant otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._text import clean, counted
+from karl_fast.export.message_checks import MESSAGE, messages_from
+from karl_fast.export.write import FEWEST
+from karl_fast.log.discovery import PARQUET, around, why_no_groups
+from karl_fast.log.field_hints import CONVERT, RATE, REDRAW, drawn, first, held, named, transcripts, unrated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.export.manifest import Manifest
+
+MANY = 0.25
+"""Rows without a reward are many from this share on: then the format may be another."""
+
+POOR = 0.5
+"""A file with a larger share of damaged rows than this may be no log."""
+
+REJECTED = ("rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion")
+"""Where preference sets keep the answer that is not to be learned."""
+
+TRAJECTORY = ("messages", "prompt", "completion", "text")
+"""The fields that a row is made of."""
+
+UNREAD = {
+    "unknown_role": "a message of a role that is none of system, developer, user, assistant, model, tool, function",
+    "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1",
+    "bad_system": "a system beside the conversation that is no text",
+    "no_learned_turn": "a weight of 0 in every turn of the assistant",
+    "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
+}
+"""Why rows are not read, in words."""
+
+DAMAGE = ("torn", "not_an_object", "malformed", "too_long", "damaged_stream")
+"""Why a row is no record at all; others are records with a field that cannot be read, or that failed."""
+
+NOTES = {
+    "ties_at_top": "so many rows share the top score that no temperature reaches the wanted ESS; the nearest is taken",
+    "equal_scores": "all scores are equal: every temperature is the same uniform draw",
+    "uneven_scopes": "uneven scopes are below the wanted ESS even at inverse temperature 0, which is taken",
+}
+
+
+def inspected(report: Manifest) -> Iterator[str]:
+    """What `inspect` warns of."""
+    yield from _unread(report)
+
+
+def _unread(report: Manifest) -> Iterator[str]:
+    """What was looked for in records and is in none, or not in many; files that hold little else than damage."""
+    settings, files = report["settings"], report["inputs"]
+    yield from _no_logs(files)
+    yield from _damaged(files)
+    yield from _passed(report["run"]["parquet_passed"])
+    yield from _refused(report["run"]["refused"])
+    yield from _left_out(report["run"]["columns_left_out"])
+    if why := why_no_groups(files):
+        yield clean(why)
+    elif settings.get("group") is not None and report["groups"]["count"] == 0:
+        yield f"no record has the group {clean(settings['group'])}{_meant('group', report)}"
+    if settings.get("domain") is not None and not report["domains"]:
+        yield f"no record has the domain {clean(settings['domain'])}{_meant('domain', report)}"
+    yield from _mixed(report.get("mixed_numbers", {}))
+    yield from map(clean, report["run"].get("missing_rewards", ()))
+    yield from _missing(report)
+    yield from _rejected(files)
+
+
+def _rejected(files: list[dict[str, Any]]) -> Iterator[str]:
+    """Warn of preferences of which one half is not read."""
+    for file in files:
+        read = {path for name, path in dict(file["fields"]).items() if name in TRAJECTORY}
+        if left := [key for key in REJECTED if key in file["keys"] and key not in read]:
+            yield clean(f"{left[0]} is not used: of a preference set only what is chosen is a row ({file['path']})")
+            return
+
+
+def _mixed(mixed: dict[str, Any]) -> Iterator[str]:
+    """Warn that names of a column are spellings of one number, which are different names."""
+    for field, found in mixed.items():
+        spelled = ", ".join(clean(name) for name in found["first"])
+        more = f", and so of {counted(found['numbers'] - 1, 'other number')}" if found["numbers"] > 1 else ""
+        yield f"{spelled} are different {field}s, for a name is the text in the log{more}: write each number in one way"
+
+
+def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
+    """Which packed files are damaged: their check sums say that, and not where."""
+    damaged = [clean(file["path"]) for file in files if "damaged_stream" in dict(file["dropped"])]
+    if damaged:
+        more = f" and {counted(len(damaged) - 1, 'other file')}" if len(damaged) > 1 else ""
+        yield (
+            f"the packed bytes of {damaged[0]}{more} are damaged: rows behind the damage are lost, and rows before it"
+            " may be other than they were"
+        )
+
+
+def _missing(report: Manifest) -> Iterator[str]:
+    """That rows have no reward, or none of a component that was named, and why that may be."""
+    settings, files, account = report["settings"], report["inputs"], report["accounting"]
+    missing = account["dropped"].get("missing_reward", 0)
+    reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
+    nowhere = 0 < missing == account["rows_read"] - damaged
+    if reward and nowhere:
+        yield _unrewarded(reward)
+    if not missing or settings.get("format") is not None:
+        return
+    rows = f"{missing:,} of {counted(account['rows_read'], 'row')} have no reward"
+    if told := _other_kind(files, reward):
+        yield clean(told)
+    elif reward or missing <= MANY * account["rows_read"]:
+        return
+    elif told := unrated(files, "reward", None):
+        yield clean(f"{told if nowhere else rows}: {RATE}")
+    elif nowhere:
+        yield clean(_nowhere(report))
+    else:
+        formats = ", ".join(sorted({clean(file["format"]) for file in files}))
+        yield (
+            f"{rows} where the format {formats} keeps it, which was told by the first records: name another with"
+            " --format, or give each format a file of its own"
+        )
+
+
+def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | None:
+    """That a file is a transcript, or of a data set, and what to do with it; where functions score, any file may be."""
+    if reward and all(isinstance(value, dict) for value in reward.values()):
+        return None
+    if told := transcripts(files):
+        return f"{told}: {CONVERT}"
+    told = None if reward else drawn(files)
+    return told and f"{told}: {REDRAW}"
+
+
+def _nowhere(report: Manifest) -> str:
+    """That no record has a reward, and which field may be one; or that all have null or NaN for it."""
+    files = report["inputs"]
+    keys = list(dict.fromkeys(key for file in files for key in file["keys"]))
+    paths = {str(dict(file["fields"]).get("reward", "")) for file in files}
+    if paths & {*keys}:
+        meant = "name another with --reward, or the format with --format"
+        return f"every record has null or NaN for {', '.join(sorted(paths))}, or lacks it: {meant}"
+    return f"no record has a reward{held(keys)}: {_hint('reward', report)}, or name the format with --format"
+
+
+def _meant(field: str, report: Manifest) -> str:
+    """`; the records hold id, task: did you mean --group task?`."""
+    keys = first(report["inputs"])
+    return clean(f"{held(keys)}: {_hint(field, report)}") if keys else ""
+
+
+def _hint(field: str, report: Manifest) -> str:
+    """The hint to name a field, as it was made while the records were there."""
+    return str(report["run"].get("hints", {}).get(field) or named(field, ()))
+
+
+def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
+    """That files hold little else than damage, beside some that was read."""
+    damaged = [(sum(file["dropped"].get(reason, 0) for reason in DAMAGE), file) for file in files]
+    poor = [(bad, file) for bad, file in damaged if bad > POOR * file["rows_read"]]
+    if poor and any(bad < file["rows_read"] for bad, file in damaged):
+        bad, file = poor[0]
+        others = f", and in most of {counted(len(poor) - 1, 'other file')}" if len(poor) > 1 else ""
+        yield f"no record in {bad:,} of {counted(file['rows_read'], 'row')} of {clean(file['path'])}{others}"
+
+
+def _passed(parquet: list[str]) -> Iterator[str]:
+    """That Parquet files of folders were not read."""
+    if parquet:
+        files = counted(len(parquet), "Parquet file of a folder was", "Parquet files of folders were")
+        yield clean(f"{files} passed over: Parquet is read where it is named, as by {around(parquet[0])}")
+
+
+def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
+    """That files of folders were not read because nothing here can."""
+    if refused:
+        files = counted(len(refused), "file of a folder was", "files of folders were")
+        first = ", the first" if len(refused) > 1 else ""
+        yield clean(f"{files} passed over{first}: {refused[0]['path']}: {refused[0]['reason']}")
+
+
+def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
+    """Columns of Parquet that are in no record."""
+    if columns:
+        first, others = columns[0], f" and {counted(len(columns) - 1, 'other column')}" if len(columns) > 1 else ""
+        yield clean(
+            f"the column {first['column']} of {first['path']}{others} was left out: nothing was asked of it, and JSON "
+            f"has no form for {first['type']}"
+        )
+
+
+def _note(manifest: Manifest) -> str | None:
+    """Why the wanted ESS and the one that was reached differ."""
+    note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
+    rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
+    if note == "ties_at_top" and rows < 1 and manifest["target"]["ess_rows"] < 1.5:
+        return f"the wanted ESS is {rows:.2g} rows, and no target has less than 1: the nearest is taken"
+    return NOTES.get(note or "")
+
+
+def _unrewarded(reward: dict[str, Any]) -> str:
+    """That no record has the components of a reward, all of which are functions, or some of which are read."""
+    which = f"{'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
+    scored = all(isinstance(value, dict) for value in reward.values())
+    return f"no record was given a number by {which}" if scored else f"no record has a value for {which}"
+
+
+def _first(manifest: Manifest, reason: str) -> str:
+    """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where no place is known."""
+    plain = {file["path"] for file in manifest["inputs"] if file["codec"] == "plain"}
+    found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
+    if not found or found["path"] not in plain or found["path"].endswith(PARQUET):
+        return ""
+    return f", the first at byte {found['offset']:,} of {clean(found['path'])}"
+
+
+def sampled(manifest: Manifest) -> Iterator[str]:
+    """What `sample` warns of."""
+    yield from _unread(manifest)
+    if note := _note(manifest):
+        yield note
+    draw, ess = manifest["draw"], round(manifest["target"]["ess_rows"], 1)
+    if draw["sampler"] in ("gumbel", "weighted-reservoir") and draw["rows"] > ess:
+        yield f"more rows were drawn than the ESS of {ess:,.1f}: the draw reaches into the tail of its target"
+    if draw["rows"] < draw["rows_wanted"]:
+        wanted = counted(draw["rows_wanted"], "row was", "rows were")
+        # Of a stream rows went by that can be drawn, and were not held.
+        kept, held = manifest["accounting"]["rows_kept"], draw.get("rows_held", 0)
+        if 0 < held < kept:
+            yield f"{wanted} wanted, only {draw['rows']:,} of the {held:,} held of the stream can be written"
+        else:
+            why = "strata that fell short are not made up for" if "strata" in draw else "no other can be drawn"
+            yield f"{wanted} wanted, {draw['rows']:,} were drawn: {why}"
+    if bad := draw["failed"].get("unparsable"):
+        yield f"{counted(bad, 'drawn row is', 'drawn rows are')} no JSON{_first(manifest, 'unparsable')}"
+    for reason, what in UNREAD.items():
+        if bad := draw["failed"].get(reason):
+            yield f"{counted(bad, 'row has', 'rows have')} {what}{_first(manifest, reason)}"
+    if bad := draw["failed"].get("bad_message"):
+        path = messages_from(manifest["inputs"])
+        where = f" in {clean(path)}" if path else ""
+        yield f"{counted(bad, 'row has', 'rows have')} a bad message{where}{_first(manifest, 'bad_message')}: {MESSAGE}"
+    for name, rows in manifest["export"]["merged_into_train"].items():
+        went = "it" if rows == 1 else "they"
+        yield f"{name} would have {counted(rows, 'row')}, too few for a batch: {went} went to train"
+    yield from _off_quota(manifest["export"])
+    train = manifest["export"]["splits"]["train"]
+    if manifest["settings"]["split"][0] > 0 and train < FEWEST:
+        yield f"train has {counted(train, 'row')}: mlx_lm lora needs --batch-size {train} or less"
+
+
+def _off_quota(export: Manifest) -> Iterator[str]:
+    """Warn of splits that are far from their share of the rows, because a group falls into one split whole."""
+    for name, quota in export["quotas"].items():
+        wanted, rows = quota["wanted"], quota["rows"]
+        far = name != "train" and abs(rows - wanted) > max(wanted / 2, FEWEST)
+        if (far or (rows == 0 and wanted >= FEWEST)) and name not in export["merged_into_train"]:
+            yield (
+                f"{name} has {counted(rows, 'row')} of {wanted:,.4g} wanted: the rows of a group, or of a prompt where"
+                " there is no group, fall into one split"
+            )

@@ -1,0 +1,66 @@
+"""What a run says that a signal ends, and what there is of its output then."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+from karl_fast._text import clean
+from karl_fast.entrypoint import STOPS, Stopped, handle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+def nothing(word: str) -> str:
+    """The line of a run that has written nothing."""
+    return f"{word}; nothing was written"
+
+
+def listen(line: Callable[[str], str] = nothing) -> None:
+    """Have signals raise: from here on there may be something to put away.
+
+    Args:
+        line: what the run says last, given the word for its end. It is asked once all is put away, and stands until
+            the next call: a signal may come as late as between the last statement and the end of the process.
+    """
+    handle(partial(_stop, line))
+
+
+def _stop(line: Callable[[str], str], number: int, _frame: FrameType | None) -> NoReturn:
+    raise Stopped(number, line)
+
+
+def say(stopped: Stopped) -> int:
+    """Say it on stderr, if there is still a terminal behind it; the exit code."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
+    return 128 + stopped.number
+
+
+def writing(out: str) -> None:
+    """Have the end of a run say whether this output has taken its place by then."""
+    place = out
+    with contextlib.suppress(OSError):  # a function of a user may go to another folder
+        place = os.path.abspath(out)  # noqa: PTH100
+    listen(partial(_since, out, place, _inode(place)))
+
+
+def _since(out: str, place: str, before: int | None, word: str) -> str:
+    return nothing(word) if _inode(place) == before else written(out, word)
+
+
+def written(out: str, word: str) -> str:
+    """The line of a run that has written its output."""
+    return f"{word}; {clean(out)} is written"
+
+
+def _inode(out: str) -> int | None:
+    try:
+        return os.lstat(out).st_ino
+    except OSError:
+        return None

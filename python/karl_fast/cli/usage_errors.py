@@ -1,0 +1,110 @@
+"""What the parser finds wrong, in the voice of every other error: a sentence and a hint."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from karl_fast._suggest import nearest, question
+from karl_fast._text import clean
+from karl_fast.cli.precedence import SOURCES, flag, variable
+from karl_fast.errors import UsageError
+from karl_fast.settings.toml import kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The parser's own error, which typer does not name: it once came from click, and now from a copy in typer.
+TyperUsageError: Any = typer.BadParameter.__base__
+
+KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
+"""The parser's names of types, and ours."""
+
+
+def typed(error: UsageError) -> str:
+    """What an error says, with options for the names of settings."""
+    sentence = str(error)
+    for name in error.settings:
+        sentence = re.sub(rf"(?<![\w-]){name}(?![\w-])", flag(name), sentence, count=1)
+    return sentence
+
+
+@contextlib.contextmanager
+def flags(*settings: str) -> Iterator[None]:
+    """Options for the names of these settings alone: a command has no others, and the rest stand in its file."""
+    try:
+        yield
+    except UsageError as error:
+        error.settings = tuple(name for name in error.settings if name in settings)
+        raise
+
+
+def said(error: Any, command: str) -> int:
+    """Say it on stderr; the exit code. ``command`` is what was called, which not every error knows."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error.format_message()}\n")
+        return 2
+    sentence, hint = _sentence(error), _hint(error, command)
+    sys.stderr.write(f"error: {clean(sentence)}\nhint: {clean(hint)}\n")
+    return 2
+
+
+def _sentence(error: Any) -> str:
+    if error.message.endswith(" requires an argument."):
+        return f"{error.option_name} has no value"
+    head, _, _ = error.message.partition(". Did you mean ")
+    text = head.rstrip(".")
+    param = getattr(error, "param", None)
+    if param is None:
+        return str(text[:1].lower() + text[1:])
+    return f"{_place(error.ctx, param)} is {_wanted(text) if text else 'missing'}"
+
+
+def _wanted(text: str) -> str:
+    """`'x' is not a valid int` as `'x', wanted a whole number`; our own parsers say it so themselves."""
+    value, kind, word = text.partition(" is not a valid ")
+    if kind:
+        word = word.partition(".")[0]  # a list of values may follow
+        return f"{value}, wanted {KINDS.get(word, word)}"
+    value, choice, words = text.partition(" is not one of ")
+    return f"{value}, wanted {words.replace(chr(39), '')}" if choice else text
+
+
+def _place(ctx: typer.Context | None, param: Any) -> str:
+    """What a person calls an option: its flag, or the variable that it was read from."""
+    flag = param.opts[0] if param.param_type_name == "option" else param.make_metavar(ctx)
+    source = ctx.get_parameter_source(param.name) if ctx else None
+    return variable(flag) if source and SOURCES.get(source.name) == "environment" else str(flag)
+
+
+def _hint(error: Any, command: str) -> str:
+    command = error.ctx.command_path if error.ctx else command
+    if hasattr(error, "possibilities"):
+        return _of_options(error.option_name, error.possibilities or [], command)
+    value, choice, words = error.message.partition(" is not one of ")
+    if choice and (meant := question(nearest(value.strip("'"), words.rstrip(".").replace("'", "").split(", ")))):
+        return meant
+    _, _, near = error.message.partition(". Did you mean ")
+    return f"did you mean {near}" if near else f"{command} --help lists what it takes"
+
+
+def _of_options(given: str, options: list[str], command: str) -> str:
+    lists = f"{command} --help lists what it takes"
+    likeness, option = max(((_likeness(option, given), option) for option in options), default=(0.0, ""))
+    if likeness < ALIKE and given in map(flag, kinds()):
+        return f"{given} is an option of sample; {lists}"
+    return f"did you mean {option}?" if option else lists
+
+
+ALIKE = 0.85
+"""As like are a word and a slip of it: `--seed` and `--seeds`, not `--reward` and `--threads`."""
+
+
+def _likeness(one: str, other: str) -> float:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, one, other).ratio()

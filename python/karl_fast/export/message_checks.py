@@ -1,0 +1,36 @@
+"""What is wrong with rows that cannot be written, for errors and warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.log.field_hints import at
+from karl_fast.log.message_hints import wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MESSAGE = "a message is an object with a role (or from), and its content (or value) a text or parts of text"
+"""What a bad message is not, unless its tool calls are none."""
+
+
+def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
+    """The path that conversations of all files are at; nothing where they differ, or a format makes them of others."""
+    paths = {str(dict(file["fields"]).get("messages", "")) for file in files}
+    return paths.pop() if len(paths) == 1 else ""
+
+
+def misread(path: str) -> str:
+    """What an error with bad messages hints at."""
+    return MESSAGE + ("; --messages names another path" if path else "")
+
+
+def bad_message(record: Mapping[str, Any], path: str) -> str:
+    """`; in one record message 2 of turns has no role; it holds from, value`; nothing where all seems well."""
+    messages = at(record, path) if path else None
+    if messages is None:
+        return ""
+    if not isinstance(messages, list):
+        return f"; in one record {path} is no list of messages"
+    found = ((number, wrong(message)) for number, message in enumerate(messages, 1))
+    return next((f"; in one record message {number} of {path} {why}" for number, why in found if why), "")

@@ -1,0 +1,99 @@
+"""Whether an output can be written to a place, asked before anything is read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast._text import in_bytes
+from karl_fast.errors import FULL, FileError, OutputExistsError, OutputForeignError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from karl_fast.log import Log
+
+
+def data_set(out: str | Path, *, force: bool) -> _core.Target:
+    """Return the place of a data set, and refuse one that cannot be written to, as far as can be told beforehand.
+
+    Raises:
+        OutputExistsError: it is there, and ``force`` is not set; or somebody else's is.
+        FileError: as :func:`check_around`.
+        UsageError: it ends in no name.
+    """
+    refuse_link(out)
+    target = _core.Target.data_set(Path(out), force=force)
+    check_around(out)
+    return target
+
+
+def refuse_own(out: str | Path, log: Log) -> None:
+    """Refuse an output that a log is read from.
+
+    Raises:
+        OutputExistsError: it is a file of the log, or the folder of one.
+    """
+    refuse_read(out, (file["path"] for file in log.inputs))
+
+
+def refuse_read(out: str | Path, files: Iterable[str]) -> None:
+    """Refuse an output that is read from: it would replace what it is made of.
+
+    Raises:
+        OutputExistsError: it is one of the files, or the folder of one.
+    """
+    place = Path(os.path.realpath(out))
+    for path in files:
+        if path != "-" and Path(os.path.realpath(path)).is_relative_to(place):
+            error = OutputExistsError(f"{out}: this run reads {path}, which the output would replace")
+            error.hint = "give the output another name"
+            raise error
+
+
+def refuse_link(out: str | Path) -> None:
+    """Refuse a symbolic link, which would be replaced itself, and not what it leads to.
+
+    Raises:
+        OutputForeignError: it is one.
+    """
+    if os.path.islink(Path(out)):  # noqa: PTH114  Path.is_symlink raises where a name is too long, or the folder may not be entered
+        error = OutputForeignError(f"{out}: it exists and is a symbolic link, which is never replaced")
+        error.hint = f"name the place that it leads to: {os.path.realpath(out)}"
+        raise error
+
+
+def check_around(out: str | Path) -> None:
+    """Refuse a place around which no folder is, and none can be made.
+
+    Raises:
+        FileError: what should be the folder around it is none, or may not be written to.
+    """
+    around = next((path for path in Path(out).parents if os.path.lexists(path) or not path.name), Path())
+    try:
+        is_folder = stat.S_ISDIR(around.stat().st_mode)
+    except OSError as error:
+        raise _refused(out, error.errno, f"{around}: {error.strerror}") from error
+    if not is_folder:
+        raise _refused(out, errno.ENOTDIR, f"{around} is no folder")
+    if not os.access(around, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise _refused(out, errno.EACCES, f"the folder {around} may not be written to")
+
+
+def _refused(out: str | Path, number: int | None, why: str) -> FileError:
+    error = FileError(f"cannot write {out}: {why}", number, str(out))
+    error.hint = "give the output a name in a folder that can be written to"
+    return error
+
+
+def advise(error: FileError, out: str | Path, size: int | None = None) -> None:
+    """Hint at what to do where what cannot be written is the output or a file of it, whose length may be known."""
+    if error.filename is None or not Path(error.filename).is_relative_to(out):
+        return
+    needed = "" if size is None else f"the data set has {in_bytes(size)}: "
+    ways = f"{needed}free space, or " if error.errno in FULL else ""
+    error.hint = f"{ways}write to another place"

@@ -1,0 +1,84 @@
+"""Where a data set comes from: the files that were read, and the run that read them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.log.discovery import PARQUET, why_passed
+from karl_fast.log.field_hints import fitting, named, records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from karl_fast import _core
+    from karl_fast.log import Log
+    from karl_fast.log.parquet_in import LeftOut
+
+
+def inputs(log: Log) -> list[dict[str, Any]]:
+    """Each file: what it is, its hash, and what was found in it."""
+    hashes = log.core.hashes(log.settings.hash_inputs)
+    covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
+    if log.core.streamed:
+        covers = "whole stream"
+    return [
+        {
+            **file,
+            "fields": dict(file["fields"]),
+            "dropped": dict(file["dropped"]),
+            "xxh3_128": digest,
+            "hash_covers": covers,
+        }
+        for file, digest in zip(log.inputs, hashes, strict=True)
+    ]
+
+
+def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
+    """Where and how, what was passed over, and where rows lie that failed: nothing that changes any of the above."""
+    return {
+        "seconds": seconds,
+        "threads": log.settings.threads,
+        "settings_from": log.settings.chosen(),
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{os.uname().sysname}-{os.uname().machine}",
+        "streamed": log.core.streamed is not None,
+        "skipped": [{"path": path, "reason": reason} for path, reason in (*log.core.skipped(), *log.skipped)],
+        "refused": [{"path": path, "reason": reason} for path, reason in _refused(log)],
+        "parquet_passed": [path for path in log.passed if path.endswith(PARQUET)],
+        "columns_left_out": _left_out(log),
+        "failed_rows": list(failed),
+    } | ({"missing_rewards": list(log.unrewarded)} if log.unrewarded else {})
+
+
+def _left_out(log: Log) -> list[dict[str, Any]]:
+    """Return the columns of Parquet files that are in no record: the first file, and how many have such a one."""
+    found: dict[LeftOut, list[str]] = {}
+    for path, column in log.left_out:
+        found.setdefault(column, []).append(path)
+    return [{**column._asdict(), "path": paths[0], "files": len(paths)} for column, paths in found.items()]
+
+
+def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """What may be meant, by each field that records were asked for and none has; nothing where there is none."""
+    found = {field: fitting(records(log), field) for field in _lacking(log, report)}
+    meant = {field: named(field, paths, getattr(log.settings, field)) for field, paths in found.items()}
+    return {"hints": meant} if meant else {}
+
+
+def _lacking(log: Log, report: dict[str, Any]) -> Iterator[str]:
+    settings, account = log.settings, report["accounting"]
+    if settings.group is not None and report["groups"]["count"] == 0:
+        yield "group"
+    if settings.domain is not None and not report["domains"]:
+        yield "domain"
+    damaged = sum(sum(file["dropped"].values()) for file in report["inputs"])
+    if settings.reward is None and 0 < account["dropped"].get("missing_reward", 0) == account["rows_read"] - damaged:
+        yield "reward"
+
+
+def _refused(log: Log) -> list[tuple[str, str]]:
+    """Files of folders that nothing here reads, by their names or by their first bytes."""
+    named = [(path, why_passed(path)) for path in log.passed if not path.endswith(PARQUET)]
+    return sorted(log.core.refused() + named)

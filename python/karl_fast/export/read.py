@@ -1,0 +1,112 @@
+"""The rows of a data set: one that `karl-fast sample` wrote, or any directory that `mlx_lm lora --data` takes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._suggest import beside
+from karl_fast.errors import DataSetError, FileError, NothingToTrainError
+from karl_fast.reward.rule import reward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STAMP = "karl_fast"
+"""The object of a row that says where it came from."""
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set on disk.
+
+    Attributes:
+        folder: where it is.
+        sampler: how its rows were drawn; None where no manifest says so.
+    """
+
+    folder: Path
+    sampler: str | None
+
+    def rows(self, split: str) -> list[dict[str, Any]]:
+        """The rows of a split; none where there is no such file.
+
+        Raises:
+            FileError: it cannot be read.
+            DataSetError: a row is no JSON object; the message names the line.
+        """
+        file = self.folder / f"{split}.jsonl"
+        if not file.is_file():
+            return []
+        try:
+            with file.open("rb") as lines:
+                return list(_parsed(file, lines))
+        except OSError as error:
+            raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+
+
+def _parsed(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataSetError(f"{file}, line {number:,}: the row is no JSON") from error
+        if not isinstance(row, dict):
+            raise DataSetError(f"{file}, line {number:,}: the row is no JSON object")
+        yield row
+
+
+def open_source(path: str | Path) -> Source:
+    """A directory with train.jsonl, valid.jsonl or test.jsonl in it.
+
+    Raises:
+        FileError: there is no such directory, or it is a file.
+        DataSetError: it holds none of them, or a damaged manifest.
+        NothingToTrainError: every file in it is empty.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        raise _file(folder)
+    if not folder.is_dir():
+        error = FileError(f"cannot open {folder}: no such folder", 2, str(folder))
+        error.hint = beside(folder, Path.is_dir)
+        raise error
+    files = [folder / f"{split}.jsonl" for split in SPLITS]
+    if not any(file.is_file() for file in files):
+        raise DataSetError(f"{folder} is no data set: it has no train.jsonl, valid.jsonl or test.jsonl")
+    if not any(file.is_file() and file.stat().st_size for file in files):
+        raise NothingToTrainError(f"{folder} has no rows")
+    return Source(folder, _sampler(folder / "manifest.json"))
+
+
+def _file(path: Path) -> FileError:
+    """A file in the place of a folder: one of its splits, or a log that no data set was drawn from yet."""
+    error = FileError(f"{path} is a file, wanted a folder with train.jsonl", errno.ENOTDIR, str(path))
+    if path.stem in SPLITS:
+        error.hint = f"give the folder that it is in, {path.parent}"
+    else:
+        error.hint = f"karl-fast sample {path} -o data -k 512 makes such a folder of a log"
+    return error
+
+
+def _sampler(file: Path) -> str | None:
+    if not file.is_file():
+        return None
+    try:
+        return str(json.loads(file.read_text("utf-8"))["draw"]["sampler"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataSetError(f"{file} is damaged: it does not say how rows were drawn") from error
+
+
+def number_of(stamp: dict[str, Any], name: str) -> float:
+    """A number of a row's own object, NaN where it says nothing."""
+    found = reward(stamp.get(name))
+    return found if isinstance(found, float) else math.nan

@@ -1,0 +1,335 @@
+"""From what a person types to a list of files."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import shlex
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from karl_fast._suggest import beside
+from karl_fast._text import counted
+from karl_fast.errors import FileError, PackedError, UsageError
+from karl_fast.log.temporary_copies import NOWHERE, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from karl_fast.log.parquet_in import LeftOut, Needed
+
+PACKED = (".gz", ".zst", ".zstd")
+"""How packed files are called."""
+
+
+OTHERWISE = (".bz2", ".xz", ".lzma", ".lz4", ".zlib")
+"""How files are called that are packed so that nothing here unpacks them."""
+
+ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
+"""How archives are called."""
+
+
+def packed_too(*suffixes: str) -> tuple[str, ...]:
+    """How files are called that are packed or not."""
+    return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
+
+
+SUFFIXES = packed_too(".jsonl", ".json", ".ndjson")
+"""What is taken from a folder."""
+
+PARQUET = ".parquet"
+"""How a file is called whose rows are records."""
+
+PASSED = (PARQUET, *ARCHIVES, *OTHERWISE)
+"""How files of a folder are called that are passed over unopened, and told."""
+
+
+class Found(NamedTuple):
+    """What names of logs lead to.
+
+    Attributes:
+        files: each path, what to call it, and whether it may hold no records.
+        passed: what to call each file of a folder that was passed over for its name, unless it was given by name too.
+        left_out: the columns of Parquet files that are not in their records, and what to call each file.
+        skipped: the same for hidden files and links that lead nowhere, each with the reason.
+    """
+
+    files: list[tuple[str, str, bool]]
+    passed: list[str]
+    left_out: list[tuple[str, LeftOut]]
+    skipped: list[tuple[str, str]]
+
+
+class Candidate(NamedTuple):
+    """A file that a name leads to.
+
+    Attributes:
+        path: where it is.
+        inside: whether it was found in a folder, so that nobody asked for it alone.
+        why: why such a file is passed over, where its end does not tell.
+    """
+
+    path: str
+    inside: bool
+    why: str | None = None
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether it is passed over."""
+        return self.inside and (self.why is not None or self.path.endswith(PASSED))
+
+
+HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it is read where it is named"
+
+
+@contextlib.contextmanager
+def files(
+    logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES, needed: Needed | None = None
+) -> Iterator[Found]:
+    """What files, folders, globs and ``-`` lead to.
+
+    A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
+    ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, hidden
+    ones, links that lead nowhere, and a data set that karl-fast wrote there. Standard input and pipes are spooled to a
+    temporary file, because a log is read twice, and so are the rows of Parquet files; it is gone afterwards. ``needed``
+    gives those columns of a Parquet file that have to be kept; all unless given.
+
+    Raises:
+        FileError: for a path that leads nowhere, and a damaged Parquet file.
+        ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
+        MissingExtraError: for a Parquet file without pyarrow.
+        UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
+    """
+    with contextlib.ExitStack() as stack:
+        names = [path_of(log) for log in logs]
+        if names.count("-") > 1:
+            raise UsageError("- is given twice, and standard input can be read once")
+        found = [file for name in names for file in _expand(name, suffixes)]
+        if not found:
+            raise UsageError("no log given")
+        for one in found:
+            _refuse_packed_table(one.path)
+        taken = _once((one.path, one.inside) for one in found if not one.is_passed)
+        others = {shown(one.path): one.why for one in found if one.is_passed and _identity(one.path) not in taken}
+        passed = [path for path, why in others.items() if why is None]
+        skipped = [(path, why) for path, why in others.items() if why is not None]
+        copies = [
+            (kept(path, stack, table=path.endswith(PARQUET), needed=needed), shown(path), inside)
+            for path, inside in taken.values()
+        ]
+        left_out = [(name, column) for (_, columns), name, _ in copies for column in columns]
+        yield Found([(copy, name, inside) for (copy, _), name, inside in copies], passed, left_out, skipped)
+
+
+def _refuse_packed_table(path: str) -> None:
+    """Raise for a file of Parquet that is packed as a whole."""
+    end = next((end for end in PACKED if path.endswith(PARQUET + end)), None)
+    if end:
+        error = PackedError(f"{path}: it is a packed file of Parquet, which is not unpacked here", "Parquet")
+        tool = "gzip" if end == ".gz" else "zstd"
+        error.hint = f"unpack it: {tool} -dc {shlex.quote(path)} > {shlex.quote(path.removesuffix(end))}"
+        raise error
+
+
+def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
+    """Each file once, by a name that is no link where it has one: tools keep what belongs to it beside that.
+
+    It may be without records if nobody named it alone.
+    """
+    once: dict[object, tuple[str, bool]] = {}
+    for path, inside in found:
+        name, before = once.get(which := _identity(path), (path, True))
+        once[which] = (path if _is_link(name) and not _is_link(path) else name), inside and before
+    return once
+
+
+def _identity(path: str) -> object:
+    """What two names of one file share."""
+    try:
+        facts = None if path == "-" else Path(path).stat()
+    except OSError:
+        return path
+    return (facts.st_dev, facts.st_ino) if facts and facts.st_ino else path
+
+
+def _is_link(path: str) -> bool:
+    """Whether a link is on the way to a file."""
+    return os.path.realpath(path) != os.path.abspath(path)  # noqa: PTH100  (resolve() would follow it)
+
+
+def shown(path: str) -> str:
+    """A path as text: the bytes of a name that is not UTF-8 are spelled out."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def listed(logs: object) -> list[Any]:
+    """One log or several as a list."""
+    alone = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
+    return [logs] if alone else list(cast("Iterable[Any]", logs))
+
+
+def path_of(log: object) -> str:
+    """What a caller names a log by.
+
+    Raises:
+        UsageError: it is no path, or an empty one.
+    """
+    name = os.fspath(log) if isinstance(log, os.PathLike) else log
+    if not isinstance(name, str):
+        raise UsageError(f"a log is of type {type(log).__name__}, wanted a path, a folder, a glob or -")
+    if not name:
+        raise UsageError("a log has an empty name, wanted a path, a folder, a glob or -")
+    return name
+
+
+def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
+    if log == "-" or _exists(Path(log)):
+        return _inside(log, suffixes) if Path(log).is_dir() else [Candidate(log, inside=False)]
+    matches = sorted(glob.glob(log, recursive=True))
+    if matches:
+        return _matched(matches, suffixes)
+    if glob.has_magic(log):
+        raise UsageError(f"no file matches {log}")
+    error = FileError(f"cannot open {log}: no such file or folder", 2, log)
+    error.hint = beside(log)
+    raise error
+
+
+def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
+    """What the matches of a glob lead to; nobody asked for a folder among them that holds no log."""
+    found: list[Candidate] = []
+    for match in matches:
+        folder = Path(match).is_dir()
+        found += _walked(match, suffixes)[0] if folder else [Candidate(match, inside=False)]
+    if all(one.is_passed for one in found):
+        return [file for match in matches for file in _expand(match, suffixes)]  # which says why of the first
+    return found
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
+    """The logs of a folder, and what is passed over for its name."""
+    found, passed = _walked(folder, suffixes)
+    if all(one.is_passed for one in found):
+        raise _no_log(folder, suffixes, found, passed)
+    return found
+
+
+def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], int]:
+    """The logs of a folder, what is passed over for its name, and how many data sets were passed over."""
+    found, passed = [], 0
+    ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
+    for here, folders, names in os.walk(folder, onerror=_unlisted):
+        folders.sort()
+        if is_output(here):
+            passed += 1
+        else:
+            paths = [Path(here, name) for name in sorted(names) if name.endswith(ends)]
+            found += [Candidate(str(path), True, _why(path, folder)) for path in paths if not _is_special(path)]
+    return found, passed
+
+
+def _why(path: Path, folder: str) -> str | None:
+    """Why a file of a folder is passed over that has the name of a log: editors and systems keep such beside logs."""
+    if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        return HIDDEN
+    return None if path.exists() else NOWHERE
+
+
+def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
+    """That a folder holds no log, but these other files, and so many data sets."""
+    if is_output(folder):
+        error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
+        error.hint = origin(folder)
+        return error
+    but = f" but in {counted(passed, 'data set')} of karl-fast" if passed else ""
+    error = UsageError(f"the folder {folder} holds no file that ends in {', '.join(suffixes)}{but}")
+    parquet = [one.path for one in others if one.path.endswith(PARQUET)]
+    if parquet:
+        error.hint = f"Parquet files are taken by name or glob: {around(parquet[0])}"
+    elif others:
+        error.hint = f"{others[0].path}: {others[0].why or why_passed(others[0].path)}"
+    return error
+
+
+def why_passed(path: str) -> str:
+    """Why a file of a folder was passed over for its name."""
+    end = max((end for end in PASSED if path.endswith(end)), key=len)
+    packed = f"its name ends in {end}, which is not unpacked here"
+    return "Parquet is read where it is named" if end == PARQUET else packed
+
+
+def around(parquet: str) -> str:
+    """The glob that finds a Parquet file, and those beside it."""
+    return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
+
+
+def origin(folder: str) -> str:
+    """What to do with the folder of a data set where a log is wanted; its manifest says what it was drawn from."""
+    inputs = (_manifest(folder) or {}).get("inputs")
+    files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
+    paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
+    others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+    return "give what it was drawn from" + (f": {paths[0]}{others}" if paths else "")
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path leads to a pipe, a socket or a device: in a folder, nobody asked for it."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _unlisted(error: OSError) -> None:
+    # Passed over in silence, its logs would be lost.
+    raise FileError(f"cannot list {error.filename}: {error.strerror}", error.errno, error.filename) from error
+
+
+MANIFEST_MAX = 1 << 28
+"""The largest file that is looked into for a manifest of ours, in bytes."""
+
+
+def is_output(folder: str) -> bool:
+    """Whether a folder is a data set that karl-fast wrote: its rows are no log.
+
+    Raises:
+        FileError: its manifest is there and cannot be read.
+    """
+    return _manifest(folder) is not None
+
+
+def _manifest(folder: str) -> dict[str, Any] | None:
+    path = Path(folder, "manifest.json")
+    try:
+        facts = path.stat()
+        # Somebody else's may be a pipe that never ends, or larger than memory.
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MANIFEST_MAX:
+            return None
+        manifest = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno, str(path)) from error
+    ours = isinstance(manifest, dict) and {"schema", "karl_fast"} <= manifest.keys()
+    return manifest if ours else None
+
+
+def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why a format could not tell the groups of some files, from what was found in each; None where it could."""
+    without = [file["beside"] for file in found if file["beside"] and file["beside"]["problem"]]
+    if not without:
+        return None
+    first, more = without[0], f" of {len(without)} files" if len(without) > 1 else ""
+    why = f"{first['path']}: {first['problem']}"
+    return f"no {first['key']}, so no groups{more}: {why}; name them with --group"

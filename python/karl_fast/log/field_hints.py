@@ -1,0 +1,280 @@
+"""What records hold, for errors about what is in none of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast._suggest import MOST, nearest
+from karl_fast._text import counted
+from karl_fast.errors import ByNameError, KarlError, TranscriptError
+from karl_fast.log.message_hints import is_conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from karl_fast.log import Log
+
+SHOWN = 16
+"""How many keys of a record an error lists."""
+
+NAMES = {
+    "group": ("group", "group_id", "task_id", "task", "problem_id", "prompt_id", "instance_id", "question_id"),
+    "reward": ("reward", "score", "rewards", "return", "outcome", "resolved", "success"),
+    "messages": (
+        *("messages", "conversation", "conversations", "turns"),
+        *("chat", "dialogue", "history", "trajectory", "traj"),
+    ),
+}
+"""What tools call a field, the likeliest first."""
+
+
+INSIDE = {"group": ("", ".id", ".name")}
+"""What may follow the name of a field that is an object: it has a name of its own."""
+
+
+def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
+    """What an error adds to say that no record has a field, and its hint: transcripts are to be converted first."""
+    keys = first(log.inputs)
+    if told := transcripts(log.inputs):
+        return f"; {told}", CONVERT
+    if asked is None and (told := drawn(log.inputs)):
+        return f"; {told}", REDRAW
+    if told := unrated(log.inputs, field, asked):
+        return f"; {told}", RATE
+    one = record(log)
+    if more := _followed(log, field, asked, one):
+        return held(keys), more
+    found = holder(one, asked) if asked else None
+    told = held(found[1], found[0], "holds") if found else held(keys)
+    others = {*(log.settings.paths or ())} if field == "reward" else set()
+    return told, named(field, (path for path in fitting(records(log), field) if path not in others), asked)
+
+
+def _followed(log: Log, field: str, asked: str | None, one: dict[str, Any]) -> str | None:
+    """Return the hint for records of a form of their own, where no field can be named."""
+    if asked is not None:
+        return f"a function has a name and a weight: --reward score=1:{shlex.quote(asked)}" if ".py:" in asked else None
+    path = next((file["path"] for file in log.inputs if file["keys"]), "-")
+    if sum(file["rows_read"] for file in log.inputs) == 1 and (inside := [*filter(_is_record, one.values())]):
+        every = len(inside) == len(one)
+        return ByNameError("", path, "." if every else BY_NAME).hint
+    return _preferred(field, path, one)
+
+
+BY_NAME = 'with_entries(select(.value | type == "object"))'
+"""The part of an object that holds records by name."""
+
+
+def _is_record(value: object) -> bool:
+    """Whether a value has a conversation, or a prompt and its completion, and a reward."""
+    if not isinstance(value, dict) or not any(_is_reward(value.get(name)) for name in NAMES["reward"]):
+        return False
+    return any(is_conversation(value.get(name)) for name in NAMES["messages"]) or {"prompt", "completion"} <= {*value}
+
+
+def _preferred(field: str, path: str, one: dict[str, Any]) -> str | None:
+    """Return the command that makes rows of the better answers of a preference set."""
+    chosen = one.get("chosen")
+    if not {"chosen", "rejected"} <= {*one} or (field == "messages" and is_conversation(chosen)):
+        return "did you mean --messages chosen?" if field == "messages" and is_conversation(chosen) else None
+    form = "messages: .chosen" if is_conversation(chosen) else "completion: .chosen"
+    reward = "" if field == "messages" else ", reward: 1"
+    program = shlex.quote(f". + {{{form}{reward}}}")
+    return f"of preferences the chosen answers can be learned: jq -c {program} {shlex.quote(path)} > chosen.jsonl"
+
+
+def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys of a record of the first file that has one."""
+    return next((list(file["keys"]) for file in files if file["keys"]), [])
+
+
+def recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
+    """`a.jsonl and 1 other file`, where files were read and none of them holds a record; None else."""
+    if not files or first(files):
+        return None
+    return str(files[0]["path"]) + (f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else "")
+
+
+def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
+    """`; the records hold id, task`; nothing where there are no keys."""
+    more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
+    return f"; {what} {verb} {', '.join([*keys[:SHOWN], *more])}" if keys else ""
+
+
+LOOKED = 64 << 10
+"""How many bytes of records are looked at for what they hold."""
+
+
+def records(log: Log, size: int = LOOKED) -> list[dict[str, Any]]:
+    """The records of a log with the least ids; none that is damaged, or of a stream that has gone by."""
+    if log.core.streamed is not None:
+        return []
+    try:
+        answers = _core.answered(log.core, 0, size, log.settings.threads)
+    except KarlError:  # the file has changed: of that another error speaks
+        return []
+    # An int of Python has an end.
+    return [json.loads(answer, parse_int=float)[2] for answer in answers if answer]
+
+
+def record(log: Log) -> dict[str, Any]:
+    """The first of them; nothing where there is none."""
+    return next(iter(records(log, 1)), {})
+
+
+def _is_reward(value: object) -> bool:
+    """Whether a value counts as a reward."""
+    return isinstance(value, bool | int | float) and abs(value) <= LARGEST
+
+
+LARGEST = 1e100
+"""The largest reward, in size, that counts."""
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+FITS = {"reward": _is_reward, "messages": is_conversation}
+"""What a field has to hold; a name in others."""
+
+
+def fitting(found: Sequence[Mapping[str, Any]], field: str) -> Iterator[str]:
+    """The paths at which one record or another holds what a field has to, objects in objects too."""
+    fits = FITS.get(field, _is_name)
+    return (path for path in dict.fromkeys(path for one in found for path in paths(one, fits)) if not ODD & {*path})
+
+
+ODD = {*",=()|"}
+"""What has a meaning of its own in an option that takes a path."""
+
+
+def _is_anything(_: object) -> bool:
+    return True
+
+
+def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anything, above: str = "") -> Iterator[str]:
+    """The path of everything in a record that fits, objects in objects too."""
+    for key, inside in value.items():
+        path = above + key.replace(".", r"\.")
+        if key and fits(inside):
+            yield path
+        if key and isinstance(inside, dict):
+            yield from paths(inside, fits, f"{path}.")
+
+
+def _parts(path: str) -> list[str]:
+    """The keys of a path; a dot inside of one is behind a backslash."""
+    return re.split(r"(?<!\\)\.", path)
+
+
+def top(path: str) -> str:
+    """The key of a record that a path begins with."""
+    return _parts(path)[0].replace(r"\.", ".")
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path in a record; None where there is nothing."""
+    for part in _parts(path):
+        value = value.get(part.replace(r"\.", ".")) if isinstance(value, dict) else None
+    return value
+
+
+def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
+    """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
+    walked: list[str] = []
+    for part in _parts(path):
+        key = part.replace(r"\.", ".")
+        if key not in value:
+            return (".".join(walked), list(value)) if walked else None
+        walked, value = [*walked, part], value[key]
+        if not isinstance(value, dict):
+            return None
+    return None
+
+
+def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str | None:
+    """The key that was meant: the one most like what was asked for, or one that other tools keep the field under."""
+    wanted = field if asked is None else asked
+    others = [key for key in islice(keys, MOST) if key != wanted]
+    near = nearest(wanted, others)
+    usual = (name + more for more in INSIDE.get(field, ("",)) for name in NAMES.get(field, ()))
+    return near[0] if near else next((name for name in usual if name in others), None)
+
+
+def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
+    """The hint to name a field."""
+    keys = [*islice(keys, MOST)]
+    key = likeliest(field, keys, asked)
+    if field == "reward" and asked is None and key:
+        key = _beside(key, keys)
+    return f"did you mean --{field} {shlex.quote(key)}?" if key else f"name its path with --{field}"
+
+
+WHOLE = {"total", "reward", "overall", "score", "sum", "mean", "final"}
+"""The names of what is made of several rewards."""
+
+
+def _beside(key: str, keys: Sequence[str]) -> str:
+    """Return a path with all others of its object, where that holds rewards by name and no sum of them."""
+    parts = _parts(key)
+    if len(parts) < 2 or parts[-2] not in ("rewards", "scores"):
+        return key
+    beside = [other for other in keys if _parts(other)[:-1] == parts[:-1]]
+    return next((one for one in beside if _parts(one)[-1] in WHOLE), ",".join(beside))
+
+
+def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """`x.jsonl is a transcript of codex`, where a file is one that no format claims; None where none is."""
+    found = [(file["path"], kind) for file in files if (kind := _kind(file))]
+    if not found:
+        return None
+    path, kind = found[0]
+    if len(found) == 1:
+        return f"{path} is a transcript of {kind}"
+    return f"{path} and {counted(len(found) - 1, 'other')} are transcripts of {kind}"
+
+
+def _kind(file: Mapping[str, Any]) -> str | None:
+    """The kind of a transcript; a record that has a reward, or its messages, is of none, whatever else it has."""
+    rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
+    others = {"messages", *NAMES["reward"], *(path.partition(".")[0] for path in rewards)}
+    if file["format"] != "generic" or others & {*file["keys"]}:
+        return None
+    return _core.transcript_by_keys(file["keys"])
+
+
+def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
+    """`data/train.jsonl is of a data set of karl-fast`, where rows of a file are stamped; None where none is."""
+    path = next((file["path"] for file in files if STAMP in file["keys"] and "reward" not in file["keys"]), None)
+    return path and f"{path} is of a data set of karl-fast"
+
+
+STAMP = "karl_fast"
+"""The key of what a row of a data set says of its record."""
+
+REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
+"""What is to be done with rows of a data set."""
+
+CONVERT = str(TranscriptError.hint)
+"""What is to be done with them."""
+
+
+def unrated(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -> str | None:
+    """`x.jsonl was converted without rewards`, where trajectories have none and nobody named another field of it."""
+    if field != "reward" or asked is not None or not files or any(file["format"] != TRAJECTORY for file in files):
+        return None
+    more = f" and {counted(len(files) - 1, 'other')} were" if len(files) > 1 else " was"
+    return f"{files[0]['path']}{more} converted without rewards"
+
+
+TRAJECTORY = "trajectory"
+"""The format that `convert` writes."""
+
+RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
+"""What is to be done with those that have none."""

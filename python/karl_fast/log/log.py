@@ -1,0 +1,236 @@
+"""A log as columns of numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast.errors import UsageError
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.log.parquet_in import LeftOut
+    from karl_fast.settings.sample import Settings
+    from karl_fast.typing import ArrowArray, ArrowStream
+
+SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes")
+"""What can only be chosen when a log is read."""
+
+
+class Log:
+    """Every record of some files as columns, in an order that depends on the records alone.
+
+    Rows stand in the order of (hash of the id, hash of the record); nothing depends on how the records lay in files.
+    B is the number of records.
+
+    A log is an Arrow table to whatever speaks the PyCapsule protocol: ``polars.DataFrame(log)``,
+    ``pyarrow.table(log)``, ``duckdb.sql("from log")``. Its columns are ``row`` (the row number), ``id_hash`` (16 bytes:
+    XXH3-128 of the id), ``ordinal`` (which of the records of one id), ``group``, ``domain``, ``reward`` (null where it
+    is missing), ``reward.PATH`` for each component, ``log_weight``, ``partition`` and ``trajectory_hash`` where there
+    are some, and ``file``, ``offset`` and ``length`` (bytes of the unpacked file) of the record.
+    """
+
+    def __init__(
+        self,
+        core: _core.Log,
+        settings: Settings,
+        spool: contextlib.ExitStack,
+        given: tuple[dict[str, Any], ...] = (),
+        functions: dict[str, dict[str, Any]] | None = None,
+        passed: Sequence[str] = (),
+        unrewarded: Sequence[str] = (),
+        left_out: Sequence[tuple[str, LeftOut]] = (),
+        skipped: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.core = core
+        self.settings = settings
+        # What each call of with_columns replaced, for the manifest.
+        self.given = given
+        # What scored the components that were not read, for the manifest.
+        self.functions = functions
+        # Files of folders that were passed over for their names.
+        self.passed = passed
+        # Hidden files of folders and links that lead nowhere, each with the reason.
+        self.skipped = skipped
+        # Which rewards functions left missing, and why, in sentences.
+        self.unrewarded = unrewarded
+        # Columns of Parquet files that are in no record.
+        self.left_out = left_out
+        # Standard input was copied into a temporary file, which the second pass still needs.
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return len(self.core)
+
+    def __repr__(self) -> str:
+        return f"Log({len(self)} records from {len(self.inputs)} files)"
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back temporary files; the columns stay, ``export`` does not work any more where input was a pipe."""
+        self._spool.close()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        del requested_schema  # A wish: whoever asks looks at what it gets.
+        return self.core.arrow_stream(**self._columns())
+
+    def __arrow_c_schema__(self) -> object:
+        return self.core.arrow_schema(**self._columns())
+
+    def _columns(self) -> dict[str, Any]:
+        partition = self.settings.partition_field is not None
+        return {
+            "components": list(self.settings.reward or ()),
+            "weights": self.settings.weights,
+            "partition": partition,
+        }
+
+    def to_parquet(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the columns as one Parquet file, whole or not at all; needs the extra ``arrow``.
+
+        Args:
+            path: the file.
+            force: replace a file that is there.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            OutputExistsError: the file exists, or the log is read from it.
+            FileError: it cannot be written; nothing is left behind.
+        """
+        from karl_fast.log.parquet_out import save
+
+        save(self, Path(path), force=force, read=[file["path"] for file in self.inputs])
+
+    def with_columns(
+        self,
+        frame: ArrowStream | ArrowArray | str | Path,
+        *,
+        reward: str | None = None,
+        group: str | None = None,
+        domain: str | None = None,
+        log_weight: str | None = None,
+    ) -> Log:
+        """The same records with columns that were made elsewhere, for ``sample``, ``inspect`` and ``export``.
+
+        Rows are matched by the frame's column ``row``, if it has one: they may be filtered, sorted and joined, and a
+        record that is not in the frame has no reward, and so is not drawn. Without it, the frame's rows are the log's
+        rows, one by one. A reward, group or domain is what it would be had it been read; the columns are copied, and
+        with them those of the log that stay.
+
+        Args:
+            frame: a table of polars, pandas, pyarrow, DuckDB or whatever else speaks Arrow's PyCapsule protocol; or
+                the path of a Parquet file, which needs the extra ``arrow``.
+            reward: the name of a column of numbers, of any type (true is 1); null and NaN are missing. It takes the
+                place of all components.
+            group: the name of a column of strings, integers, decimals or booleans, plain or behind a dictionary; null
+                is no group.
+            domain: the same for the domain.
+            log_weight: the name of a column of numbers, the logarithm of a weight up to any constant. The draw takes it
+                as it is instead of score, temperature and partition; null, NaN and minus infinity are never drawn.
+
+        Raises:
+            DTypeError: a column of another type; a text is no number.
+            LayoutError: as many rows as the log has were wanted, or the exchange failed.
+            ArgumentError: no such column, a row that the log does not have or that stands twice, or a number that
+                cannot be a reward or a log-weight.
+            MissingExtraError, FileError: a path without pyarrow, or one that cannot be read.
+        """
+        names = {"reward": reward, "group": group, "domain": domain, "log_weight": log_weight}
+        columns = {role: name for role, name in names.items() if name is not None}
+        table = _loaded(frame, columns) if isinstance(frame, str | Path) else frame
+        core, rows, by_row = self.core.with_columns(table, **columns)
+        record = {"columns": columns, "matched_by": "row" if by_row else "position", "rows": rows}
+        settings = self.settings.replace(**{role: None for role in columns if role != "log_weight"})
+        functions, unrewarded = (self.functions, self.unrewarded) if reward is None else (None, ())
+        given = (*self.given, record)
+        more = (self.passed, unrewarded, self.left_out, self.skipped)
+        return Log(core, settings, self._spool, given, functions, *more)
+
+    def under(self, settings: Settings) -> Log:
+        """The same columns under other settings.
+
+        Raises:
+            UsageError: a setting that only reading could have followed.
+        """
+        for name in SETTLED:
+            if getattr(settings, name) != getattr(self.settings, name):
+                got, was = getattr(settings, name), getattr(self.settings, name)
+                raise UsageError(f"{name} is {got!r}, but the log was read with {was!r}: read it again")
+        field = settings.partition_field
+        if field is not None and field != self.settings.partition_field:
+            raise UsageError(f"partition_by is {field}, but the log was read without that field: read it again")
+        if settings.dedup and self.core.compared is None:
+            raise UsageError("dedup wants hashes of trajectories, but the log was read without: read it with dedup")
+        if settings.dedup and (self.settings.shape == "raw") != (settings.shape == "raw"):
+            was, now = self.settings.shape, settings.shape
+            raise UsageError(f"dedup compares other things for {now} rows than for {was} rows: read the log again")
+        if settings.shape == "raw" and self.left_out:
+            path, (column, _) = self.left_out[0]
+            raise UsageError(f"shape is raw, but the log was read without the column {column} of {path}: read it so")
+        facts = (self.functions, self.passed, self.unrewarded, self.left_out, self.skipped)
+        return Log(self.core, settings, self._spool, self.given, *facts)
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """The reward: the weighted sum of its components; NaN where one is missing, but for those that functions make,
+        as :class:`karl_fast.reward.Composite` says. [B]
+        """
+        if (own := _core.own_reward(self.core)) is not None:
+            return own
+        components = [self.core.component(index) for index in range(self.core.components)]
+        return _core.composite(components, self.settings.weights)
+
+    @property
+    def components(self) -> dict[str, NDArray[np.float64]]:
+        """The reward's components by path. [B] each"""
+        names = self.settings.reward or {"reward": 1.0}
+        return {name: self.core.component(index) for index, name in enumerate(names)}
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The number of each record's group; -1 where it has none. [B]"""
+        return self.core.codes("group")
+
+    @property
+    def group_names(self) -> list[str]:
+        """The name of each group, by number."""
+        return self.core.names("group")
+
+    @property
+    def domains(self) -> NDArray[np.int64]:
+        """The number of each record's domain; -1 where it has none. [B]"""
+        return self.core.codes("domain")
+
+    @property
+    def domain_names(self) -> list[str]:
+        """The name of each domain, by number."""
+        return self.core.names("domain")
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """What each record's randomness is keyed by: low and high half of its 128-bit id, and its ordinal. [B, 3]"""
+        return self.core.keys()
+
+    @property
+    def inputs(self) -> list[_core.InputFacts]:
+        """What was found in each file, with the places of the first bad rows."""
+        return self.core.inputs()
+
+
+def _loaded(path: str | Path, columns: dict[str, str]) -> ArrowStream:
+    # Imported here: pyarrow is an extra, and slow to load.
+    from karl_fast.log.parquet_out import load
+
+    table: ArrowStream = load(Path(path), {"row", *columns.values()})
+    return table

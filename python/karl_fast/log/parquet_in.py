@@ -1,0 +1,238 @@
+"""Rows of Parquet files as lines of JSON, through pyarrow, which the extra ``arrow`` installs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from karl_fast._text import clean
+from karl_fast.errors import ColumnError, LogChangedError
+from karl_fast.log.arrow_json import FormlessError, objects, writer
+from karl_fast.log.parquet_int96 import wrapped
+from karl_fast.log.parquet_out import _pyarrow, damage, refuse_doubled, unreadable
+from karl_fast.log.spool import temporary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from karl_fast.log.arrow_json import Texts, Writer
+
+    Needed = Callable[[list[str]], Collection[str] | None]
+    """Gives, of the columns of a table, those that have to be kept; None for all."""
+
+ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
+"""What is in memory at a time: rows at most, and about how many bytes of them, and of a column of the file."""
+
+PROBE = 8
+"""Rows of a row group by which the size of its others is judged: a dictionary holds once what many rows repeat."""
+
+TRL = ("step", "prompt", "completion", "advantage")
+"""The columns of TRL's completions that are no rewards."""
+
+TRL_REWARD = "trl_reward"
+"""The column that the sum of TRL's reward functions is put in."""
+
+
+class LeftOut(NamedTuple):
+    """A column that nothing needs and whose type JSON has no form for."""
+
+    column: str
+    type: str
+
+
+class Lines(NamedTuple):
+    """The path of a file of JSON lines, and the columns that are not in it."""
+
+    path: str
+    left_out: list[LeftOut]
+
+
+@contextlib.contextmanager
+def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
+    """Write a line of JSON for each row, a key a column, to a temporary file, which is gone afterwards.
+
+    Args:
+        path: the Parquet file.
+        needed: the columns that have to be kept; all unless given. Of the others, those are left out whose type JSON
+            has no form for.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        ColumnError: a column that has to be kept cannot be, or two columns have one name.
+        FileError: the file cannot be read, is damaged, or is no Parquet; or the lines not be written.
+    """
+    with temporary(path) as copy:
+        with _unchanged(path):
+            left_out = _written(path, copy, needed)
+        yield Lines(copy, left_out)
+
+
+@contextlib.contextmanager
+def _unchanged(path: str) -> Iterator[None]:
+    """Raise where a file is not what it was before it was read, whatever else was found in it."""
+    before, changed = _state(path), LogChangedError(f"{path}: it changed while it was read")
+    try:
+        yield
+    except Exception as error:
+        if _state(path) != before:
+            raise changed from error
+        raise
+    if _state(path) != before:
+        raise changed
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """Return what tells two states of a file apart; None where it is not there."""
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _written(path: str, copy: str, needed: Needed | None) -> list[LeftOut]:
+    """Write the rows of a Parquet file as lines; return the columns that are left out."""
+    _, parquet = _pyarrow()
+    with damage(path, writing=True):
+        # Left to itself pyarrow fetches row groups whole, and ahead of what is read.
+        how = {"pre_buffer": False, "buffer_size": BUFFER_BYTES, "page_checksum_verification": True}
+        with Path(copy).open("w", encoding="utf-8") as out, parquet.ParquetFile(path, **how) as file:
+            columns, left_out = _columns(path, file.schema_arrow, needed, wrapped(path, file, how))
+            rewards, folders = _rewards(file.schema_arrow), _folders(path, file.schema_arrow.names, needed)
+            rows = 0
+            for batch in _batches(path, file, list(columns)):
+                out.writelines(f"{line}\n" for line in _lines(path, batch, columns, rewards, folders, rows))
+                rows += batch.num_rows
+            if rows != file.metadata.num_rows:
+                raise ValueError(f"it has {rows} rows, and its footer says {file.metadata.num_rows}")
+    return left_out
+
+
+def _columns(
+    path: str, schema: Any, needed: Needed | None, beyond: set[str]
+) -> tuple[dict[str, Writer], list[LeftOut]]:
+    """Return the writer of each column that is kept, and the columns that are left out.
+
+    ``beyond`` names columns that cannot be kept for the range of their timestamps.
+    """
+    refuse_doubled(path, schema.names)
+    wanted = needed(schema.names) if needed else None
+    kept, left_out = {}, []
+    for field in schema:
+        asked = wanted is None or field.name in wanted
+        try:
+            if field.name in beyond:
+                raise FormlessError("INT96 timestamps in lists or structs, or beyond the years 1677 to 2262")
+            kept[field.name] = writer(field.type, binary=asked)
+        except FormlessError as error:
+            if asked:
+                raise _formless(path, field.name, error) from error
+            left_out.append(LeftOut(field.name, str(error)))
+    return kept, left_out
+
+
+def _formless(path: str, column: str, error: FormlessError) -> ColumnError:
+    return ColumnError(f"{path}: the column {column} holds {clean(str(error))}, for which JSON has no form")
+
+
+def _batches(path: str, file: Any, columns: list[str]) -> Iterator[Any]:
+    """The rows of a table in their order, few at a time where they are long."""
+    for at in range(file.num_row_groups):
+        try:
+            for batch in file.iter_batches(_fitting(file, at, columns), row_groups=[at], columns=columns):
+                # A name with dots in it may have brought a part of another column along.
+                yield batch.select(columns)
+        except Exception as error:
+            raise unreadable(path, error, f"row group {at}{_culprit(file, at, columns)}") from error
+
+
+def _fitting(file: Any, group: int, columns: list[str]) -> int:
+    """How many rows of a row group make a batch."""
+    about: Any = file.metadata.row_group(group)
+    size: int = about.total_byte_size // max(about.num_rows, 1)
+    if about.num_rows > PROBE:
+        probe: Any = next(file.iter_batches(PROBE, row_groups=[group], columns=columns), None)
+        size = max(size, probe.nbytes // max(probe.num_rows, 1) if probe else 0)
+    return min(max(BATCH_BYTES // max(size, 1), 1), ROWS)
+
+
+def _culprit(file: Any, group: int, columns: list[str]) -> str:
+    """`, column reward`, where one column of a row group cannot be read by itself."""
+    for name in columns:
+        try:
+            for _ in file.iter_batches(ROWS, row_groups=[group], columns=[name]):
+                pass
+        except Exception:
+            return f", column {name}"
+    return ""
+
+
+def _rewards(schema: Any) -> list[str]:
+    """The columns of TRL's reward functions; none of another table."""
+    from pyarrow import types
+
+    if not set(TRL) <= set(schema.names) or TRL_REWARD in schema.names:
+        return []
+    return [field.name for field in schema if field.name not in TRL and types.is_floating(field.type)]
+
+
+def _folders(path: str, names: list[str], needed: Needed | None) -> dict[str, str]:
+    """Return the columns that stand in the names of folders (`task=7/part.parquet`), as the JSON text of each value."""
+    pairs = (part.partition("=") for part in Path(path).parent.parts)
+    found = {unquote(key): value for key, sign, value in pairs if sign and key and unquote(key) not in names}
+    wanted = needed([*names, *found]) if needed and found else None
+    return {key: _folder_value(value) for key, value in found.items() if wanted is None or key in wanted}
+
+
+ABSENT = "__HIVE_DEFAULT_PARTITION__"
+"""The name of a folder whose rows have no value."""
+
+
+def _folder_value(text: str) -> str:
+    if text == ABSENT:
+        return "null"
+    return text if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", text) else json.dumps(unquote(text))
+
+
+def _lines(
+    path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], folders: dict[str, str], first: int
+) -> Texts:
+    """The rows of a batch, the first of which is the row of this number."""
+    names, texts = list(columns), []
+    for at, (name, write) in enumerate(columns.items()):
+        texts.append(_texts(path, name, write, batch.column(at), first))
+    if rewards:
+        names.append(TRL_REWARD)
+        texts.append(_totals([batch.column(name).to_pylist() for name in rewards]))
+    for name, value in folders.items():
+        names.append(name)
+        texts.append([value] * batch.num_rows)
+    return objects(names, texts, batch.num_rows)
+
+
+def _texts(path: str, name: str, write: Writer, column: Any, first: int) -> Texts:
+    """Write a column; an error names the first row that cannot be written."""
+    try:
+        return write(column)
+    except Exception:
+        for row in range(len(column)):
+            try:
+                write(column.slice(row, 1))
+            except FormlessError as error:
+                raise _formless(path, f"{name} of row {first + row}", error) from error
+            except Exception as error:
+                raise unreadable(path, error, f"column {name}, row {first + row}") from error
+        raise
+
+
+def _totals(rewards: list[list[float | None]]) -> Texts:
+    """The sum of each row's rewards.
+
+    A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
+    """
+    said = [[one for one in row if one is not None and one == one] for row in zip(*rewards, strict=True)]
+    return [json.dumps(sum(row) if row else None) for row in said]

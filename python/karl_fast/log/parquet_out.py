@@ -1,0 +1,153 @@
+"""Columns of a log in Parquet files, through pyarrow, which the extra ``arrow`` installs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _core
+from karl_fast._text import LONGEST, clean, counted
+from karl_fast.errors import FULL, ColumnError, FileError, KarlError, MissingExtraError, OutputExistsError
+from karl_fast.export.output_path import refuse_read
+from karl_fast.log.spool import not_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from karl_fast.typing import ArrowStream
+
+
+def load(path: Path, names: Collection[str]) -> Any:
+    """Return the columns of these names that a file has, as a table of pyarrow.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        ColumnError: two of its columns have one name.
+        FileError: the file cannot be read, is damaged, or is no Parquet.
+    """
+    pyarrow, parquet = _pyarrow()
+    with damage(str(path)), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        refuse_doubled(str(path), file.schema_arrow.names)
+        wanted = [name for name in file.schema_arrow.names if name in names]
+        table = file.read(wanted).select(wanted)
+        # A damaged page may hold what its type does not allow; nothing behind this looks again.
+        table.validate(full=True)
+        if table.num_rows != file.metadata.num_rows:
+            raise pyarrow.ArrowInvalid(f"it has {table.num_rows} rows, and its footer says {file.metadata.num_rows}")
+        return table
+
+
+@contextlib.contextmanager
+def damage(path: str, *, writing: bool = False) -> Iterator[None]:
+    """Name the file in whatever pyarrow raises of it: a damaged one leads to exceptions of any class.
+
+    ``writing`` says that a temporary copy is written meanwhile, whose want of room has a hint of its own.
+
+    Raises:
+        FileError: in the place of every other exception, but for those of karl-fast.
+    """
+    try:
+        yield
+    except KarlError:
+        raise
+    except OSError as error:
+        if writing and error.errno in FULL:
+            raise not_kept(path, error) from error
+        raise unreadable(path, error) from error
+    except Exception as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: Exception, where: str = "") -> FileError:
+    """Return the error of a file that cannot be read, or not at some place in it."""
+    errno = error.errno if isinstance(error, OSError) else None
+    if errno is not None:
+        return FileError(f"cannot read {path}: {os.strerror(errno)}", errno, path)
+    why = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+    refused = FileError(f"cannot read {path} as Parquet: {where and where + ': '}{clean(why)}", None, path)
+    refused.hint = _instead(path)
+    return refused
+
+
+def _instead(path: str) -> str | None:
+    """Return what to do about a file that is called Parquet, and begins as JSON or as a packed file does."""
+    with contextlib.suppress(OSError), Path(path).open("rb") as file:
+        start = file.read(4)
+        if start.lstrip()[:1] in (b"{", b"[") or start[:2] == b"\x1f\x8b" or start == b"\x28\xb5\x2f\xfd":
+            return "it does not begin as Parquet does: a log of JSON is read under a name that ends in .jsonl"
+    return None
+
+
+def refuse_doubled(path: str, names: list[str]) -> None:
+    """Refuse a table that has two columns of one name.
+
+    Raises:
+        ColumnError: it has.
+    """
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        error = ColumnError(f"{path}: {counted(names.count(doubled[0]), 'column')} are named {doubled[0]}, wanted one")
+        error.hint = "write the file with a name of its own for each column"
+        raise error
+
+
+def save(table: ArrowStream, path: Path, *, force: bool, read: Iterable[str] = ()) -> None:
+    """Write a table as one file, whole or not at all; never over a file that it is ``read`` from.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        OutputExistsError: the file exists, and ``force`` is not set; or something else than a file of Parquet is there.
+        FileError: it cannot be written; nothing is left behind.
+    """
+    pyarrow, parquet = _pyarrow()
+    target = _target(path, force=force)
+    refuse_read(path, read)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:NAME_KEPT]}.", delete=False) as draft:
+            try:
+                parquet.write_table(pyarrow.table(table), draft)
+                draft.flush()
+                os.fsync(draft.fileno())
+                _open_to_all(Path(draft.name))
+                target.put(Path(draft.name))
+            finally:
+                Path(draft.name).unlink(missing_ok=True)
+    except KarlError:
+        raise
+    except pyarrow.ArrowException as error:
+        raise FileError(f"cannot write {path} as Parquet: {error}", None, str(path)) from error
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}", error.errno, str(path)) from error
+
+
+NAME_KEPT = 50
+"""Characters of a name that the hidden file beside it has: a name may be as long as the file system allows."""
+
+
+def _target(path: Path, *, force: bool) -> _core.Target:
+    try:
+        return _core.Target.parquet(path, force=force)
+    except OutputExistsError as error:
+        if type(error) is OutputExistsError:
+            error.hint = "force=True replaces a file that is there"  # no command line gets here
+        raise
+
+
+def _open_to_all(draft: Path) -> None:
+    """Give a finished file the mode of any new one: temporary files are for their owner's eyes."""
+    mask = os.umask(0)
+    os.umask(mask)
+    draft.chmod(0o666 & ~mask)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("Parquet needs pyarrow: pip install 'karl-fast[arrow]'") from error
+    return pyarrow, parquet

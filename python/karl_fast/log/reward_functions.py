@@ -1,0 +1,209 @@
+"""Rewards that Python functions give the records of a log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import _core
+from karl_fast._text import counted
+from karl_fast._user_code import here, within
+from karl_fast.errors import RewardError, UsageError
+from karl_fast.reward.composite import Part, weighed
+from karl_fast.reward.functions import Function, judged
+from karl_fast.reward.rule import CAME, LENGTH, RAISED, NoReward
+from karl_fast.settings.validation import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.reward.rule import Reward
+    from karl_fast.settings.sample import Settings
+
+WINDOW = 64 << 20
+"""Bytes of records that are read at a time."""
+
+BATCH = 512
+"""Rows that a function scores in one call, or fewer at the end of a window."""
+
+
+@dataclass(frozen=True)
+class Scorers:
+    """The functions of some settings, loaded.
+
+    Attributes:
+        by_name: the function of each component that has one.
+        wants: the columns that each names, and whether it takes any other.
+        facts: what a manifest says of each: what it was called, and the SHA-256 of its file, if it has one.
+    """
+
+    by_name: dict[str, Function]
+    wants: dict[str, tuple[set[str], bool]]
+    facts: dict[str, dict[str, Any]]
+
+
+def loaded(settings: Settings) -> Scorers:
+    """Load the functions that a reward names, before anything is read.
+
+    Raises:
+        RewardError: there is no such function, or its file cannot be run.
+    """
+    by_name, wants, facts, began = {}, {}, {}, here()
+    _refuse_stored(settings)
+    for name, fn in settings.functions.items():
+        try:
+            with within(began):
+                by_name[name] = Function.of(fn)
+            wants[name] = by_name[name].wants()
+        except UsageError as error:
+            wrong = RewardError(f"reward.{name}: {error}")
+            wrong.hint = error.hint
+            raise wrong from error
+        facts[name] = {"fn": fn, "sha256": _digest(fn, began)}
+    return Scorers(by_name, wants, facts)
+
+
+def _refuse_stored(settings: Settings) -> None:
+    """Raise where a manifest names a function, and nobody else does: a manifest brings no code."""
+    stored = [name for name, fn in settings.functions.items() if isinstance(fn, Stored)]
+    if stored:
+        name, fn = stored[0], settings.functions[stored[0]]
+        error = UsageError(f"reward.{name} is {fn} in the manifest, and a manifest brings no code: name it again")
+        parts = zip(settings.reward or {}, settings.weights, strict=True)
+        again = ",".join(f"{name}={weight!r}{_after(settings, name)}" for name, weight in parts)
+        error.hint = f"--reward {shlex.quote(again)} names it"
+        raise error
+
+
+def _after(settings: Settings, name: str) -> str:
+    """What stands after the weight of a component in `--reward`."""
+    return f":{settings.functions[name]}" if name in settings.functions else ""
+
+
+def _digest(fn: str, folder: Path) -> str | None:
+    path, colon, _ = fn.rpartition(":")
+    return hashlib.sha256(Path(folder, path).read_bytes()).hexdigest() if colon else None
+
+
+@dataclass
+class Given:
+    """The rewards that a function gave the rows of a log.
+
+    Attributes:
+        function: the function.
+        column: the rewards; NaN where it does not apply, and where the reward is missing. [B]
+        missing: the rows whose reward is missing because of it. [B]
+        first: for each kind of missing reward its first row and what was said of it.
+        counts: how many rows each kind has.
+    """
+
+    function: Function
+    column: NDArray[np.float64]
+    missing: NDArray[np.bool_]
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: Function, rows: int) -> Given:
+        """Return one without any."""
+        return cls(function, np.full(rows, np.nan), np.zeros(rows, dtype=np.bool_))
+
+    def add(self, rows: Sequence[int], found: Sequence[Reward]) -> None:
+        """Take the rewards of some rows."""
+        for row, one in zip(rows, found, strict=True):
+            if isinstance(one, NoReward):
+                self.missing[row] = True
+                self.first.setdefault(one.kind, (row, one.said))
+                self.counts[one.kind] = self.counts.get(one.kind, 0) + 1
+            elif one is not None:
+                self.column[row] = one
+
+    def told(self, core: _core.Log) -> list[str]:
+        """Return a sentence for each kind: how many rows, and where the first lies."""
+        return [self._sentence(kind, core) for kind in sorted(self.counts)]
+
+    def _sentence(self, kind: str, core: _core.Log) -> str:
+        row, said = self.first[kind]
+        path, offset = _core.place(core, row)
+        rows = f"{counted(self.counts[kind], 'row')} without a reward, the first is row {row} ({path}, byte {offset})"
+        what = {RAISED: f"raised {said}", LENGTH: f"gave {said}"}.get(kind) or f"gave {CAME[kind]}: {said}"
+        return f"{self.function.place} leaves {rows}: it {what}"
+
+
+def score(core: _core.Log, settings: Settings, scorers: Scorers) -> tuple[_core.Log, list[str]]:
+    """Score the records of a log, and say which rewards functions left missing, and why.
+
+    Records are read again in the order of rows, 64 MiB at a time, and each function gets up to 512 of them in a call;
+    so what it is given depends on the records alone. Of a packed file each reading unpacks all of it.
+
+    Returns:
+        The same records with the components that functions give, and the reward that all components make; and a
+        sentence for each kind of missing reward of each function.
+
+    Raises:
+        LogChangedError, FileError: a file is no longer what it was, or cannot be read.
+    """
+    given = {name: Given.of(function, len(core)) for name, function in scorers.by_name.items()}
+    for batch in batches(core, settings.threads):
+        for name, one in given.items():
+            told = Told.of(batch.values())  # anew for each, for a function may change what it is given
+            one.add(list(batch), judged(one.function, told.completions, told.columns(*scorers.wants[name])))
+    read = iter(range(core.components))
+    components = [given[name].column if name in given else core.component(next(read)) for name in settings.reward or ()]
+    parts = [
+        Part(name, weight, given[name].function.call if name in given else None)
+        for name, weight in zip(settings.reward or (), settings.weights, strict=True)
+    ]
+    rewards = weighed(list(zip(parts, components, strict=True)))
+    for name, one in given.items():
+        rewards[one.missing] = np.nan
+        if one.counts:
+            scorers.facts[name]["missing"] = dict(sorted(one.counts.items()))
+    return _core.rewarded(core, components, rewards), [said for one in given.values() for said in one.told(core)]
+
+
+def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
+    """Yield the records of a log by row, in order, without those that are damaged, which have no reward."""
+    first = 0
+    while first < len(core):
+        window = _core.answered(core, first, WINDOW, threads)
+        for start in range(0, len(window), BATCH):
+            answers = enumerate(window[start : start + BATCH], first + start)
+            if found := {row: answer for row, answer in answers if answer is not None}:
+                yield found
+        first += len(window)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What functions are told of some records.
+
+    Attributes:
+        prompts, completions: lists of messages, or texts. [N] each
+        records: the whole records. [N]
+    """
+
+    prompts: list[Any]
+    completions: list[Any]
+    records: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, answers: Iterable[str]) -> Told:
+        """Parse texts of the form `[prompt, completion, record]`."""
+        return cls(*(list(column) for column in zip(*map(json.loads, answers), strict=True)))
+
+    def columns(self, names: set[str], others: bool) -> dict[str, list[Any]]:
+        """The columns of some names, None where a record does not say it; with others all that any record says."""
+        names = names.union({"prompts"}, *self.records) - {"completions"} if others else names
+        return {name: self._column(name) for name in sorted(names)}
+
+    def _column(self, name: str) -> list[Any]:
+        return self.prompts if name == "prompts" else [record.get(name) for record in self.records]

@@ -1,0 +1,42 @@
+"""Temporary copies of what cannot be read twice, line by line, where it lies."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast.errors import FileError
+
+if TYPE_CHECKING:
+    import contextlib
+
+    from karl_fast.log.parquet_in import LeftOut, Needed
+
+NOWHERE = "it is a link to what is not there"
+"""Why a link that leads nowhere is not read."""
+
+
+def kept(path: str, stack: contextlib.ExitStack, *, table: bool, needed: Needed | None) -> tuple[str, list[LeftOut]]:
+    """Return a file that can be read twice, line by line, and the columns of a table that are not in it.
+
+    It is the file itself, or a copy of a pipe or of the rows of a table of Parquet.
+    """
+    # Imported here: most runs have neither, and all of them would wait for what it takes.
+    if _is_stream(path):
+        from karl_fast.log.spool import spool
+
+        return stack.enter_context(spool(path)), []
+    if table:
+        from karl_fast.log.parquet_in import lines
+
+        return stack.enter_context(lines(path, needed))
+    return path, []
+
+
+def _is_stream(name: str) -> bool:
+    try:
+        return name == "-" or not stat.S_ISREG(Path(name).stat().st_mode)
+    except OSError as error:
+        why = NOWHERE if Path(name).is_symlink() and not Path(name).exists() else error.strerror
+        raise FileError(f"cannot open {name}: {why}", error.errno, name) from error

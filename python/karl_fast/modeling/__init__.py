@@ -1,0 +1,1 @@
+"""Models for training, offline and online: loading, adapters, log-probabilities, gradients, checkpoints."""

@@ -1,0 +1,140 @@
+"""The activations that a gradient holds, of any model that mlx-lm has."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import ModelError
+from karl_fast.modeling.graph_memory import traced
+from karl_fast.modeling.parameters import flat, place
+from karl_fast.modeling.views import training
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import mlx.core as mx
+
+MARGIN = 1.35
+"""Over what the graph says: MLX allocates for operations ahead of those that have let go of their arguments."""
+
+SHORT = (8, 16, 32)
+"""Tokens at which a graph is built whose size grows with them; beyond, its bytes go on as a parabola."""
+
+LAYERS_AT_A_TIME = 3
+"""Layers whose inside is there at a time with checkpoints: the next may be computed before the last is let go."""
+
+
+ARRAYS = 8
+"""Arrays of the width of a linear layer that are left behind for each, where there is no graph."""
+
+
+class Activations:
+    """The bytes that a gradient holds below the head, by rows and tokens a row. Nothing is computed for it.
+
+    Where layers are computed again going back, each keeps its input, and some of them their inside.
+    """
+
+    def __init__(self, model: Any, body: Any, *, layers: int, hidden: int, checkpoint: bool) -> None:
+        """Activations of a model with `layers` that are gone back through, of hidden states of `hidden` numbers."""
+        self._model, self._body = model, body
+        self._layers, self._hidden, self._checkpoint = layers, hidden, checkpoint
+        self._there, self._back = _Graph(self._forward), _Graph(self._trained)
+
+    def __call__(self, rows: int, tokens: int) -> int:
+        """The bytes of a batch."""
+        whole = self._back.bytes(rows, tokens)
+        if not self._checkpoint:
+            return int(MARGIN * whole)
+        inputs = rows * tokens * self._hidden * 4 * self._layers
+        inside = whole * LAYERS_AT_A_TIME * max(1 / self._layers, self._widest)
+        return int(MARGIN * min(whole, inputs + inside))
+
+    def forward(self, rows: int, tokens: int) -> int:
+        """Return the bytes that a forward pass over contexts holds below the head."""
+        return int(MARGIN * self._there.bytes(rows, tokens))
+
+    def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
+        """The bytes at the peak of a forward pass, and how many operations it is made of."""
+        try:
+            return self._trace(self._body, rows, tokens)
+        except ValueError:
+            return rows * tokens * 4 * ARRAYS * max(self._widths), 0
+
+    def _trained(self, rows: int, tokens: int) -> tuple[int, int]:
+        """The bytes at the peak of a gradient, and how many operations it is made of."""
+        try:
+            with training(self._model):
+                return self._trace(self._gradient, rows, tokens)
+        except ValueError as error:
+            if "VJP" not in str(error):  # a forward pass that looks at its numbers (dbrx), or what MLX cannot export
+                return rows * tokens * 4 * ARRAYS * sum(self._widths[-self._layers :]), 0
+            said = " ".join(str(error).split())[:200]
+            kind = getattr(self._model, "model_type", type(self._model).__name__)
+            raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {said}") from error
+
+    def _trace(self, function: Callable[[mx.array], Any], rows: int, tokens: int) -> tuple[int, int]:
+        """`traced`; the model has its parameters back afterwards."""
+        import mlx.core as mx
+
+        there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
+        try:
+            return traced(function, mx.zeros((rows, tokens), mx.int32))
+        finally:
+            for holder, key, array in there:
+                holder[key] = array
+
+    @cached_property
+    def _widths(self) -> list[int]:
+        """Of each layer, the numbers a token that its linear layers give."""
+        layers = getattr(self._model, "layers", None) or [self._model]
+        return [sum(_width(module) for module in layer.modules()) for layer in layers]
+
+    @property
+    def _widest(self) -> float:
+        """The share of the widest layer in those that are gone back through."""
+        widths = self._widths[-self._layers :]
+        return max(widths) / max(1, sum(widths))
+
+    def _gradient(self, tokens: mx.array) -> list[mx.array]:
+        import mlx.core as mx
+        import mlx.nn as nn
+
+        def total() -> mx.array:
+            hidden: mx.array = self._body(tokens)
+            return hidden.astype(mx.float32).sum()
+
+        value, gradient = nn.value_and_grad(self._model, total)()
+        return [value, *flat(gradient).values()]
+
+
+class _Graph:
+    """The bytes of a graph by rows and tokens a row; where it grows with tokens, those of short ones go on."""
+
+    def __init__(self, trace: Callable[[int, int], tuple[int, int]]) -> None:
+        self._traced = cache(trace)
+
+    def bytes(self, rows: int, tokens: int) -> int:
+        """Return the bytes at the peak."""
+        if tokens <= max(SHORT) or not self._grows:
+            return self._traced(rows, tokens)[0]
+        return rows * _parabola(tokens, {short: self._traced(1, short)[0] for short in SHORT})
+
+    @cached_property
+    def _grows(self) -> bool:
+        """Whether the graph has operations of its own for each token, as that of a recurrence."""
+        few, more = (self._traced(1, short)[1] for short in SHORT[:2])
+        return more > 1.1 * few
+
+
+def _parabola(at: int, known: dict[int, int]) -> int:
+    """The value of the parabola through three points; of a straight line where it would bend down."""
+    (x0, y0), (x1, y1), (x2, y2) = known.items()
+    first, second = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+    bend = max(0.0, (second - first) / (x2 - x0))
+    return int(y2 + (at - x2) * (second + bend * (at - x1)))
+
+
+def _width(module: Any) -> int:
+    weight = module.get("weight")
+    return int(weight.shape[-2]) if weight is not None and weight.ndim > 1 else 0

@@ -1,0 +1,207 @@
+"""Adapters that are loaded: their files are whole, and their tensors and their configuration fit the model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._suggest import beside
+from karl_fast.errors import KarlError, ModelError
+from karl_fast.modeling.parameters import flat, read, short
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import mlx.core as mx
+
+CONFIG = "adapter_config.json"
+"""How an adapter was made, beside its weights."""
+
+LEAVES = ("lora_a", "lora_b", "m")
+"""The last part of the names of tensors of LoRA and DoRA."""
+
+SETTINGS = {"rank": "lora_rank", "scale": "lora_scale", "keys": "lora_keys"}
+"""The setting of a run for each of the `lora_parameters` of a configuration."""
+
+WHOLE = "give the weights that karl-fast train or mlx_lm lora wrote, a whole file of safetensors"
+
+ALIKE = (
+    "begin with an adapter of this model, under the settings that it was trained with: "
+    "--fine-tune-type, --num-layers, --lora-rank, --lora-scale, --lora-keys"
+)
+
+
+def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
+    """Give an adapted model the weights of an adapter to go on from.
+
+    Args:
+        model: with its adapters.
+        file: the weights; a configuration beside them has to agree.
+        config: the configuration of the run.
+
+    Raises:
+        ModelError: the file is not there, no safetensors or cut, or something in it or in its configuration does not
+            fit; the message names the first that does not.
+    """
+    weights = tensors(file)
+    if (file.parent / CONFIG).is_file():
+        _agree(file.parent / CONFIG, config, len(model.layers))
+    fit(weights, flat(model.trainable_parameters()), str(file))
+    model.load_weights(list(weights.items()), strict=False)
+
+
+def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
+    """Return what is taken for granted of weights without a configuration; None where that says it."""
+    scale = config.get("lora_parameters", {}).get("scale")
+    if scale is None or (file.parent / CONFIG).is_file():
+        return None
+    return f"there is no {CONFIG} beside {file}: lora_scale {scale:g} of this run is taken for that of the weights"
+
+
+def put(model: Any, folder: Path) -> None:
+    """Give a model an adapter, in evaluation mode.
+
+    Raises:
+        ModelError: the adapter is damaged, or does not fit the model; the message names the first that does not.
+    """
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    weights, config = tensors(folder / "adapters.safetensors"), _config(folder / CONFIG)
+    kind = config.get("fine_tune_type", "lora")
+    if kind != "full":
+        try:
+            linear_to_lora_layers(model, config["num_layers"], config["lora_parameters"], use_dora=kind == "dora")
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(
+                folder / CONFIG, f"makes no adapter of this model: {type(error).__name__}: {error}"
+            ) from error
+    held = flat(model.parameters())
+    wanted = {name: value for name, value in held.items() if (name in weights if kind == "full" else _own(name, held))}
+    fit(weights, wanted, str(folder / "adapters.safetensors"))
+    model.load_weights(list(weights.items()), strict=False)
+    model.eval()
+
+
+def _own(name: str, held: dict[str, mx.array]) -> bool:
+    """Return whether a parameter is one of an adapter."""
+    module, _, leaf = name.rpartition(".")
+    return leaf in LEAVES and f"{module}.lora_a" in held
+
+
+def fit(
+    weights: dict[str, mx.array], wanted: dict[str, mx.array], source: str, kind: type[KarlError] = ModelError
+) -> None:
+    """Raise where tensors are not those of a model, by name, shape and type.
+
+    Args:
+        weights: the tensors that came.
+        wanted: those of the model.
+        source: what the message calls the place that they came from.
+        kind: the error.
+    """
+    if not weights:
+        raise _error(kind, f"{source} has no tensor", WHOLE)
+    for name in sorted(weights.keys() | wanted.keys()):
+        if said := _misfit(name, weights.get(name), wanted.get(name)):
+            there = sum(_misfit(one, weights.get(one), value) is None for one, value in wanted.items())
+            raise _error(kind, f"{source} {said}; {there} of the model's {len(wanted)} tensors fit", ALIKE)
+
+
+def _misfit(name: str, came: mx.array | None, wanted: mx.array | None) -> str | None:
+    """Return how a tensor differs from the model's; None where it fits."""
+    if came is None:
+        return f"lacks {name}, {_form(wanted)}"
+    if wanted is None:
+        return f"has {name}, {_form(came)}, which is none of the model's"
+    if _form(came) != _form(wanted):
+        return f"has {name} as {_form(came)}, wanted {_form(wanted)}"
+    return None
+
+
+def _form(tensor: Any) -> str:
+    return f"{str(tensor.dtype).rpartition('.')[2]} of the shape {tuple(tensor.shape)}"
+
+
+def tensors(file: Path, kind: type[KarlError] = ModelError) -> dict[str, mx.array]:
+    """Read a file of safetensors that is whole; raise the error where it is not."""
+    if not file.is_file():
+        said = "it is a folder, wanted a file" if file.is_dir() else "there is no such file"
+        raise _error(kind, f"cannot load {file}: {said}", beside(file) or WHOLE)
+    try:
+        if wrong := short(file):
+            raise _error(kind, f"cannot load {file}: {wrong}", WHOLE)
+        return read(file)
+    except (RuntimeError, ValueError, OSError) as error:
+        if isinstance(error, KarlError):
+            raise
+        raise _error(kind, f"cannot load {file}: {' '.join(str(error).split())[:120]}", WHOLE) from error
+
+
+def _error(kind: type[KarlError], said: str, hint: str) -> KarlError:
+    error = kind(said)
+    error.hint = hint
+    return error
+
+
+def _damaged(file: Path, said: str) -> KarlError:
+    return _error(ModelError, f"{file} {said}", "karl-fast train and mlx_lm lora write it beside the weights")
+
+
+def _config(file: Path) -> dict[str, Any]:
+    """Read the configuration of an adapter."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise _damaged(file, "is not there: an adapter is weights and this file") from error
+    except (OSError, ValueError) as error:
+        raise _damaged(file, f"cannot be read: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("lora_parameters", {}), dict):
+        raise _damaged(file, "is no configuration of an adapter, wanted an object of JSON")
+    if found.get("fine_tune_type", "lora") != "full":
+        _check_recorded(file, found.get("lora_parameters", {}))
+    return found
+
+
+def _check_recorded(file: Path, held: dict[str, Any]) -> None:
+    """Raise where the rank or the scale of an adapter is not recorded, or is no number: no weights tell the scale."""
+    for name, kind, wanted in (("rank", int, "a whole number"), ("scale", int | float, "a number")):
+        value = held.get(name)
+        if value is None:
+            error = _damaged(file, f"has no {name} in lora_parameters, wanted {wanted}")
+            error.hint = f'write "{name}": NUMBER into its lora_parameters, as the adapter was trained with'
+            raise error
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise _damaged(file, f"has the {name} {json.dumps(value)[:60]} in lora_parameters, wanted {wanted}")
+
+
+def _agree(file: Path, config: dict[str, Any], depth: int) -> None:
+    """Raise where the configuration beside the weights is of another adapter than the run's."""
+    there = _config(file)
+    for name, came, wanted in _compared(there, config, depth):
+        if came is not None and came != wanted:
+            said = f"{file} has {name} {_shown(came)}, and the run has {_shown(wanted)}"
+            raise _error(ModelError, said, f"--{name.replace('_', '-')} {_shown(came)} goes on with that adapter")
+
+
+def _compared(there: dict[str, Any], config: dict[str, Any], depth: int) -> list[tuple[str, Any, Any]]:
+    """Return each setting of an adapter by name, as its configuration has it and as the run has it."""
+    pairs = [("fine_tune_type", there.get("fine_tune_type", "lora"), config["fine_tune_type"])]
+    pairs += [("num_layers", _layers(there.get("num_layers"), depth), config["num_layers"])]
+    came, wanted = there.get("lora_parameters", {}), config.get("lora_parameters", {})
+    for name, setting in SETTINGS.items():
+        pairs.append((setting, _in_order(came.get(name)), _in_order(wanted.get(name))))
+    return pairs
+
+
+def _in_order(value: Any) -> Any:
+    """Return names in order, and anything else as it is."""
+    return sorted(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _layers(number: Any, depth: int) -> Any:
+    """Return how many layers a number of them means, as mlx-lm takes it: -1 for all, and no more than there are."""
+    return number if not isinstance(number, int) else depth if number == -1 else min(number, depth)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,198 @@
+"""What is needed to go on as if nothing had happened: weights, optimizer, and the place in the data.
+
+```text
+ADAPTER_PATH/adapters.safetensors       the newest weights, and what mlx_lm generate and fuse read
+ADAPTER_PATH/adapter_config.json
+ADAPTER_PATH/checkpoints/0000100/       the same two files, and
+    optimizer.safetensors               the moments of Adam, and how many steps they have seen
+    state.json                          step, epoch, batch, validations so far, the settings
+```
+
+There is no state of a random generator in it: each step seeds its own from (seed, step), and the order of rows is a
+function of (seed, epoch).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError, FileError
+from karl_fast.modeling.adapters import fit, tensors
+from karl_fast.modeling.parameters import flat, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ADAPTERS, CONFIG, MOMENTS = "adapters.safetensors", "adapter_config.json", "optimizer.safetensors"
+
+FOLDER, STATE = "checkpoints", "state.json"
+
+FILES = (STATE, ADAPTERS, CONFIG, MOMENTS)
+"""All that a checkpoint holds; without the first it is none, so that one is removed first."""
+
+ROWS = "examples"
+"""Under which name the settings of a run have a hash of what it learns from."""
+
+SAID = 4
+"""How many of the settings in which two runs differ an error names."""
+
+SHORT = 60
+"""Characters of a value that stands in such an error."""
+
+BEGAN = "resume_adapter_file"
+"""What the weights are called that a run began with."""
+
+
+@dataclass
+class State:
+    """Where a run is.
+
+    Attributes:
+        step: how many steps were made.
+        epoch, batch: the place of the batch that comes next.
+        tokens: how many tokens were learned from.
+        best: the least loss of a validation, and the step of it.
+        stale: validations since then.
+        skipped: steps in a row whose gradient was not finite.
+        settings: those of the run, and a hash of its examples.
+        began: the file of weights that the run began with, as it is seen from the adapter's folder; None for none.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    tokens: int = 0
+    best: tuple[float, int] | None = None
+    stale: int = 0
+    skipped: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    began: str | None = None
+
+
+class Checkpoints:
+    """The checkpoints of a run, below the folder of its adapter."""
+
+    def __init__(self, adapter_path: Path, config: dict[str, Any], keep: int) -> None:
+        self.path, self.config, self.keep = adapter_path, config, keep
+
+    def save(self, model: Any, optimizer: Any, state: State) -> Path:
+        """Write a checkpoint whole, then the adapter beside it; older checkpoints go when both are there."""
+        place = self.path / FOLDER / f"{state.step:07d}"
+        weights = flat(model.trainable_parameters())
+        with _atomic.folder(place) as draft:
+            _atomic.write(draft / ADAPTERS, _tensors(weights))
+            _atomic.write(draft / MOMENTS, _tensors(flat(optimizer.state)))
+            _atomic.write(draft / CONFIG, _json(self.config))
+            _atomic.write(draft / STATE, _json(asdict(state)))
+        self._follow(state)
+        return place
+
+    def _follow(self, state: State) -> None:
+        """Make the adapter that of a checkpoint, and let older checkpoints go."""
+        _atomic.write(self.path / CONFIG, _json(self.config))
+        self.put(state.step)
+        self._forget(state.best)
+
+    def _forget(self, best: tuple[float, int] | None) -> None:
+        """Remove all but the last few and the best."""
+        for old in self.found()[: -self.keep]:
+            if best is None or int(old.name) != best[1]:
+                with contextlib.suppress(OSError):
+                    _atomic.remove(old, FILES)
+
+    def found(self) -> list[Path]:
+        """The checkpoints that are whole, the oldest first."""
+        folder = self.path / FOLDER
+        return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file()) if folder.is_dir() else []
+
+    def clear(self) -> None:
+        """Remove the adapter of another run and its checkpoints; what else is there stays."""
+        with _atomic.refused(self.path):
+            (self.path / ADAPTERS).unlink(missing_ok=True)
+            for old in self.found():
+                _atomic.remove(old, FILES)
+            _atomic.sweep(self.path / FOLDER)
+
+    def put(self, step: int) -> bool:
+        """Make the weights of a checkpoint those of the adapter; whether there is such a checkpoint."""
+        kept = self.path / FOLDER / f"{step:07d}" / ADAPTERS
+        if kept.is_file():
+            _atomic.write(self.path / ADAPTERS, lambda file: file.write(kept.read_bytes()))
+        return kept.is_file()
+
+    def resume(self, model: Any, optimizer: Any, settings: dict[str, Any], began: str | None = None) -> State:
+        """Put the newest checkpoint into a model and an optimizer.
+
+        Args:
+            model, optimizer: to fill.
+            settings: of the run that goes on.
+            began: the weights that it says to have begun with; who says nothing means those of the checkpoint.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or it is of another run.
+        """
+        if not self.found():
+            raise CheckpointError(f"{self.path} has no checkpoint to go on from")
+        newest = self.found()[-1]
+        state = _state(newest / STATE)
+        _same(newest, state.settings | {BEGAN: state.began}, settings | {BEGAN: began or state.began})
+        _filled(newest, model, optimizer)
+        self._follow(state)  # a run that was killed while it saved may not have come to that
+        return state
+
+
+def _tensors(tensors: dict[str, Any]) -> Callable[[BinaryIO], object]:
+    return lambda file: write(tensors, file)
+
+
+def _json(value: dict[str, Any]) -> Callable[[BinaryIO], object]:
+    return lambda file: file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _state(file: Path) -> State:
+    try:
+        values = json.loads(file.read_text("utf-8"))
+        best = values.pop("best")
+        return State(**values, best=None if best is None else (float(best[0]), int(best[1])))
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{file} is damaged") from error
+
+
+def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise where a run is not the one that the checkpoint is of."""
+    now = json.loads(json.dumps(now))
+    other = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    if other:
+        changed = [name for name in other if name != ROWS]
+        said = [_change(name, before.get(name), now.get(name)) for name in changed[:SAID]]
+        said += [f"and {len(changed) - SAID} more"] if len(changed) > SAID else []
+        said += ["the rows differ"] if ROWS in other else []
+        error = CheckpointError(f"{place} is of another run: {'; '.join(said)}")
+        error.hint = "without --resume, in another folder, a run begins anew"
+        raise error
+
+
+def _change(name: str, before: object, now: object) -> str:
+    """What became of a setting; of a table or a recipe that it did."""
+    plain = max(len(str(before)), len(str(now))) <= SHORT
+    return f"its {name} was {before}, and is {now}" if plain else f"its {name} changed"
+
+
+def _filled(place: Path, model: Any, optimizer: Any) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_unflatten
+
+    weights, moments = (tensors(place / name, CheckpointError) for name in (ADAPTERS, MOMENTS))
+    optimizer.init(model.trainable_parameters())
+    fit(weights, flat(model.trainable_parameters()), str(place / ADAPTERS), CheckpointError)
+    fit(moments, flat(optimizer.state), str(place / MOMENTS), CheckpointError)
+    model.load_weights(list(weights.items()), strict=False)
+    optimizer.state = tree_unflatten(list(moments.items()))
+    mx.eval(model.parameters(), optimizer.state)

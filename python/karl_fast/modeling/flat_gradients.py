@@ -1,0 +1,125 @@
+"""Many small tensors as a few long vectors: what is done to each number alike takes one operation for all of them.
+
+A LoRA of four layers is 56 tensors, and an update by Adam of each is a dozen operations, none of them worth its call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate, chain
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.modeling.parameters import flat, place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import mlx.core as mx
+
+LONGEST = 1 << 22
+"""Numbers that are put together: a tensor that is larger is worth operations of its own, and no copy."""
+
+
+def joined(tree: Any) -> dict[str, mx.array]:
+    """The leaves of a tree in the order of their names, end to end, a vector for each type and stretch.
+
+    Vectors that are joined again are themselves.
+    """
+    import mlx.core as mx
+
+    leaves = flat(tree)
+    return {
+        vector: mx.concatenate([leaves[name].reshape(-1) for name in names])
+        for vector, names in _together(leaves).items()
+    }
+
+
+def parted(vectors: dict[str, mx.array], like: Any) -> Any:
+    """The tree that vectors were joined of, in the shapes of another such tree."""
+    import mlx.core as mx
+    from mlx.utils import tree_unflatten
+
+    leaves = flat(like)
+    found: list[tuple[str, mx.array]] = []
+    for vector, names in _together(leaves).items():
+        parts = mx.split(vectors[vector], _ends(leaves[name] for name in names))
+        found += [(name, part.reshape(leaves[name].shape)) for name, part in zip(names, parts, strict=True)]
+    return tree_unflatten(found)
+
+
+class Trained:
+    """What is trained of a model, as vectors again and again: without a way through its tree each time."""
+
+    def __init__(self, model: Any) -> None:
+        """The parameters that are trainable now; other arrays may take their places, other parameters may not."""
+        leaves = flat(model.trainable_parameters())
+        self._last: dict[str, mx.array] = {}
+        self._arrays: list[mx.array] = []
+        self._stretches = [
+            (
+                vector,
+                [(*place(model, name), leaves[name].shape) for name in names],
+                _ends(leaves[name] for name in names),
+            )
+            for vector, names in _together(leaves).items()
+        ]
+
+    def joined(self) -> dict[str, mx.array]:
+        """As `joined` of the trainable parameters; where the model has what was put last, the vectors of that."""
+        import mlx.core as mx
+
+        there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
+        if self._last and all(map(is_, chain.from_iterable(there), self._arrays)):
+            return self._last
+        each = zip(self._stretches, there, strict=True)
+        return {vector: mx.concatenate([leaf.reshape(-1) for leaf in leaves]) for (vector, *_), leaves in each}
+
+    def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
+        """Give the model other values; they as it has them."""
+        import mlx.core as mx
+
+        self._last, self._arrays = vectors, []
+        for vector, places, ends in self._stretches:
+            for (holder, key, shape), part in zip(places, mx.split(vectors[vector], ends), strict=True):
+                holder[key] = part.reshape(shape)
+                self._arrays.append(holder[key])
+        return self._arrays
+
+
+def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Their sum; nothing and another are the other."""
+    if not one:
+        return other
+    return {name: first + second for (name, first), second in zip(one.items(), other.values(), strict=True)}
+
+
+def norm(vectors: dict[str, mx.array]) -> mx.array:
+    """The Euclidean norm of all of them together, in float32."""
+    import mlx.core as mx
+
+    wide = [one.astype(mx.float32) for one in vectors.values()]
+    return mx.sqrt(sum((mx.inner(one, one) for one in wide), start=mx.array(0.0)))
+
+
+def bounded(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
+    """The vectors, scaled down where their norm is above the limit; 0 is no limit."""
+    if not limit or size <= limit:
+        return vectors
+    return {name: one * (limit / size) for name, one in vectors.items()}
+
+
+def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
+    """The names of the leaves that begin in one stretch of their type."""
+    before: Counter[str] = Counter()
+    found: dict[str, list[str]] = {}
+    for name, leaf in leaves.items():
+        kind = str(leaf.dtype).rpartition(".")[2]
+        found.setdefault(f"{kind}-{before[kind] // LONGEST:06d}", []).append(name)
+        before[kind] += leaf.size
+    return found
+
+
+def _ends(leaves: Iterable[mx.array]) -> list[int]:
+    """Where leaves that stand end to end are parted."""
+    return list(accumulate(leaf.size for leaf in leaves))[:-1]

@@ -1,0 +1,258 @@
+"""All that is taken from mlx-lm, in one place: a model, its chat template, and layers to adapt it by.
+
+mlx-lm is imported when a model is loaded, and what is used of it has stayed the same from 0.31 to 0.32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._suggest import beside, nearest, question
+from karl_fast._text import clean
+from karl_fast.errors import MissingExtraError, ModelError, UsageError
+from karl_fast.modeling.config import wrong_field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import mlx.nn as nn
+
+    from karl_fast.train.settings import Training
+
+ADAPTERS = "adapters.safetensors"
+"""The weights of an adapter."""
+
+EXTRA = "pip install 'karl-fast[train]'"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, its tokenizer and what its `config.json` says."""
+
+    model: Any
+    tokenizer: Any
+    config: dict[str, Any]
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end a turn."""
+        return frozenset(self.tokenizer.eos_token_ids)
+
+
+def require() -> None:
+    """Raise where MLX or mlx-lm is not installed."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        importlib.import_module("mlx.core")  # on Linux, mlx is there without its core where mlx[cpu] was not asked for
+        there = importlib.util.find_spec("mlx_lm") is not None  # importing it takes seconds, which not every run needs
+    except ImportError as error:
+        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}") from error
+    if not there:
+        raise MissingExtraError(f"training needs mlx and mlx-lm: {EXTRA}")
+
+
+def load(path: str, adapter_path: str | None = None) -> Loaded:
+    """A model from a folder or from the Hugging Face hub.
+
+    Raises:
+        MissingExtraError: the extra ``train`` is not installed.
+        ModelError: there is no such model or adapter, or mlx-lm cannot load it.
+    """
+    require()
+    import mlx_lm
+
+    if adapter_path is not None:
+        require_adapter(adapter_path)
+    if Path(path).is_file():
+        raise _nowhere(path, "it is a file, wanted the folder of a model")
+    if path.startswith((".", "/", "~")) and not Path(path).is_dir():
+        raise _nowhere(path, "no such folder")
+    try:
+        model, tokenizer, config = _loaded(mlx_lm, path)
+    except (SystemExit, ImportError) as error:  # olmo of mlx-lm exits where the package ai2-olmo is missing
+        raise ModelError(f"cannot load a model from {path}: its type needs a package that is not installed") from error
+    except Exception as error:  # of mlx-lm, transformers, huggingface_hub and MLX, each with classes of its own
+        raise _no_model(path, error) from error
+    _initialized(model)
+    _computed(model, path)
+    if adapter_path is not None:
+        from karl_fast.modeling.adapters import put
+
+        put(model, Path(adapter_path))
+    return Loaded(model, tokenizer, config)
+
+
+def _computed(model: nn.Module, path: str) -> None:
+    """Raise where a field of the config is of a wrong type and the model cannot be computed."""
+    import mlx.core as mx
+
+    if not Path(path).is_dir() or (wrong := wrong_field(Path(path))) is None:
+        return
+    try:
+        mx.eval(model(mx.array([[1, 2, 3]])))
+    except Exception as error:  # as above
+        raise ModelError(f"cannot load a model from {path}: {wrong}") from error
+
+
+def _initialized(model: nn.Module) -> None:
+    """Give modules the private fields that training needs, where their constructor left them out."""
+    import mlx.nn as nn
+
+    for module in model.modules():
+        if not hasattr(module, "_no_grad"):  # recurrent_gemma of mlx-lm does not call the constructor of its base
+            nn.Module.__init__(module)
+
+
+def require_adapter(path: str, *words: str) -> None:
+    """Raise where a folder holds no adapter.
+
+    Args:
+        path: the folder.
+        words: what else may have been meant.
+
+    Raises:
+        ModelError: it is not there, or has no weights in it.
+    """
+    if Path(path, ADAPTERS).is_file():
+        return
+    there = Path(path).is_dir()
+    error = ModelError(f"cannot load an adapter from {path}: {f'it has no {ADAPTERS}' if there else 'no such folder'}")
+    near = question(nearest(path, words)) or beside(path, lambda one: (one / ADAPTERS).is_file())
+    made = "--adapter-path takes a folder that karl-fast train or mlx_lm lora wrote, and so does --against"
+    error.hint = made if there else near or made
+    raise error
+
+
+def _loaded(mlx_lm: Any, path: str) -> tuple[Any, Any, dict[str, Any]]:
+    model, tokenizer, config = mlx_lm.load(path, return_config=True)
+    return model, tokenizer, config
+
+
+def _no_model(path: str, error: Exception) -> ModelError:
+    said = clean(" ".join(str(error).split()) or type(error).__name__)[:200]
+    if Path(path).is_dir() and not Path(path, "config.json").is_file():
+        return ModelError(f"cannot load a model from {path}: it has no config.json")
+    if Path(path).is_dir() and (wrong := wrong_field(Path(path))):
+        return ModelError(f"cannot load a model from {path}: {wrong}")
+    if not Path(path).exists() and (why := _of_hub(error, said)):
+        return _nowhere(path, f"there is no such folder, and {why}")
+    return ModelError(f"cannot load a model from {path}: {said}")
+
+
+def _nowhere(path: str, why: str) -> ModelError:
+    """That a model is in no folder, with the folders of models whose names are nearly the same."""
+    error = ModelError(f"cannot load a model from {path}: {why}")
+    if meant := beside(path, lambda one: (one / "config.json").is_file(), most=3):
+        error.hint = meant
+    return error
+
+
+def _of_hub(error: Exception, said: str) -> str | None:
+    """What the Hugging Face hub has of a model, by the error that it was asked with; None where it gave the model."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return f"the hub gives it to those only who were let in: {said}"
+    if isinstance(error, errors.RepositoryNotFoundError | errors.HFValidationError):
+        return "the Hugging Face hub has none of that name"
+    if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError | TimeoutError):
+        return "the Hugging Face hub could not be asked"
+    return f"the Hugging Face hub said: {said}" if isinstance(error, errors.HfHubHTTPError) else None
+
+
+def linear_keys(model: nn.Module) -> list[str]:
+    """Return the names of the linear layers in a block, sorted: what LoRA adapts unless told otherwise.
+
+    Layers whose weight the model's own code reads or assigns are left out: an adapted layer has no such weight.
+    """
+    import mlx.nn as nn
+
+    linear: dict[str, list[Any]] = {}
+    for layer in model.layers:
+        for name, module in layer.named_modules():
+            if name and (isinstance(module, nn.Linear | nn.QuantizedLinear) or hasattr(module, "to_lora")):
+                linear.setdefault(name, []).append(module)
+    read = _weights_read(model, [module for modules in linear.values() for module in modules])
+    return sorted(name for name, modules in linear.items() if not any(id(one) in read for one in modules))
+
+
+def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
+    """Return the ids of the linear layers whose ``weight`` is asked for by name in a forward pass.
+
+    gemma3n clips weights in its forward pass, for one. The layers themselves take theirs from the module's dict.
+    """
+    import mlx.core as mx
+
+    found: set[int] = set()
+    before = [(module, type(module)) for module in linear]
+    there = [(module, dict(module)) for module in linear]
+    for module, kind in before:
+        module.__class__ = _watched(kind, found)
+    try:
+        with contextlib.suppress(RuntimeError, ValueError, TypeError, AttributeError, LookupError):
+            model(mx.array([[1, 2, 3]]))  # lazy: nothing is computed; what cannot be is reported by `views.split`
+    finally:
+        for module, kind in before:
+            module.__class__ = kind
+        for module, held in there:
+            dict.update(module, held)  # nn.Module.update wants a tree of parameters
+    return found
+
+
+def _watched(kind: type, found: set[int]) -> type:
+    def get(module: Any, name: str) -> Any:
+        if name == "weight":
+            found.add(id(module))
+        return kind.__getattr__(module, name)  # type: ignore[attr-defined]
+
+    return type(kind.__name__, (kind,), {"__getattr__": get})
+
+
+def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:
+    """Freeze a model, give it what is to be trained, and say so as `mlx_lm` reads it.
+
+    Returns:
+        What stands in ``adapter_config.json``. The keys are spelled out, for what mlx-lm takes where they are not has
+        changed between its versions.
+
+    Raises:
+        UsageError: more layers than there are, a key that no layer has, or whole training of quantized layers.
+    """
+    depth = len(model.layers)
+    layers = _layers(settings.num_layers, depth)
+    model.freeze()
+    config: dict[str, Any] = {"fine_tune_type": settings.fine_tune_type, "num_layers": layers}
+    if settings.fine_tune_type == "full":
+        _unfreeze(model, layers)
+        return config
+    from mlx_lm.tuner.utils import linear_to_lora_layers
+
+    known = linear_keys(model)
+    keys = list(settings.lora_keys or known)
+    if alien := sorted(set(keys) - set(known)):
+        raise UsageError(f"lora_keys names {alien[0]}, which no layer has; there are {', '.join(known)}", "lora_keys")
+    how = {"rank": settings.lora_rank, "scale": settings.lora_scale, "dropout": settings.lora_dropout, "keys": keys}
+    linear_to_lora_layers(model, layers, how, use_dora=settings.fine_tune_type == "dora")
+    return config | {"lora_parameters": how}
+
+
+def _layers(wanted: int | None, depth: int) -> int:
+    if wanted is None:
+        return min(16, depth)  # 16 is the default of mlx_lm lora
+    if wanted > depth:
+        raise UsageError(f"num_layers is {wanted}, and the model has {depth}", "num_layers")
+    return depth if wanted == -1 else wanted
+
+
+def _unfreeze(model: nn.Module, layers: int) -> None:
+    import mlx.nn as nn
+
+    for layer in model.layers[len(model.layers) - layers :]:
+        if any(isinstance(module, nn.QuantizedLinear) for module in layer.modules()):
+            raise UsageError("fine_tune_type full cannot train quantized layers: take lora or dora", "fine_tune_type")
+        layer.unfreeze()

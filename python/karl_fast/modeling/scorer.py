@@ -1,0 +1,78 @@
+"""A model as what gives log-probabilities to tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.modeling.chunked_logp import backward, chunk_rows, forward
+from karl_fast.modeling.views import adapters_off, split
+from karl_fast.train.batching import padded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import mlx.core as mx
+    from numpy.typing import NDArray
+
+    from karl_fast.train.batching import Padded
+    from karl_fast.train.examples import Example
+
+
+class Scorer:
+    """The halves of a model, with chunks of the head as large as its vocabulary allows."""
+
+    def __init__(self, model: Any) -> None:
+        import mlx.core as mx
+
+        self.model = model
+        self.body, self.head = split(model)
+        self.vocabulary = int(model(mx.array([[1]])).shape[-1])  # a shape is known without computing
+        self.rows = chunk_rows(self.vocabulary)
+
+    def logp(self, batch: Padded) -> mx.array:
+        """The log-probability of each learned token, without dropout and without a gradient. [N]"""
+        self.model.eval()
+        try:
+            return forward(self.body, self.head, batch.tokens, batch.places, self.rows)
+        finally:
+            self.model.train()
+
+    def reference(self, batch: Padded) -> mx.array:
+        """The same under the model without its adapters. [N]"""
+        import mlx.core as mx
+
+        with adapters_off(self.model):
+            found = self.logp(batch)
+            mx.eval(found)
+        return found
+
+    def trained_logp(self, batch: Padded, seed: int) -> mx.array:
+        """The same as it is trained: with its adapters, and with the dropout of a seed. [N]"""
+        import mlx.core as mx
+
+        mx.random.seed(seed)
+        found = forward(self.body, self.head, batch.tokens, batch.places, self.rows)
+        mx.eval(found)
+        return found
+
+    def backward(self, batch: Padded, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, Any]:
+        """The value of a loss of log-probabilities, and its gradient in what is trained."""
+        value, _, gradient = backward(self.model, self.body, self.head, batch.tokens, batch.places, self.rows, loss)
+        return value, gradient
+
+    def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The negative log-likelihood of each example in nats, and of how many tokens; 0 for those not chosen.
+
+        Args:
+            examples: any. [B]
+            chosen: batches, as numbers of examples.
+        """
+        nats = np.zeros(len(examples))
+        counts = np.zeros(len(examples), dtype=np.int64)
+        for rows in chosen:
+            batch = padded([examples[row] for row in rows])
+            nats[rows] = -np.array(batch.spread(self.logp(batch)), dtype=np.float64).sum(1)
+            counts[rows] = batch.mask.sum(1)
+        return nats, counts

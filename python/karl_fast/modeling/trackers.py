@@ -1,0 +1,101 @@
+"""What a run says while it runs: a line of JSON a step, and trackers for those who want to watch elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from karl_fast.train.settings import Training
+
+FILE = "metrics.jsonl"
+
+
+class Tracker(Protocol):
+    """Something that is told how a run goes."""
+
+    def log(self, values: dict[str, Any]) -> None:
+        """One step, or one validation: `step` says which."""
+        ...
+
+    def finish(self) -> None:
+        """The run is over."""
+        ...
+
+
+class JsonLines:
+    """A file of one object a line, on the disk before the next step begins: a crash loses nothing."""
+
+    def __init__(self, path: Path, upto: int) -> None:
+        """Go on behind a step: what a run said of later ones, before it was killed, is forgotten."""
+        self.path = path
+        if path.is_file():
+            kept = [line for line in _lines(path) if line["step"] <= upto]
+            text = "".join(map(_line, kept))
+            _atomic.write(path, lambda file: file.write(text.encode()))
+        with _atomic.refused(path):
+            self._file = path.open("a", encoding="utf-8")
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Append and flush."""
+        with _atomic.refused(self.path):
+            self._file.write(_line(values))
+            self._file.flush()
+
+    def finish(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _line(values: dict[str, Any]) -> str:
+    """A line of JSON, which has no word for a number that is not finite: null stands for it."""
+    plain = {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
+    return json.dumps(plain) + "\n"
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    """Every whole line; the last may have been cut by the end of its process."""
+    for text in path.read_text("utf-8", "replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if not isinstance(line, dict) or not isinstance(line.get("step"), int):
+            raise CheckpointError(f"{path} is no file of metrics")
+        yield line
+
+
+class Elsewhere:
+    """A run of wandb or trackio, whose names for what is used here are the same."""
+
+    def __init__(self, library: str, settings: Training, adapter_path: Path) -> None:
+        from importlib import import_module
+
+        try:
+            module = import_module(library)
+        except ImportError as error:
+            raise MissingExtraError(f"--report-to {library} needs it: pip install {library}") from error
+        self._module = module
+        module.init(project=settings.project_name or "karl-fast", name=adapter_path.name, config=settings.to_dict())
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Pass on what is a number."""
+        step = values["step"]
+        self._module.log({name: value for name, value in values.items() if name != "step"}, step=step)
+
+    def finish(self) -> None:
+        """End the run there."""
+        self._module.finish()
+
+
+def trackers(settings: Training, adapter_path: Path, upto: int) -> list[Tracker]:
+    """The file of metrics, and the trackers that were asked for."""
+    elsewhere = [Elsewhere(library, settings, adapter_path) for library in settings.report_to or ()]
+    return [JsonLines(adapter_path / FILE, upto), *elsewhere]

@@ -1,0 +1,248 @@
+"""Axis: who gets credit. The kernels of `karl_fast.advantage`, over the rollouts that a filter kept.
+
+A group whose rewards are all equal has advantage exactly 0, a group of one too. A missing reward stays missing: its
+rollout does not count.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import advantage as kernels
+from karl_fast.objective.axes.point import OfGroups, Point, check_number
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch
+
+__all__ = [
+    "Advantage",
+    "Anchored",
+    "Centre",
+    "Given",
+    "LeaveOneOut",
+    "MeanScaled",
+    "Raw",
+    "Whitened",
+    "ZScore",
+]
+
+
+class Advantage(Point, ABC):
+    """Who gets credit, and of what: other points ask, to refuse what it would not look at."""
+
+    @property
+    def per_token(self) -> bool:
+        """Whether it gives a number a token, and not one a rollout."""
+        return False
+
+    @property
+    def of_rewards(self) -> bool:
+        """Whether it looks at ``Batch.rewards``."""
+        return True
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether it looks at ``Batch.token_rewards``."""
+        return False
+
+    @abstractmethod
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
+
+
+@dataclass(frozen=True)
+class Given(Advantage):
+    """What the caller gives, a critic's for instance (``Batch.advantages``)."""
+
+    @property
+    def of_rewards(self) -> bool:
+        """No: the caller has."""
+        return False
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """As it came."""
+        return np.asarray(batch.need("advantages"), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Raw(Advantage):
+    """``r``: the reward itself."""
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The reward."""
+        return kept_rewards(batch, keep)
+
+
+@dataclass(frozen=True)
+class Centre(OfGroups, Advantage):
+    """``r - mean`` of the group.
+
+    Reference: Liu et al. 2025, Dr. GRPO (arXiv:2503.20783).
+    """
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Centred within groups."""
+        return kernels.centre(kept_rewards(batch, keep), batch.need("group_ids"))
+
+
+@dataclass(frozen=True)
+class ZScore(OfGroups, Advantage):
+    """``(r - mean) / (std + eps)`` of the group; ``ddof`` is 0 or 1.
+
+    Reference: Shao et al. 2024, GRPO (arXiv:2402.03300).
+    """
+
+    ddof: int = 0
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_number("ddof", self.ddof, 0, 1)
+        check_number("eps", self.eps)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Standardised within groups."""
+        return kernels.zscore(kept_rewards(batch, keep), batch.need("group_ids"), ddof=self.ddof, eps=self.eps)
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(OfGroups, Advantage):
+    """``r`` less the mean of the others of its group.
+
+    Reference: Ahmadian et al. 2024, RLOO (arXiv:2402.14740).
+    """
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Against the others."""
+        return kernels.leave_one_out(kept_rewards(batch, keep), batch.need("group_ids"))
+
+
+@dataclass(frozen=True)
+class MeanScaled(OfGroups, Advantage):
+    """``(r - mean) / (mean + eps)`` of the group, of rewards that are not negative: a negative one is missing.
+
+    Reference: MaxRL (arXiv:2602.02710).
+    """
+
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        check_number("eps", self.eps)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Centred, over the mean."""
+        rewards = kept_rewards(batch, keep)
+        rewards = np.where(rewards < 0, np.nan, rewards)
+        return kernels.maxrl(rewards, batch.need("group_ids"), eps=self.eps)
+
+
+class OfEachToken(Advantage):
+    """A number a token: a discounted return, over a deviation."""
+
+    gamma: float
+    ddof: int
+    eps: float
+
+    def __post_init__(self) -> None:
+        check_number("gamma", self.gamma, 0, 1)
+        check_number("ddof", self.ddof, 0, 1)
+        check_number("eps", self.eps)
+
+    @property
+    def per_token(self) -> bool:
+        """Yes."""
+        return True
+
+
+@dataclass(frozen=True)
+class Whitened(OfEachToken):
+    """The return from each token on, whitened over all tokens of the batch.
+
+    ```text
+    R_t = r_t + gamma R_{t+1},    A = (R - mean) / sqrt(var + eps)
+    ```
+
+    The reward of a rollout stands on its last token, beside ``Batch.token_rewards``; ``ddof`` is 0 or 1.
+    Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
+    """
+
+    gamma: float = 1.0
+    ddof: int = 1
+    eps: float = 1e-8
+
+    @property
+    def of_tokens(self) -> bool:
+        """Yes, beside the reward of the rollout."""
+        return True
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantage of each token."""
+        rewards = kept_rewards(batch, keep)
+        mask = batch.mask & ~np.isnan(rewards)[:, None]
+        found = kernels.reinforce_plus_plus(
+            _token_rewards(batch, rewards, mask).ravel(),
+            row_offsets(mask),
+            mask=mask.ravel(),
+            gamma=self.gamma,
+            ddof=self.ddof,
+            eps=self.eps,
+        )
+        return np.where(np.isnan(rewards)[:, None], np.nan, found.reshape(mask.shape))
+
+
+@dataclass(frozen=True)
+class Anchored(OfEachToken):
+    """Credit for the trajectory, and ``turn_weight`` times credit for a turn among those from the same state (GiGPO).
+
+    The number of a token is that of its turn. ``gamma`` discounts a turn; ``ddof`` and ``eps`` are of both deviations.
+    Reference: Feng et al. 2025, GiGPO (arXiv:2505.10978), eq. 3 and 5 to 8.
+    """
+
+    turn_weight: float = 1.0
+    gamma: float = 0.95
+    ddof: int = 1
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("turn_weight", self.turn_weight)
+
+    @property
+    def of_rewards(self) -> bool:
+        """No: at those of turns."""
+        return False
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantage of each token."""
+        offsets: NDArray[np.int64] = batch.need("turn_offsets")
+        turns: NDArray[np.int64] = batch.need("turns")
+        rewards = np.where(np.repeat(keep, np.diff(offsets)), batch.need("turn_rewards"), np.nan)
+        how: Any = {"gamma": self.gamma, "step_weight": self.turn_weight, "ddof": self.ddof, "eps": self.eps}
+        found = kernels.gigpo(rewards, offsets, batch.need("group_ids"), batch.need("state_ids"), **how).joint
+        there = batch.mask & (turns >= 0) & (turns < np.diff(offsets)[:, None])
+        place = np.where(there, offsets[:-1, None] + turns, 0)
+        return np.where(there, found[place] if found.size else np.nan, np.nan)
+
+
+def kept_rewards(batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The rewards of the rollouts that a filter kept, NaN for the others."""
+    return np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
+
+
+def row_offsets(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where the rows of a padded array begin once it is one column."""
+    rows, tokens = mask.shape
+    return np.arange(0, rows * tokens + 1, max(tokens, 1), dtype=np.int64)
+
+
+def _token_rewards(batch: Batch, rewards: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    found = np.zeros(mask.shape) if batch.token_rewards is None else np.where(mask, batch.token_rewards, 0.0)
+    last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
+    rows = np.flatnonzero(mask.any(1))
+    found[rows, last[rows]] += rewards[rows]
+    return found

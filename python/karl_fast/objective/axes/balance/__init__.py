@@ -1,0 +1,51 @@
+"""Axes of `TrajectoryBalance`: the residual and its cost, and what a rollout weighs."""
+
+from karl_fast.objective.axes.balance.residual import (
+    Anchor,
+    BehaviourPolicy,
+    Huber,
+    InverseTemperature,
+    Length,
+    NoAnchor,
+    ReferencePolicy,
+    Regression,
+    RewardUnits,
+    Scale,
+    Squared,
+    Temperature,
+    TokenMeanLength,
+    TokenSumLength,
+)
+from karl_fast.objective.axes.balance.weight import (
+    AllTokens,
+    GeometricWeight,
+    ProductWeight,
+    TokenChoice,
+    TokenDrift,
+    Unweighted,
+    Weight,
+)
+
+__all__ = [
+    "AllTokens",
+    "Anchor",
+    "BehaviourPolicy",
+    "GeometricWeight",
+    "Huber",
+    "InverseTemperature",
+    "Length",
+    "NoAnchor",
+    "ProductWeight",
+    "ReferencePolicy",
+    "Regression",
+    "RewardUnits",
+    "Scale",
+    "Squared",
+    "Temperature",
+    "TokenChoice",
+    "TokenDrift",
+    "TokenMeanLength",
+    "TokenSumLength",
+    "Unweighted",
+    "Weight",
+]

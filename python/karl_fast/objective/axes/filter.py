@@ -1,0 +1,121 @@
+"""Axis: which rollouts count.
+
+A filter keeps or drops, and never reweights. A rollout that is dropped leaves the mask, the statistics of its group and
+every denominator.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast import filter as kernels
+from karl_fast.objective.axes.point import OfGroups, Point, check_number, check_point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch
+
+__all__ = ["Both", "DropConstantGroups", "DropTruncated", "Filter", "KeepAll", "MaxAge", "MixedGroups"]
+
+
+class Filter(Point, ABC):
+    """Which rollouts count."""
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """Those that stay. [B]"""
+
+
+@dataclass(frozen=True)
+class KeepAll(Filter):
+    """Every rollout."""
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """All of them."""
+        return np.ones(len(batch.mask), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class DropConstantGroups(OfGroups, Filter):
+    """Drop groups whose outcomes are all equal; outcomes, not shaped rewards, whose differences are phantoms.
+
+    Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 11.
+    """
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """The rollouts of the other groups; a missing outcome is dropped."""
+        return kernels.constant_groups(_outcomes(batch), batch.need("group_ids")).keep
+
+
+@dataclass(frozen=True)
+class MixedGroups(OfGroups, Filter):
+    """Keep groups of which some rollouts are right and some are not: ``0 < correct < G``.
+
+    A rollout is right if its outcome is above ``threshold``.
+    Reference: SAMPO (arXiv:2602.21534), eq. 8.
+    """
+
+    threshold: float = 0.0
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """The rollouts of mixed groups; a missing outcome counts as neither, and is dropped."""
+        outcomes = _outcomes(batch)
+        right = np.where(np.isnan(outcomes), np.nan, outcomes > self.threshold)
+        return kernels.constant_groups(right, batch.need("group_ids")).keep
+
+
+@dataclass(frozen=True)
+class DropTruncated(Filter):
+    """Drop rollouts that were cut at the limit of tokens (overlong filtering).
+
+    Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
+    """
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """Those that came to their end."""
+        truncated: NDArray[np.bool_] = batch.need("truncated")
+        return ~truncated
+
+
+@dataclass(frozen=True)
+class MaxAge(Filter):
+    """Drop rollouts of a policy more than ``steps`` steps old; 0 keeps what is on-policy."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        check_number("steps", self.steps)
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """Those young enough."""
+        return np.asarray(batch.need("ages") <= self.steps)
+
+
+@dataclass(frozen=True)
+class Both(Filter):
+    """What ``first`` and ``second`` both keep; each sees the whole batch."""
+
+    first: Filter
+    second: Filter
+
+    def __post_init__(self) -> None:
+        check_point("first", self.first, Filter)
+        check_point("second", self.second, Filter)
+
+    @property
+    def of_groups(self) -> bool:
+        """Where one of them is."""
+        return self.first.of_groups or self.second.of_groups
+
+    def __call__(self, batch: Batch) -> NDArray[np.bool_]:
+        """What neither drops."""
+        return self.first(batch) & self.second(batch)
+
+
+def _outcomes(batch: Batch) -> NDArray[np.float64] | NDArray[np.float32]:
+    return batch.need("rewards") if batch.outcomes is None else batch.outcomes

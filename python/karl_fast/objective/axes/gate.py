@@ -1,0 +1,165 @@
+"""Points of the advantage axis that choose what is learned from: the Kondo gates.
+
+Delight is advantage times surprise, ``chi = -A * logp_old``. What a gate leaves out has advantage 0 and stays in every
+denominator. A gate is judged before the forward pass, by the behaviour policy, over the whole batch: micro-batches do
+not change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast._core import uniforms
+from karl_fast.objective.axes.advantage import Advantage
+from karl_fast.objective.axes.point import check_number, check_point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch
+
+__all__ = ["Gated", "TopGated", "gate_probabilities"]
+
+HALVINGS = 100
+"""Of a bracket: more than a float64 has bits."""
+
+
+@dataclass(frozen=True)
+class Gate(Advantage):
+    """The ``advantage`` of what is learned from, 0 for the rest."""
+
+    advantage: Advantage
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+
+    @property
+    def per_token(self) -> bool:
+        """As what it gates."""
+        return self.advantage.per_token
+
+    @property
+    def of_rewards(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_rewards
+
+    @property
+    def of_tokens(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_tokens
+
+    @property
+    def of_groups(self) -> bool:
+        """As what it gates."""
+        return self.advantage.of_groups
+
+
+@dataclass(frozen=True)
+class Gated(Gate):
+    """Each rollout is learned from with probability ``sigmoid((chi - price) / temperature)``, chi its largest delight.
+
+    ``advantage`` is that of what is kept. The price is such that the probabilities have the mean ``keep``; the draw is
+    of ``Batch.seed``.
+    Reference: Kondo gate (arXiv:2603.20526), in the form of rl-experiments.
+    """
+
+    keep: float = 0.5
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("keep", self.keep, 0, 1, above=True)
+        check_number("temperature", self.temperature, above=True)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantages, 0 for a rollout that the gate leaves out."""
+        advantages = self.advantage(batch, keep)
+        delight = _delight(batch, advantages)
+        there = np.isfinite(delight).any(1)
+        probabilities = np.zeros(len(delight))
+        best = np.max(delight, axis=1, where=np.isfinite(delight), initial=-np.inf)[there]
+        probabilities[there] = gate_probabilities(best, self.keep, self.temperature)
+        drawn = uniforms(len(delight), seed=batch.seed, purpose="draw", keys=_keys(len(delight))) < probabilities
+        return np.where(drawn if advantages.ndim == 1 else drawn[:, None], advantages, advantages * 0.0)
+
+
+@dataclass(frozen=True)
+class TopGated(Gate):
+    """Only the ``share`` of all tokens with the most delight is learned from, at least one; ties are kept.
+
+    ``advantage`` is that of what is kept.
+    Reference: Kondo gate (arXiv:2603.20526), in the form of Google's egg.
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("share", self.share, 0, 1, above=True)
+
+    @property
+    def per_token(self) -> bool:
+        """Yes: it gates tokens."""
+        return True
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantage of each token, 0 for one that the gate leaves out."""
+        advantages = self.advantage(batch, keep)
+        each = np.broadcast_to(advantages if advantages.ndim == 2 else advantages[:, None], batch.mask.shape)
+        delight = _delight(batch, advantages)
+        there = np.isfinite(delight)
+        if not there.any():
+            return np.array(each)
+        count = max(1, round(self.share * int(there.sum())))
+        return np.where(delight >= np.sort(delight[there])[-count], each, each * 0.0)
+
+
+def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: float) -> NDArray[np.float64]:
+    """The probability of each gate, with the mean ``keep``.
+
+    ```text
+    p_i = sigmoid((chi_i - price) / temperature),    mean p = keep
+    ```
+
+    Args:
+        delight: chi, finite. [B]
+        keep: the mean, above 0 and up to 1.
+        temperature: how soft the gate is, above 0.
+
+    Returns:
+        float64. [B]
+
+    Raises: nothing.
+
+    Reference: Kondo gate (arXiv:2603.20526).
+    """
+    if not delight.size or keep == 1:
+        return np.ones(len(delight))
+    far = temperature * (np.log(1 / keep - 1) if keep < 0.5 else np.log(keep / (1 - keep)))
+    low, high = delight.min() - abs(far) - 1, delight.max() + abs(far) + 1
+    for _ in range(HALVINGS):
+        price = 0.5 * (low + high)
+        low, high = (price, high) if _sigmoid((delight - price) / temperature).mean() > keep else (low, price)
+    return _sigmoid((delight - price) / temperature)
+
+
+def _keys(rows: int) -> NDArray[np.uint64]:
+    """Other numbers than those that `SetScore` draws its directions by."""
+    keys = np.zeros((rows, 3), dtype=np.uint64)
+    keys[:, 0], keys[:, 2] = np.arange(rows), 1
+    return keys
+
+
+def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    shrunk = np.exp(-np.abs(values))
+    return np.asarray(np.where(values >= 0, 1.0, shrunk) / (1 + shrunk))
+
+
+def _delight(batch: Batch, advantages: NDArray[np.float64]) -> NDArray[np.float64]:
+    """-A * logp_old of each token that counts; minus infinity elsewhere. [B, T]"""
+    each = advantages if advantages.ndim == 2 else advantages[:, None]
+    there = batch.mask & ~np.isnan(each)
+    return np.where(there, -each * np.where(there, batch.need("logp_old"), 0.0), -np.inf)

@@ -1,0 +1,152 @@
+"""Axis: what holds the policy near the reference.
+
+With d_t = logp_t - logp_ref_t:
+
+| point | adds | gradient on average over the policy's own tokens |
+|---|---|---|
+| `NoKL` | nothing | |
+| `K1InReward`, `K1PerToken` | -coef d to the reward | that of the reverse KL |
+| `K2` | coef d^2 / 2 to the loss | that of the reverse KL |
+| `K3` | coef (exp(-d) + d - 1) to the loss | that of the forward KL: exp(-d) is unbounded |
+| `K1` | coef d to the loss | 0: refused |
+
+Where the behaviour policy drew the tokens, ``by_ratio`` multiplies by exp(logp - logp_old): k3 with its gradient,
+which is then that of the reverse KL; k2 without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from karl_fast import kl as kernels
+from karl_fast.objective.axes.advantage import row_offsets
+from karl_fast.objective.axes.point import Point, check_number
+from karl_fast.objective.axes.ratio import token_log_ratio
+from karl_fast.objective.mlx_arrays import mx
+
+if TYPE_CHECKING:
+    from karl_fast.objective.batch import Batch, Scored
+
+__all__ = ["K1", "K2", "K3", "Divergence", "K1InReward", "K1PerToken", "NoKL"]
+
+
+class Divergence(Point):
+    """What holds the policy near the reference: in the reward, in the loss, or not at all."""
+
+    in_reward: ClassVar[bool] = False
+
+    def shaped(self, batch: Batch) -> Batch:
+        """The batch with the penalty in its rewards; it carries no gradient."""
+        return batch
+
+    def __call__(self, logp: mx.array, scored: Scored) -> mx.array | None:
+        """The penalty in the loss of each token. [B, T] -> [B, T]"""
+        return None
+
+
+@dataclass(frozen=True)
+class NoKL(Divergence):
+    """Nothing."""
+
+
+@dataclass(frozen=True)
+class K1(Divergence):
+    """``coef * d`` in the loss, whose gradient is 0 on average: no objective takes it."""
+
+    coef: float
+
+
+@dataclass(frozen=True)
+class K1InReward(Divergence):
+    """``r - coef * sum of d`` over the rollout, under the behaviour policy that drew it.
+
+    Reference: Ziegler et al. 2019 (arXiv:1909.08593).
+    """
+
+    in_reward: ClassVar[bool] = True
+    coef: float
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
+
+    def shaped(self, batch: Batch) -> Batch:
+        """Rewards less the penalty of their rollouts."""
+        rewards = kernels.in_reward(
+            batch.need("rewards"),
+            np.ravel(batch.need("logp_old")),
+            np.ravel(batch.need("logp_ref")),
+            row_offsets(batch.mask),
+            kl_coef=self.coef,
+            mask=batch.mask.ravel(),
+        )
+        return replace(batch, rewards=rewards)
+
+
+@dataclass(frozen=True)
+class K1PerToken(Divergence):
+    """``-coef * d`` as the reward of each token, for `Whitened`, whose returns add it up from there on.
+
+    Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
+    """
+
+    in_reward: ClassVar[bool] = True
+    coef: float
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
+
+    def shaped(self, batch: Batch) -> Batch:
+        """Rewards of tokens, less the penalty of each."""
+        given = np.zeros(batch.mask.shape) if batch.token_rewards is None else batch.token_rewards
+        old, ref = (np.where(batch.mask, batch.need(name), 0.0) for name in ("logp_old", "logp_ref"))
+        return replace(batch, token_rewards=given - self.coef * (old - ref))
+
+
+@dataclass(frozen=True)
+class K2(Divergence):
+    """``coef * d^2 / 2`` in the loss; ``by_ratio`` times the ratio as a constant.
+
+    Reference: Schulman 2020, Approximating KL Divergence.
+    """
+
+    coef: float
+    by_ratio: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
+
+    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
+        """Half the square of the drift from the reference."""
+        value = 0.5 * _drift(logp, scored) ** 2
+        if self.by_ratio:
+            value = value * mx.stop_gradient(mx.exp(token_log_ratio(logp, scored)))
+        return self.coef * value
+
+
+@dataclass(frozen=True)
+class K3(Divergence):
+    """``coef * (exp(-d) + d - 1)`` in the loss; ``by_ratio`` times the ratio, gradient and all (DeepSeek-V3.2).
+
+    Reference: Schulman 2020, Approximating KL Divergence; Shao et al. 2024, GRPO (arXiv:2402.03300).
+    """
+
+    coef: float
+    by_ratio: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("coef", self.coef)
+
+    def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
+        """The estimate that is never negative."""
+        drift = _drift(logp, scored)
+        value = mx.exp(-drift) + drift - 1
+        if self.by_ratio:
+            value = value * mx.exp(token_log_ratio(logp, scored))
+        return self.coef * value
+
+
+def _drift(logp: mx.array, scored: Scored) -> mx.array:
+    return mx.where(scored.mask, logp - scored.need("logp_ref"), 0.0)

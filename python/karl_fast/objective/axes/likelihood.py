@@ -1,0 +1,159 @@
+"""Axes of `WeightedLikelihood`: what a row weighs, how rows come, and what of a log-probability is maximised."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from karl_fast import target as kernels
+from karl_fast.objective.axes.advantage import Advantage
+from karl_fast.objective.axes.point import Point, check_number, check_point
+from karl_fast.objective.mlx_arrays import mx
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch
+
+__all__ = [
+    "Boltzmann",
+    "Drawn",
+    "EveryRow",
+    "Exponential",
+    "LogLikelihood",
+    "Logged",
+    "ProbabilityScaled",
+    "RowWeight",
+    "Sampler",
+    "Term",
+    "Uniform",
+]
+
+
+class RowWeight(Point, ABC):
+    """What a row weighs, with mean 1 over the rows that are kept."""
+
+    @abstractmethod
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The weights, NaN for a row that is not kept or has no reward. [B] -> [B]"""
+
+
+@dataclass(frozen=True)
+class Uniform(RowWeight):
+    """Every row alike: plain supervised fine-tuning."""
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """1 for each row that is kept."""
+        return np.where(keep, 1.0, np.nan)
+
+
+@dataclass(frozen=True)
+class Logged(RowWeight):
+    """What the data set says (``Batch.weights``); an export with ``--sampler all`` holds their logarithms.
+
+    Reference: none; the weights are karl-fast's own.
+    """
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The weights as they came."""
+        return np.where(keep, batch.need("weights"), np.nan)
+
+
+@dataclass(frozen=True)
+class Boltzmann(RowWeight):
+    """``w_i = n exp(b r_i) / sum exp(b r)`` over the n rows that are kept; b is ``inverse_temperature``.
+
+    Reference: Peters & Schaal 2007, reward-weighted regression.
+    """
+
+    inverse_temperature: float
+
+    def __post_init__(self) -> None:
+        check_number("inverse_temperature", self.inverse_temperature)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The weights; a missing reward has none."""
+        rewards = np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
+        there = ~np.isnan(rewards)
+        if not there.any():
+            return rewards
+        found = kernels.boltzmann(rewards, inverse_temperature=self.inverse_temperature)
+        return np.where(there, np.exp(found.log_weights) * there.sum(), np.nan)
+
+
+@dataclass(frozen=True)
+class Exponential(RowWeight):
+    """``w_i = min(exp(A_i / temperature), ceiling)``, not normalised (AWR).
+
+    ``advantage`` gives A_i. ``ceiling`` bounds a single weight; inf for none.
+    Reference: Peng et al. 2019, AWR (arXiv:1910.00177).
+    """
+
+    advantage: Advantage
+    temperature: float
+    ceiling: float = 20.0
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+        check_number("temperature", self.temperature, above=True)
+        check_number("ceiling", self.ceiling, above=True)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The weights; a missing advantage has none."""
+        advantages = self.advantage(batch, keep)
+        there = keep & ~np.isnan(advantages)
+        clip = None if np.isinf(self.ceiling) else self.ceiling
+        found = kernels.awr_weights(np.where(there, advantages, 0.0), temperature=self.temperature, clip=clip)
+        return np.where(there, found, np.nan)
+
+
+class Sampler(Point):
+    """How rows come: all of them, or drawn."""
+
+    drawn: ClassVar[bool]
+
+
+@dataclass(frozen=True)
+class EveryRow(Sampler):
+    """Every row comes by, and its weight stands in the loss."""
+
+    drawn: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Drawn(Sampler):
+    """Rows were drawn in proportion to the target, by ``karl-fast sample``: their weight in the loss is 1."""
+
+    drawn: ClassVar[bool] = True
+
+
+class Term(Point, ABC):
+    """What of a log-probability is minimised."""
+
+    @abstractmethod
+    def __call__(self, logp: mx.array) -> mx.array:
+        """The term of each token. [B, T] -> [B, T]"""
+
+
+@dataclass(frozen=True)
+class LogLikelihood(Term):
+    """``-logp``."""
+
+    def __call__(self, logp: mx.array) -> mx.array:
+        """The negative log-likelihood."""
+        return -logp
+
+
+@dataclass(frozen=True)
+class ProbabilityScaled(Term):
+    """``-sg(exp(logp)) * logp``: a token counts as much as the policy believes it (DFT).
+
+    Reference: Wu et al. 2025, Dynamic Fine-Tuning (arXiv:2508.05629).
+    """
+
+    def __call__(self, logp: mx.array) -> mx.array:
+        """The negative log-likelihood, at the weight of the probability itself."""
+        return -mx.stop_gradient(mx.exp(logp)) * logp

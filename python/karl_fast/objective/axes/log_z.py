@@ -1,0 +1,88 @@
+"""Axis: the log partition function of a balance, one number a prompt, in the units of the residual.
+
+| point | log Z | needs |
+|---|---|---|
+| `Learned` | what a head says, with its gradient | ``log_z`` in the call |
+| `GroupOptimum` | what makes the loss of the group least (VarGrad) | whole groups |
+| `SoftValue` | -c t log mean exp(r / t) of the group; t infinite: -c mean r | rewards of whole groups, when scored |
+| `NoLogZ` | 0 | |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from karl_fast import target as kernels
+from karl_fast.objective.axes.group_sums import group_mean
+from karl_fast.objective.axes.point import OfGroups, Point, check_number
+from karl_fast.objective.mlx_arrays import mx
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
+
+__all__ = ["GroupOptimum", "Learned", "LogZ", "NoLogZ", "SoftValue"]
+
+
+class LogZ(Point):
+    """The log partition function; ``learned`` if the call is given it, ``grouped`` if it needs whole groups."""
+
+    learned: ClassVar[bool] = False
+    grouped: ClassVar[bool] = False
+
+    def value(self, batch: Batch, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is taken from each reward when it is scored, in units of the reward. [B]"""
+        return np.zeros(len(rewards))
+
+    def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
+        """The residual with log Z; what comes has none. [B] -> [B]"""
+        return residual
+
+
+@dataclass(frozen=True)
+class Learned(LogZ):
+    """What a head says of the prompt (`karl_fast.objective.axes.log_z_head`): it comes with the call."""
+
+    learned: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class NoLogZ(LogZ):
+    """None: the residual stands for itself."""
+
+
+@dataclass(frozen=True)
+class GroupOptimum(OfGroups, LogZ):
+    """What makes the squared loss of its group least: minus the weighted mean of the residual, detached.
+
+    The loss is then the variance of the residual within the group, whose gradient the detached optimum has.
+    Reference: Zhang et al. 2023, log-partition variance (arXiv:2302.05446); Richter et al. 2020, VarGrad.
+    """
+
+    grouped: ClassVar[bool] = True
+
+    def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
+        """The residual less its mean over the group."""
+        return residual - mx.stop_gradient(group_mean(residual, scored, weight))
+
+
+@dataclass(frozen=True)
+class SoftValue(OfGroups, LogZ):
+    """``t log mean exp(r / t)`` of the group's rewards: OAPL and A*PO; with t infinite their mean, PMD-mean.
+
+    ``temperature`` is t, in units of the reward.
+    Reference: OAPL (arXiv:2602.19362); A*PO (arXiv:2505.20686); Kimi k1.5 (arXiv:2501.12599).
+    """
+
+    temperature: float
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature)
+
+    def value(self, batch: Batch, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The soft value of each rollout's group."""
+        return kernels.soft_value(rewards, batch.need("group_ids"), temperature=self.temperature)

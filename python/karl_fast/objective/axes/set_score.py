@@ -1,0 +1,108 @@
+"""A point of the advantage axis for rollouts that are sets: rows are candidates, ``set_ids`` say of which rollout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from karl_fast._core import uniforms
+from karl_fast.errors import ArgumentError
+from karl_fast.objective.axes.advantage import Advantage
+from karl_fast.objective.axes.point import check_number, check_point
+from karl_fast.objective.batch import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SetScore", "directions", "set_scores"]
+
+
+@dataclass(frozen=True)
+class SetScore(Advantage):
+    """A rollout is worth the best of its candidates, on average over what might be wanted (VPO).
+
+    ```text
+    r_i = mean_k max_m w_k . R_im,    w_k ~ Dirichlet(1), the same ``samples`` directions for a whole group
+    ```
+
+    ``advantage`` is taken of r, and stands on each candidate. Directions are drawn from ``Batch.seed``.
+    Reference: Vector Policy Optimization (arXiv:2605.22817).
+    """
+
+    advantage: Advantage
+    samples: int = 16
+
+    def __post_init__(self) -> None:
+        check_point("advantage", self.advantage, Advantage)
+        check_number("samples", self.samples, 1)
+
+    @property
+    def of_rewards(self) -> bool:
+        """No: at those of candidates."""
+        return False
+
+    @property
+    def of_groups(self) -> bool:
+        """As what it is scored by."""
+        return self.advantage.of_groups
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The advantage of its rollout, on each candidate."""
+        vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)
+        sets, first, member = np.unique(batch.need("set_ids"), return_index=True, return_inverse=True)
+        groups: NDArray[np.int64] = batch.need("group_ids")
+        if not np.array_equal(groups, groups[first][member]):
+            raise ArgumentError("set_ids names a set whose candidates are of several groups")
+        wanted = directions(groups[first], self.samples, vectors.shape[1], batch.seed)
+        scores = set_scores(vectors, member, wanted)
+        rollouts = Batch(np.ones((len(sets), 1), dtype=np.bool_), rewards=scores, group_ids=groups[first])
+        found = self.advantage(rollouts, ~np.isnan(scores))[member]
+        return np.where(np.isnan(vectors).any(1), np.nan, found)
+
+
+def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) -> NDArray[np.float64]:
+    """Uniform points of the simplex, the same for all sets of a group.
+
+    Args:
+        groups: of each set. [S]
+        samples: how many directions, K.
+        size: how many rewards, D.
+        seed: of the draw.
+
+    Returns:
+        float64, each row of D adds up to 1. [S, K, D]
+
+    Raises:
+        ArgumentError: a seed outside its range.
+
+    Reference: Vector Policy Optimization (arXiv:2605.22817).
+    """
+    numbers, member = np.unique(groups, return_inverse=True)
+    drawn = -np.log(uniforms(len(numbers) * samples * size, seed=seed, purpose="draw"))
+    points = drawn.reshape(len(numbers), samples, size)
+    return np.asarray((points / points.sum(2, keepdims=True))[member])
+
+
+def set_scores(
+    vectors: NDArray[np.float64], member: NDArray[np.int64], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The score of each set: the best of its candidates in each direction, on average.
+
+    Args:
+        vectors: the rewards of each candidate, NaN for one that does not count. [B, D]
+        member: the number of the set of each candidate. [B]
+        wanted: the directions of each set. [S, K, D]
+
+    Returns:
+        float64, NaN for a set without a candidate. [S]
+
+    Raises: nothing.
+
+    Reference: Vector Policy Optimization (arXiv:2605.22817).
+    """
+    worth = np.einsum("bkd,bd->bk", wanted[member], vectors)
+    best = np.full(wanted.shape[:2], -np.inf)
+    np.maximum.at(best, member, np.where(np.isnan(worth), -np.inf, worth))
+    return np.where(np.isneginf(best).any(1), np.nan, best.mean(1))

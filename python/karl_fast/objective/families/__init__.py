@@ -1,0 +1,1 @@
+"""The families of objectives: products of axes."""

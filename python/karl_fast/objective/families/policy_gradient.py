@@ -1,0 +1,128 @@
+"""Family: credit times the log-probability, bounded by how far the policy has moved.
+
+```text
+loss = sum_it w_it [clip(ratio_it, A_it) + kl_it]
+```
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import IncoherentObjectiveError
+from karl_fast.objective.axes.advantage import Advantage
+from karl_fast.objective.axes.aggregate import Aggregate
+from karl_fast.objective.axes.clip import Clipper, Delight, Drift, GeometricClip, NoClip
+from karl_fast.objective.axes.filter import Filter
+from karl_fast.objective.axes.kl import K1, Divergence, K1PerToken
+from karl_fast.objective.axes.ratio import OnPolicy, Ratio, TokenRatio
+from karl_fast.objective.base import Objective
+from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.score import scored
+
+if TYPE_CHECKING:
+    from karl_fast.objective.batch import Batch, Scored
+
+
+@dataclass(frozen=True)
+class PolicyGradient(Objective):
+    """Credit times the log-probability, bounded by how far the policy has moved.
+
+    Attributes:
+        filter: which rollouts count.
+        advantage: who gets credit.
+        ratio: at what level drift is measured.
+        clip: what bounds an update.
+        kl: what holds the policy near the reference.
+        aggregate: how tokens become one number.
+    """
+
+    filter: Filter
+    advantage: Advantage
+    ratio: Ratio
+    clip: Clipper
+    kl: Divergence
+    aggregate: Aggregate
+
+    def check(self) -> None:
+        """Raise where points do not go together.
+
+        Raises:
+            IncoherentObjectiveError: they do not; the message says why.
+
+        Reference: none.
+        """
+        for wrong, why in (*self._of_clip(), *self._of_kl()):
+            if wrong:
+                raise IncoherentObjectiveError(why)
+
+    def _of_clip(self) -> list[tuple[bool, str]]:
+        """What speaks against the clip beside the ratio."""
+        on_policy = isinstance(self.ratio, OnPolicy)
+        return [
+            (
+                on_policy and not isinstance(self.clip, NoClip | Delight),
+                f"a ratio of 1 is never bounded: {type(self.clip).__name__} does nothing under OnPolicy",
+            ),
+            (
+                isinstance(self.clip, Delight) and not on_policy,
+                f"Delight weighs the log-probability: it has no use for {type(self.ratio).__name__}",
+            ),
+            (
+                isinstance(self.clip, GeometricClip) and not isinstance(self.ratio, TokenRatio),
+                f"GeometricClip takes the mean itself, over tokens: it needs TokenRatio, not {self.ratio}",
+            ),
+        ]
+
+    def _of_kl(self) -> list[tuple[bool, str]]:
+        """What speaks against the penalty beside the ratio and the advantage."""
+        kl = self.kl
+        return [
+            (isinstance(kl, K1), "k1 in the loss has a gradient of 0 on average: take K1InReward, K2 or K3"),
+            (
+                isinstance(self.ratio, OnPolicy) and getattr(kl, "by_ratio", False),
+                f"{kl} is multiplied by a ratio, which is 1 under OnPolicy",
+            ),
+            (
+                isinstance(kl, K1PerToken) and not self.advantage.of_tokens,
+                f"K1PerToken rewards tokens, which {type(self.advantage).__name__} does not look at: take K1InReward",
+            ),
+            (
+                kl.in_reward and not self.advantage.of_rewards,
+                f"{type(kl).__name__} changes the reward, which {type(self.advantage).__name__} does not look at",
+            ),
+        ]
+
+    def score(self, batch: Batch) -> Scored:
+        """Filter a batch, and give credit: once a batch, before any step.
+
+        Args:
+            batch: with what the axes need.
+
+        Returns:
+            What the call needs.
+
+        Raises:
+            ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
+
+        Reference: none.
+        """
+        batch.check()
+        keep = self.filter(batch)
+        advantages = self.advantage(self.kl.shaped(batch), keep)
+        columns = advantages[:, None] if advantages.ndim == 1 else advantages
+        return scored(batch, keep, advantages=columns)
+
+    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
+        """The sum of the terms of all tokens that count, as the aggregate weighs them. [B, T] -> []"""
+        logp = mx.where(scored.mask, logp, 0.0)
+        drift = Drift(self.ratio(logp, scored), scored.need("advantages"), logp, scored.mask)
+        terms = self.clip(drift)
+        if (penalty := self.kl(logp, scored)) is not None:
+            terms = terms + penalty
+        return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
+
+    def count(self, scored: Scored) -> mx.array:
+        """How many tokens or sequences count, as the aggregate has it."""
+        return self.aggregate.denominator(scored.mask)

@@ -1,0 +1,110 @@
+"""Family: a target over the candidates of each prompt, and the cross-entropy of the policy to it.
+
+```text
+loss = mean over groups of -sum_i q_i log p_i,    p = softmax over the group of length(logp_i)
+```
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import target as kernels
+from karl_fast.objective.axes.advantage import kept_rewards
+from karl_fast.objective.axes.balance import Length
+from karl_fast.objective.axes.filter import Filter
+from karl_fast.objective.axes.group_sums import group_log_softmax, together
+from karl_fast.objective.axes.point import OfGroups, Point, check_number
+from karl_fast.objective.base import Objective
+from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.score import scored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
+
+__all__ = ["Target", "TargetPolicy", "Tilted"]
+
+
+class Target(Point, ABC):
+    """The wanted probability of each candidate within its group."""
+
+    @abstractmethod
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probabilities; 0 for a row that is no candidate. ``logp_old`` is of whole candidates. [B] -> [B]"""
+
+
+@dataclass(frozen=True)
+class Tilted(OfGroups, Target):
+    """``q = softmax(logp_old + u / temperature)``, u the z-score of the reward, ddof 0.
+
+    ``anchored=False`` leaves out ``logp_old``.
+    Reference: Kaddour 2026, Target Policy Optimization (arXiv:2604.06159).
+    """
+
+    temperature: float = 1.0
+    anchored: bool = True
+
+    def __post_init__(self) -> None:
+        check_number("temperature", self.temperature, above=True)
+
+    def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The behaviour policy, tilted by standardised rewards."""
+        rewards = kept_rewards(batch, keep)
+        how: Any = {"temperature": self.temperature, "anchored": self.anchored}
+        return kernels.tpo_target(logp_old, rewards, batch.need("group_ids"), **how)
+
+
+@dataclass(frozen=True)
+class TargetPolicy(Objective):
+    """A target over the candidates of each prompt, and the cross-entropy of the policy to it.
+
+    Attributes:
+        filter: which candidates count.
+        target: their wanted probabilities.
+        length: how tokens become a candidate.
+    """
+
+    filter: Filter
+    target: Target
+    length: Length
+
+    @property
+    def whole_groups(self) -> bool:
+        """Always: probabilities are over the candidates of a group."""
+        return True
+
+    def score(self, batch: Batch) -> Scored:
+        """Filter a batch, and give each candidate its wanted probability: once a batch, before any step.
+
+        Args:
+            batch: with rewards, group_ids and logp_old.
+
+        Returns:
+            What the call needs.
+
+        Raises:
+            ArgumentError, LayoutError, DTypeError: an array that an axis needs is missing or out of shape.
+
+        Reference: none.
+        """
+        batch.check()
+        keep = self.filter(batch) & ~np.isnan(batch.need("rewards")) & (batch.need("group_ids") >= 0)
+        mask = batch.mask & keep[:, None]
+        logp_old = self.length.of(np.where(mask, batch.need("logp_old"), 0.0), mask)
+        return scored(batch, keep, targets=self.target(batch, keep, logp_old))
+
+    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
+        """The sum of the cross-entropies of all groups. [B, T] -> []"""
+        rows = self.length(mx.where(scored.mask, logp, 0.0), scored.mask)
+        return -(scored.need("targets") * group_log_softmax(rows, scored)).sum()
+
+    def count(self, scored: Scored) -> mx.array:
+        """How many groups have a candidate."""
+        earlier = mx.tril(together(scored).astype(mx.int32), -1).sum(axis=1)
+        return (scored.counted & (earlier == 0)).sum()

@@ -1,0 +1,110 @@
+"""Family: maximum likelihood of logged rows, each at its weight. Offline; nothing is sampled from the policy.
+
+```text
+loss = sum_i w_i sum_t term(logp_it) / denominator,    mean of w over the data set = 1
+```
+
+With w from `Boltzmann` the loss descends KL(behaviour * exp(b r) / Z, policy): reward-weighted regression. It has the
+target of FlowRL where the reference is the behaviour policy, and descends the other divergence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import UsageError
+from karl_fast.objective.axes.aggregate import Aggregate
+from karl_fast.objective.axes.filter import Filter, KeepAll
+from karl_fast.objective.axes.likelihood import EveryRow, Logged, RowWeight, Sampler, Term, Uniform
+from karl_fast.objective.base import Objective
+from karl_fast.objective.mlx_arrays import mx
+from karl_fast.objective.score import scored
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.batch import Batch, Scored
+
+
+@dataclass(frozen=True)
+class WeightedLikelihood(Objective):
+    """Maximum likelihood of logged rows, each at its weight.
+
+    Attributes:
+        filter: which rows count.
+        target: what a row weighs.
+        sampler: whether every row comes by, or rows that were drawn at their weights already.
+        term: what of a log-probability is maximised.
+        aggregate: how tokens become one number.
+    """
+
+    filter: Filter
+    target: RowWeight
+    sampler: Sampler
+    term: Term
+    aggregate: Aggregate
+
+    def weights(self, batch: Batch) -> NDArray[np.float64]:
+        """The weight of each row, mean 1 over all rows of the batch that count.
+
+        A data set in parts is weighed once, as one batch of all its rows: its mask may then be [B, 1].
+
+        Args:
+            batch: with what the target needs.
+
+        Returns:
+            float64, NaN for a row that does not count: dropped by the filter, or without a reward. [B]
+
+        Raises:
+            UsageError: weights for rows that were drawn at their weights.
+            ArgumentError: the batch lacks what the target needs.
+
+        Reference: none.
+        """
+        batch.check()
+        if self.sampler.drawn:
+            if batch.weights is not None:
+                raise UsageError("the rows are drawn at their weights: weights again would count them twice", "weights")
+            return Uniform()(batch, self.filter(batch))
+        return self.target(batch, self.filter(batch))
+
+    def weighed(self) -> WeightedLikelihood:
+        """The same objective for batches that carry their weights (``Batch.weights``), as parts of a data set do.
+
+        Returns:
+            It keeps every row that has a weight, and takes that as it is.
+
+        Raises: nothing.
+
+        Reference: none.
+        """
+        return replace(self, filter=KeepAll(), target=Logged(), sampler=EveryRow())
+
+    def score(self, batch: Batch) -> Scored:
+        """Weigh the rows of a batch by themselves, and carry them over the gradient line.
+
+        Where the batch is a part of a data set, take :meth:`weights` of the whole, and :meth:`weighed` for the parts.
+
+        Args:
+            batch: with what the target needs.
+
+        Returns:
+            What the call needs.
+
+        Raises:
+            UsageError, ArgumentError: as in :meth:`weights`.
+
+        Reference: none.
+        """
+        return scored(batch, self.filter(batch), weights=self.weights(batch))
+
+    def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
+        """The weighted sum of the terms of all tokens that count. [B, T] -> []"""
+        terms = self.term(mx.where(scored.mask, logp, 0.0)) * scored.need("weights")[:, None]
+        return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
+
+    def count(self, scored: Scored) -> mx.array:
+        """How many tokens or sequences count, as the aggregate has it; their weights do not enter."""
+        return self.aggregate.denominator(scored.mask)

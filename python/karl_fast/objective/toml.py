@@ -1,0 +1,140 @@
+"""A recipe as TOML, and back: a table an axis, with the name of its point, its numbers and its source."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import UsageError
+from karl_fast.objective.axes import (
+    advantage,
+    aggregate,
+    balance,
+    clip,
+    filter,
+    gate,
+    kl,
+    likelihood,
+    log_z,
+    ratio,
+    set_score,
+)
+from karl_fast.objective.axes.point import Point
+from karl_fast.objective.families import target_policy
+from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.families.target_policy import TargetPolicy
+from karl_fast.objective.families.trajectory_balance import TrajectoryBalance
+from karl_fast.objective.families.weighted_likelihood import WeightedLikelihood
+from karl_fast.objective.named import Recipe
+
+if TYPE_CHECKING:
+    from karl_fast.objective.base import Objective
+
+FAMILIES: dict[str, type[Objective]] = {
+    family.__name__: family for family in (PolicyGradient, TrajectoryBalance, TargetPolicy, WeightedLikelihood)
+}
+
+AXES = (filter, advantage, gate, set_score, ratio, clip, kl, aggregate, balance, log_z, likelihood, target_policy)
+"""The modules that hold points."""
+
+POINTS: dict[str, type[Point]] = {
+    name: thing
+    for module in AXES
+    for name in module.__all__
+    if isinstance(thing := getattr(module, name), type) and issubclass(thing, Point) and "__eq__" in vars(thing)
+}
+"""Every point there is, by name."""
+
+
+def to_toml(recipe: Recipe) -> str:
+    """A recipe as TOML.
+
+    Args:
+        recipe: any.
+
+    Returns:
+        The text, which :func:`from_toml` makes an equal recipe of.
+
+    Raises: nothing.
+
+    Reference: none.
+    """
+    head = {
+        "name": recipe.name,
+        "family": type(recipe.objective).__name__,
+        "reference": recipe.reference,
+        "base": recipe.base,
+        "changes": list(recipe.changes),
+    }
+    sources, lines = dict(recipe.sources), [f"{key} = {_value(value)}" for key, value in head.items()]
+    for axis, point in recipe.objective.axes().items():
+        lines += ["", *_table(axis, point, {"source": sources[axis]})]
+    return "\n".join(lines) + "\n"
+
+
+def from_toml(text: str) -> Recipe:
+    """The recipe that a text holds.
+
+    Args:
+        text: of :func:`to_toml`, or by hand.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        UsageError: no TOML, or a family, axis, point or number that there is not.
+        IncoherentObjectiveError: points that do not go together.
+
+    Reference: none.
+    """
+    try:
+        held = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"this is no recipe: {error}") from error
+    family = _one_of("family", held.get("family"), FAMILIES)
+    tables = {axis: held.pop(axis, None) for axis in family.kinds()}
+    if missing := [axis for axis, table in tables.items() if not isinstance(table, dict)]:
+        raise UsageError(f"the recipe has no table {missing[0]}")
+    sources = tuple((axis, str(table.pop("source", ""))) for axis, table in tables.items())
+    objective = family(**{axis: _point(axis, table) for axis, table in tables.items()})
+    if unknown := held.keys() - {"name", "family", "reference", "base", "changes"}:
+        raise UsageError(f"the recipe has {', '.join(sorted(unknown))}, which {family.__name__} has no use for")
+    texts = [str(held.get(key, "")) for key in ("name", "reference", "base")]
+    return Recipe(texts[0], objective, texts[1], sources, texts[2], tuple(held.get("changes", ())))
+
+
+def _table(place: str, point: Any, more: dict[str, str]) -> list[str]:
+    held = {field.name: getattr(point, field.name) for field in fields(point)}
+    plain = {"point": type(point).__name__} | {k: v for k, v in held.items() if not isinstance(v, Point)} | more
+    lines = [f"[{place}]", *(f"{key} = {_value(value)}" for key, value in plain.items())]
+    for name, inner in held.items():
+        if isinstance(inner, Point):
+            lines += _table(f"{place}.{name}", inner, {})
+    return lines
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(value)  # inf is TOML's too
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _one_of(what: str, name: Any, there: dict[str, Any]) -> Any:
+    if name not in there:
+        raise UsageError(f"{what} is {name!r}, wanted one of {', '.join(there)}")
+    return there[name]
+
+
+def _point(place: str, table: dict[str, Any]) -> Point:
+    kind = _one_of(f"{place}.point", table.pop("point", None), POINTS)
+    known = {field.name for field in fields(kind)}
+    if unknown := table.keys() - known:
+        raise UsageError(f"{place}.{min(unknown)}: {kind.__name__} has {', '.join(sorted(known)) or 'no numbers'}")
+    held = {name: _point(f"{place}.{name}", v) if isinstance(v, dict) else v for name, v in table.items()}
+    try:
+        point: Point = kind(**held)
+    except TypeError as error:
+        raise UsageError(f"{place}: {error}") from error
+    return point

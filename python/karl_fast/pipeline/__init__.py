@@ -1,0 +1,1 @@
+"""The main job in one call: from logs to a data set."""

@@ -1,0 +1,90 @@
+"""From the columns of a log to what may be drawn, and how much each row weighs."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from karl_fast import _core
+from karl_fast.errors import UsageError
+from karl_fast.log.discovery import why_no_groups
+from karl_fast.log.field_hints import first, fitting, held, lacking, likeliest, records
+from karl_fast.settings.sample import Settings
+
+if TYPE_CHECKING:
+    from karl_fast.log import Log
+
+
+GROUP_RULES = ("drop_constant_groups", "max_per_group")
+"""Rules that leave every row where no row has a group."""
+
+
+def select(log: Log) -> _core.Selection:
+    """Score, judge and temper every record of a log, as its settings say; or weigh it as its caller did."""
+    settings = log.settings
+    if log.core.weighted:
+        _refuse_target(settings)
+    by_group = settings.partition_by == "group"
+    groupless = len(log) > 0 and not log.core.distinct("group")
+    rules = [rule for rule in GROUP_RULES if getattr(settings, rule)]
+    needs_groups = by_group or settings.score != "raw" or rules or "group" in (settings.per or ())
+    if groupless and needs_groups and (why := why_no_groups(log.inputs)):
+        raise UsageError(why)
+    if groupless and by_group:
+        raise _nowhere(log, "partition_by is group", "partition_by", "group")
+    if groupless and settings.score != "raw":
+        raise _nowhere(log, f"score {settings.score} is taken within groups", "score", "group")
+    if groupless and rules:
+        raise _nowhere(log, f"{rules[0]} is a rule of groups", rules[0], "group")
+    for field in settings.per or ():
+        if len(log) and not log.core.distinct(field):
+            raise _nowhere(log, f"per is by {field}", "per", field)
+    if settings.partition_field and len(log) and not log.core.distinct("partition"):
+        raise _no_partition(log, settings.partition_field)
+    return _core.Selection(
+        log.core,
+        weights=settings.weights,
+        shaping=settings.shaping.numbers if settings.shaping else None,
+        score=settings.score,
+        ddof=settings.ddof,
+        eps=settings.eps,
+        min_reward=settings.min_reward,
+        drop_constant_groups=settings.drop_constant_groups,
+        dedup=settings.dedup,
+        partition_by="field" if settings.partition_field else settings.partition_by,
+        ess=settings.wanted_ess,
+        inverse_temperature=settings.tempered_by,
+        sampler=settings.sampler,
+        seed=settings.seed,
+        threads=settings.threads,
+    )
+
+
+def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
+    """That no record has a field, by its name where somebody named it."""
+    asked = getattr(log.settings, field)
+    wanted = f"a {field}" if asked is None else f"the {field} {asked}"
+    more, hint = lacking(log, field, asked)
+    error = UsageError(f"{sentence}, but no record has {wanted}{more}", setting)
+    error.hint = hint
+    return error
+
+
+def _no_partition(log: Log, field: str) -> UsageError:
+    keys = first(log.inputs)
+    error = UsageError(f"partition_by is {field}, but no record has that field{held(keys)}", "partition_by")
+    if key := likeliest("partition", fitting(records(log), "partition"), field):
+        error.hint = f"did you mean --partition-by {shlex.quote(key)}?"
+    return error
+
+
+def _refuse_target(settings: Settings) -> None:
+    """A setting that is not followed is not taken either."""
+    untouched = Settings()
+    for name in ("shaping", "score", "ess", "inverse_temperature", "partition_by"):
+        if getattr(settings, name) != getattr(untouched, name):
+            raise UsageError(
+                f"{name} is {getattr(settings, name)}, but log_weight was given, and stands in its place", name
+            )
+    if settings.sampler == "reservoir":
+        raise UsageError("the sampler reservoir draws all rows alike: it has no use for the log_weight that was given")

@@ -1,0 +1,1 @@
+"""Baselines by domain, and weights by skill."""

@@ -1,0 +1,1 @@
+"""KARL's reward engine: scores of records, of columns and of a store."""

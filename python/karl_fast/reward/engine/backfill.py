@@ -1,0 +1,127 @@
+"""Rewards into the records of a store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.reward.baselines.table import NEUTRAL, Baselines, counts, measured
+from karl_fast.reward.engine.records import compute_advantage, compute_reward
+from karl_fast.reward.engine.store import REFUSED, chosen, domain_of, held, record_of, rewrite, stored_reward, told
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+    from pathlib import Path
+
+    from karl_fast.reward.engine.records import Version
+
+TAKEN = ("verification_score", "consistency_score", "motion_score")
+"""The scores that v2 has and v1 has not."""
+
+
+def backfill_rewards(force: bool = False, *, path: str | Path | None = None, version: Version = "v1") -> dict[str, Any]:
+    """Score the records of a store that have no reward, and write the rewards into them.
+
+    Baselines come from the rewards that the store holds before the call, by domain. A scored record gets its reward,
+    components, signals, ``advantage`` (four decimals) and ``annotation_status`` in its ``outcome``, and is written as
+    ``json.dumps`` writes it; every other line keeps its bytes. A line that KARL would raise on is counted as an error
+    and kept; a stored reward that is no finite number has no say in a baseline, where KARL stops.
+
+    The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
+    take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
+    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: 8 MiB or the longest
+    line, and two numbers a domain.
+
+    Args:
+        force: also score the records that have a reward.
+        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
+        version: as in :func:`compute_reward`.
+
+    Returns:
+        ``total`` lines, ``scored``, ``skipped``, ``errors``, and ``domain_baselines`` unless there is no store.
+
+    Raises:
+        OSError: the store could not be read or replaced, where KARL returns zeros; then it is as it was.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
+    """
+    store = chosen(path)
+    if not store.exists():
+        return {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
+    with held(store):
+        run = Run(force, version, measured(Rewards(store, version), version))
+        rewrite(store, run.lines(store), lambda: run.scored > 0)
+    return {
+        "total": run.total,
+        "scored": run.scored,
+        "skipped": run.skipped,
+        "errors": run.total - run.scored - run.skipped,
+        "domain_baselines": run.baselines.means,
+    }
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The domain and the reward of each record of a store that has one, read anew each time."""
+
+    path: Path
+    version: Version
+
+    def __iter__(self) -> Iterator[tuple[Hashable, float]]:
+        """From the first line on."""
+        for _, found in told(self.path, self.version):
+            if found is not None and counts(found.domain, found.reward):
+                yield found.domain, found.reward
+
+
+@dataclass
+class Run:
+    """The second pass, and what it has counted."""
+
+    force: bool
+    version: Version
+    baselines: Baselines
+    total: int = 0
+    scored: int = 0
+    skipped: int = 0
+
+    def lines(self, path: Path) -> Iterator[bytes]:
+        """The lines of the new store."""
+        for line, found in told(path, self.version):
+            self.total += 1
+            if found is not None and found.reward is not None and not self.force:
+                self.skipped += 1
+                yield line
+            else:
+                yield self.line(line)
+
+    def line(self, line: bytes) -> bytes:
+        """A line with its reward, or as it was."""
+        try:
+            record = record_of(line)
+            if stored_reward(record) is not None and not self.force:
+                self.skipped += 1
+                return line
+            annotate(record, compute_reward(record, version=self.version), self.baselines, self.version)
+            written = json.dumps(record, default=str).encode() + b"\n"
+        except REFUSED:
+            return line
+        self.scored += 1
+        return written
+
+
+def annotate(record: dict[str, Any], reward: dict[str, Any], baselines: Baselines, version: Version) -> None:
+    """Write a reward into a record, in KARL's order of keys."""
+    domain = domain_of(record, version)
+    baseline, deviation = baselines.means.get(domain, NEUTRAL), baselines.deviations.get(domain, 1.0)
+    advantage = compute_advantage(record, reward["reward_score"], baseline, domain_std=deviation)
+    outcome = record.setdefault("outcome", {})
+    outcome["reward_score"] = reward["reward_score"]
+    outcome["reward_components"] = reward["components"]
+    for name in ("outcome_score", "process_score", "efficiency_score", *TAKEN):
+        if name in reward:
+            outcome[name] = reward[name]
+    outcome["advantage"] = round(advantage, 4)
+    outcome["annotation_status"] = "scored"

@@ -1,0 +1,161 @@
+"""The store: a file of records, one a line, that others append to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from karl_fast import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from karl_fast.reward.engine.records import Version
+
+READ = 8 << 20
+"""How many bytes of lines are looked into at a time."""
+
+REFUSED = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a record can raise that is none, or holds values of the wrong type."""
+
+WAIT = 0.01
+"""Seconds in which a writer that had the old file open gets its turn."""
+
+
+class Told(NamedTuple):
+    """What a record says of its reward; of another type than that of its name where the record says it so."""
+
+    channel: Any
+    domain: Any
+    reward: Any
+
+
+def store_path() -> Path:
+    """The store that the environment names."""
+    if named := os.environ.get("KARL_STORE_PATH"):
+        return _at(named)
+    home = _at(os.environ.get("KARL_DIR", "."))
+    return _at(os.environ.get("KARL_DATA_DIR", str(home / "data"))) / "trajectories.jsonl"
+
+
+def _at(path: str) -> Path:
+    """A path; `~nobody` stays as it stands, so that the error is one of a file that is not there."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises where there is no such home)
+
+
+def chosen(path: str | Path | None) -> Path:
+    """The store that a call means; behind a link, the file that it leads to, which others append to."""
+    from karl_fast import reward
+
+    return Path(reward.STORE_PATH if path is None else path).resolve()
+
+
+def record_of(line: bytes) -> dict[str, Any]:
+    """The record of a line.
+
+    Raises:
+        ValueError: it is not JSON, or not UTF-8.
+        AttributeError: it is no object.
+    """
+    record = json.loads(line.decode("utf-8"))
+    if not isinstance(record, dict):
+        raise AttributeError(f"the record is of type {type(record).__name__}, and has to be an object")
+    return record
+
+
+def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
+    """Each line of a store, and what its record says of its reward; None where the line is no such record.
+
+    Lines are looked into many at a time; those that are not as nearly all are, are read one by one. Memory: 8 MiB, or
+    the longest line.
+    """
+    with path.open("rb") as file:
+        while lines := file.readlines(READ):
+            for line, found in zip(lines, _core.karl_stored(lines, version), strict=True):
+                if found is None:
+                    yield line, plainly(line, version)
+                else:
+                    channel, domain, reward = found
+                    yield line, Told("unknown" if channel is None else channel, domain or "_global", reward)
+
+
+def plainly(line: bytes, version: Version) -> Told | None:
+    """What a line says, by Python's own reading of it."""
+    try:
+        record = record_of(line)
+        return Told(record.get("channel", "unknown"), domain_of(record, version), stored_reward(record))
+    except REFUSED:
+        return None
+
+
+def stored_reward(record: dict[str, Any]) -> Any:
+    """The reward that a record has; None where it has none."""
+    return record.get("outcome", {}).get("reward_score")
+
+
+def domain_of(record: dict[str, Any], version: Version) -> Any:
+    """A record's domain, ``_global`` where it says none: of its skill in v1, unless that is a name, else its own."""
+    skill = record.get("skill", {})
+    found = record.get("domain") if version == "v2" or isinstance(skill, str) else skill.get("domain")
+    return found or "_global"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the lock that KARL's own writers take; then, where the file was replaced, carry over what came late.
+
+    A writer that opened the old file waits for its lock, so what it appends comes right after the lock is given back.
+    """
+    with locked(path) as old:
+        size = os.fstat(old.fileno()).st_size
+        yield
+        fcntl.flock(old, fcntl.LOCK_UN)
+        if os.path.samestat(os.fstat(old.fileno()), path.stat()):
+            return
+        time.sleep(WAIT)
+        fcntl.flock(old, fcntl.LOCK_EX)
+        old.seek(size)
+        if late := old.read():
+            append(path, late)
+
+
+def locked(path: Path) -> BinaryIO:
+    """The file that the name stands for once its lock is held."""
+    while True:
+        file = path.open("rb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+        file.close()
+
+
+def append(path: Path, late: bytes) -> None:
+    """Lines at the end of a file, under its lock."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(late)
+
+
+def rewrite(path: Path, lines: Iterator[bytes], changed: Callable[[], bool]) -> None:
+    """Put other lines in the place of a file's, whole or not at all, unless nothing has changed in the end.
+
+    Raises:
+        OSError: the folder or the disk refused; the old file stands.
+    """
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        new = Path(file.name)
+        try:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+            new.chmod(path.stat().st_mode)
+            if changed():
+                new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)

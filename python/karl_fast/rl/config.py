@@ -1,0 +1,189 @@
+"""An `rl.toml`, and a file of prompts."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from karl_fast._suggest import beside
+from karl_fast.errors import FileError, UsageError
+from karl_fast.objective import Recipe, from_toml, recipe
+from karl_fast.objective.recipes import names
+from karl_fast.rl.rollout import Prompt, is_message, no_text
+from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
+from karl_fast.settings.train_table import setting
+from karl_fast.settings.validation import refuse_empty
+from karl_fast.train.settings import Training
+
+PATHS = ("model", "prompts", "out", "environment", "recipe")
+"""Settings that may name a file; relative to the folder of the file that they stand in."""
+
+
+def load(path: str | Path, **over: Any) -> Online:
+    """An online run from a TOML file.
+
+    Args:
+        path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
+            ``[replay]`` are tables. Paths in it are relative to its folder.
+        over: settings that count over those of the file.
+
+    Returns:
+        The settings.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: it is no TOML, has a setting that there is not, or no name.
+
+    Reference: none.
+    """
+    refuse_empty(config=path, **{name: over[name] for name in PATHS if name in over})
+    file = Path(path)
+    try:
+        held = tomllib.loads(_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file}: this is no TOML: {error}") from error
+    try:
+        return _built(_placed(held, file.parent) | over)
+    except TypeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    except UsageError as error:
+        if error.settings and over.keys() >= {*error.settings}:
+            raise  # the file does not say it
+        placed = UsageError(f"{file}: {error}", *(name for name in error.settings if name in over))
+        placed.hint = error.hint
+        raise placed from error
+
+
+def _built(held: dict[str, Any]) -> Online:
+    held = {name.replace("-", "_"): value for name, value in held.items()}
+    known = {*OWN, *SHARED, "alarms", "replay"}
+    for name in held.keys() - known:
+        near = get_close_matches(name, known, n=1)
+        error = UsageError(f"the key {name} is unknown, wanted the name of a setting")
+        error.hint = f"did you mean {near[0]}?" if near else None
+        raise error
+    tables: dict[str, Any] = {
+        name: _table(name, kind, held.get(name, {})) for name, kind in (("alarms", Alarms), ("replay", Replay))
+    }
+    training = {name: setting(name, value) for name, value in held.items() if name in SHARED}
+    own = {name: value for name, value in held.items() if name in OWN}
+    return Online(**own, **tables, training=Training(**training))
+
+
+def _table(name: str, kind: Any, held: Any) -> Any:
+    if isinstance(held, kind):
+        return held
+    if not isinstance(held, dict):
+        raise UsageError(f"{name} is {held!r}, wanted a table", name)
+    there = {one.name for one in fields(kind)}
+    if alien := held.keys() - there:
+        raise UsageError(f"{name}.{min(alien)} is unknown, wanted one of {', '.join(sorted(there))}")
+    return kind(**held)
+
+
+def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Paths as they are seen from here: of a model and of a recipe only where that is no name."""
+    found = {
+        name: _seen(value, folder, name) if name in PATHS and isinstance(value, str) else value
+        for name, value in held.items()
+    }
+    if isinstance(held.get("rewards"), dict):
+        found["rewards"] = {_seen(name, folder, "rewards"): weight for name, weight in held["rewards"].items()}
+    return found
+
+
+def _seen(value: str, folder: Path, setting: str) -> str:
+    file, colon, name = value.partition(".py:")
+    if colon:
+        return f"{folder / (file + '.py')}:{name}"
+    path = folder / value
+    if setting == "out" and value:
+        return _short(path)
+    file_named = value.endswith(".toml") if setting == "recipe" else setting == "prompts" or path.exists()
+    return str(path) if file_named and value else value
+
+
+def _short(path: Path) -> str:
+    """A path without `..`, where that leads to the same place: behind a symbolic link it does not."""
+    short = os.path.normpath(path)
+    return short if os.path.realpath(short) == os.path.realpath(path) else str(path)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: this is no text: it is not UTF-8") from error
+    except OSError as error:
+        closed = FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file))
+        closed.hint = None if file.exists() else beside(file)
+        raise closed from error
+
+
+def chosen(name: str) -> Recipe:
+    """A recipe by its name, or from a TOML file.
+
+    Raises:
+        FileError: the file cannot be read.
+        UsageError: there is no recipe of that name, or the file holds none.
+    """
+    if name.endswith(".toml"):
+        return from_toml(_text(Path(name)))
+    try:
+        return recipe(name)
+    except UsageError as error:
+        there = [one.lower().replace("_", "-") for one in names()]
+        unknown = UsageError(f"recipe is {name!r}, wanted a .toml file or one of {', '.join(there)}", "recipe")
+        near = get_close_matches(name.lower().replace("_", "-"), there, n=1)
+        unknown.hint = f"did you mean {near[0]}?" if near else None
+        raise unknown from error
+
+
+def prompts(path: str | Path) -> list[Prompt]:
+    """The prompts of a file of JSON lines: ``prompt`` is a text or messages, or ``messages`` are.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: a line that is no prompt, the same id twice, or no line at all.
+    """
+    found: list[Prompt] = []
+    for number, line in enumerate(_text(Path(path)).split("\n")):
+        if line.strip():
+            found.append(_prompt(line, len(found), f"{path}, line {number + 1}"))
+    if not found:
+        raise UsageError(f"{path} has no prompt")
+    seen: set[str] = set()
+    for one in found:
+        if one.id in seen:
+            raise UsageError(f"{path}: the id {one.id!r} is there twice")
+        seen.add(one.id)
+    return found
+
+
+def _prompt(line: str, number: int, where: str) -> Prompt:
+    try:
+        held = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: this is no JSON") from error
+    if not isinstance(held, dict):
+        raise UsageError(f"{where}: this is no object")
+    asked = held.pop("prompt", None)
+    asked = held.pop("messages", None) if asked is None else asked
+    messages = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    if not (isinstance(messages, list) and messages and all(map(is_message, messages))):
+        raise UsageError(f"{where}: prompt is neither a text nor messages with a role and a content")
+    if wrong := no_text([messages, held]):
+        raise UsageError(f"{where}: {wrong}")
+    return Prompt(_id(held.get("id"), number, where), number, tuple(messages), held)
+
+
+def _id(value: Any, number: int, where: str) -> str:
+    """Return the id of a prompt: its own, or the number of its line."""
+    if not isinstance(value, str | int | float | None):
+        raise UsageError(f"{where}: id is {json.dumps(value)[:60]}, wanted a text or a number")
+    return str(number if value is None else value)

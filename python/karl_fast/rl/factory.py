@@ -1,0 +1,191 @@
+"""The parts of a run, each made from its settings and checked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._user_code import function, within
+from karl_fast.errors import UsageError
+from karl_fast.modeling import load, optimizer
+from karl_fast.rl import run_dir
+from karl_fast.rl.collect import Sampling
+from karl_fast.rl.config import chosen
+from karl_fast.rl.episode import Budget
+from karl_fast.rl.forward import Forward
+from karl_fast.rl.learner import PolicyLearner
+from karl_fast.rl.log_z_trainer import Partition
+from karl_fast.rl.next_token import Decoder
+from karl_fast.rl.policy import LanguageModel
+from karl_fast.rl.prepare_batch import Passes
+from karl_fast.rl.rewards import ENVIRONMENT, Jury, Weighted
+from karl_fast.rl.settings import Online
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from karl_fast.objective import Recipe
+    from karl_fast.objective.base import Objective
+    from karl_fast.rl.environment import Environment
+    from karl_fast.rl.memory import Sizes
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.rollout import Prompt
+
+
+def recipe(settings: Online) -> Recipe:
+    """The recipe, of those that rollouts are enough for."""
+    found = chosen(settings.recipe)
+    for why, hint in _beyond(found.objective):
+        error = UsageError(f"{found.name} {why}", "recipe")
+        error.hint = hint
+        raise error
+    if settings.group_size == 1 and any(point.of_groups for point in found.objective.axes().values()):
+        why = f"group_size is 1, and {found.name} compares the rollouts of a group"
+        error = UsageError(why, "group_size", "recipe")
+        error.hint = "with 2 or more a rollout has others to be better than; 8 is the default"
+        raise error
+    return found
+
+
+def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
+    """What an objective learns from that this loop does not make, and what to take in its place."""
+    from karl_fast.objective import WeightedLikelihood
+    from karl_fast.objective.axes.advantage import Given
+    from karl_fast.objective.axes.set_score import SetScore
+
+    kinds = {type(point) for point in objective.axes().values()}
+    if isinstance(objective, WeightedLikelihood):
+        yield "learns from logged rows", "it is a recipe of karl-fast train"
+    if Given in kinds:
+        yield (
+            "takes the advantages of a critic, which this loop does not train",
+            "reinforce-plus-plus has the same ratio, clip and mean, and advantages of rewards alone; grpo those of a "
+            "group",
+        )
+    if SetScore in kinds:
+        yield (
+            "learns from rollouts that are sets of candidates with a vector of rewards each; here a rollout is one "
+            "candidate, with one reward",
+            "grpo learns from the weighted sum of several rewards",
+        )
+
+
+def environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
+    """What makes an environment for each rollout."""
+    return None if settings.environment is None else _loaded(settings.environment, began)
+
+
+def _loaded(place: str, began: Path) -> Callable[..., Any]:
+    """Load a function by its name, relative to where the run began: the file of another may have left that folder."""
+    with within(began):
+        return function(place)
+
+
+def jury(settings: Online, began: Path) -> Jury:
+    """The reward functions with their weights, and the environment's."""
+    functions = [Weighted(_short(name), _loaded(name, began), weight) for name, weight in settings.rewards.items()]
+    if not functions and settings.environment is None:
+        raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
+    names = [one.name for one in functions]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"rewards names two functions {twice}: a component needs a name of its own", "rewards")
+    there = [*names, *([ENVIRONMENT] if settings.environment is not None else [])]
+    if settings.outcome is not None and settings.outcome not in there:
+        raise UsageError(f"outcome is {settings.outcome!r}, wanted one of {', '.join(there)}", "outcome")
+    return Jury(
+        functions,
+        timeout_seconds=settings.timeout_seconds,
+        environment=None if settings.environment is None else settings.environment_weight,
+        outcome=settings.outcome,
+    )
+
+
+def _short(place: str) -> str:
+    """The name of a component: the function's, without its file."""
+    return place.rpartition(":")[2]
+
+
+def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
+    """The policy, and the configuration of its adapter."""
+    import mlx.core as mx
+
+    mx.set_cache_limit(int(settings.training.cache_limit * 1e9))
+    mx.random.seed(settings.training.seed)
+    if ".py:" in settings.model:
+        own = function(settings.model)(seed=settings.training.seed)
+        own.model.eval()
+        mx.eval(own.model.parameters())
+        return own, {"fine_tune_type": "full", "model": settings.model}
+    loaded = load.load(settings.model)
+    config = load.adapt(loaded.model, settings.training)
+    loaded.model.eval()  # for good: dropout would make every ratio a matter of chance
+    mx.eval(loaded.model.parameters())
+    return LanguageModel(loaded), config | {"model": settings.model}
+
+
+def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
+    """What makes the steps, before the first of them."""
+    adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
+    forward = Forward(policy, settings.temperature, compile=settings.compile)
+    adam.init(policy.model.trainable_parameters())
+    passes = Passes(
+        settings.epochs,
+        settings.minibatches,
+        settings.micro_batch,
+        settings.training.max_grad_norm,
+        reference=settings.alarms.kl_ceiling is not None,
+    )
+    return PolicyLearner(forward, recipe.objective, adam, passes, _partition(settings, recipe, policy))
+
+
+def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | None:
+    import mlx.core as mx
+
+    if not getattr(getattr(recipe.objective, "log_z", None), "learned", False):
+        return None
+    size = int(policy.body(mx.array([[0]])).shape[-1])
+    return Partition(size, learning_rate=settings.log_z_learning_rate, seed=settings.training.seed)
+
+
+def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
+    """What to say where rollouts may be longer than the model's positions, or `max_context` is.
+
+    Raises:
+        UsageError: the positions are learned, and rollouts may go beyond them.
+    """
+    known = getattr(policy, "positions", None)
+    if known is None:
+        return None
+    # MLX gathers past the end of an embedding without an error.
+    remark: str | None = known.remark("max_context", settings.max_context, Online.max_context, sizes.tokens)
+    return remark
+
+
+SHORT = 32
+"""Tokens of a turn whose places are compiled: twice as many traces are kept, of full draws and of what is left."""
+
+
+def decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
+    """What chooses tokens; by whole places where the same few come in every round: short answers to prompts alike."""
+    short = settings.compile and settings.max_tokens <= SHORT and settings.environment is None
+    alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
+    return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
+
+
+def sampling(settings: Online) -> Sampling:
+    """How rollouts are drawn."""
+    turn = settings.max_turn_tokens or settings.max_tokens
+    budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
+    return Sampling(
+        settings.group_size,
+        budget,
+        settings.draw_rows,
+        settings.timeout_seconds,
+    )
+
+
+def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
+    """What a run that goes on has to have in common with the one before."""
+    same = settings.to_dict() | {"axes": str(recipe)} | run_dir.contents(settings)
+    return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]

@@ -1,0 +1,205 @@
+"""What a round says of itself: each number with its formula and its unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.objective.axes.clip import point
+from karl_fast.objective.families.policy_gradient import PolicyGradient
+from karl_fast.objective.mlx_arrays import mx, to_numpy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.axes.clip import Clipper
+    from karl_fast.objective.base import Objective
+    from karl_fast.objective.batch import Scored
+    from karl_fast.rl.learner import Learned
+    from karl_fast.rl.prepare_batch import Prepared
+    from karl_fast.rl.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far the policy was from the behaviour policy in a step, over the tokens that count.
+
+    Attributes:
+        mean: of the ratio, at the level of the recipe.
+        std: of it.
+        largest, smallest: of it.
+        low, high: the shares of tokens beyond the bounds of the clip, where advantages feel them; 0 without bounds.
+        ess: effective sample size of the rollouts' ratios, as a share of their number.
+        kl: mean of ``ratio - 1 - log ratio`` a token, of the behaviour policy from this one, in nats.
+    """
+
+    mean: float
+    std: float
+    largest: float
+    smallest: float
+    low: float
+    high: float
+    ess: float
+    kl: float
+
+
+def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Drift:
+    """Compare with the behaviour policy. [B, T] -> one `Drift`"""
+    mask = to_numpy(scored.mask)
+    if scored.logp_old is None or not mask.any():
+        return Drift(1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0)
+    token = np.where(mask, logp - to_numpy(scored.logp_old), 0.0).astype(np.float64)
+    level, low, high = token, 0.0, 0.0
+    if isinstance(objective, PolicyGradient):
+        moved = mx.array(np.where(mask, logp, 0.0))
+        step = point.Drift(objective.ratio(moved, scored), scored.need("advantages"), moved, scored.mask)
+        level = to_numpy(step.log_ratio).astype(np.float64)
+        low, high = beyond(objective.clip, step)
+    there, rows = np.exp(level[mask]), np.exp(np.minimum(token.sum(1)[mask.any(1)], 80.0))
+    return Drift(
+        float(there.mean()),
+        float(there.std()),
+        float(there.max()),
+        float(there.min()),
+        low,
+        high,
+        float(rows.sum() ** 2 / (rows**2).sum() / len(rows)),
+        float((np.exp(token[mask]) - 1 - token[mask]).mean()),
+    )
+
+
+def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
+    """The shares of tokens below and above the bounds that a clip has for the sign of their advantage."""
+    mask, ratio = to_numpy(drift.mask), np.exp(to_numpy(drift.log_ratio).astype(np.float64))
+    advantages = np.broadcast_to(to_numpy(clip.felt(drift)), mask.shape)
+    low, high = np.zeros_like(mask), np.zeros_like(mask)
+    for there, (least, most) in ((advantages > 0, clip.bounds.gain), (advantages < 0, clip.bounds.loss)):
+        low |= mask & there & (ratio < least)
+        high |= mask & there & (ratio > most)
+    return float(low.sum() / mask.sum()), float(high.sum() / mask.sum())
+
+
+def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Rewards before and after shaping, by component, and what is missing by why."""
+    from karl_fast.rl.rewards import count_missing
+
+    before, after = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
+    parts: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        for name, value in rollout.components.items():
+            parts.setdefault(name, []).append(value)
+    found: dict[str, Any] = {"outcome": _mean(before), "outcome_std": _std(before), "reward": _mean(after)}
+    found |= {f"reward.{name}": _mean(values) for name, values in sorted(parts.items())}
+    return found | {"missing": count_missing(rollouts)}
+
+
+def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
+    """The lowest and the highest outcome of a run, from those of before; nothing where there is none yet."""
+    known = [*seen, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
+    return [min(known), max(known)] if known else []
+
+
+def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
+    """Shares of groups by what their outcomes teach.
+
+    Args:
+        rollouts: of a round.
+        seen: the lowest and the highest outcome of the run, this round among it, as `span` gives them.
+
+    Returns:
+        mixed, missing (fewer than two outcomes), and of constant groups where they are: at the top or the bottom of the
+        run, or other; all of them are other while the run has seen one value only, for there top is bottom.
+    """
+    by_group: dict[int, list[float]] = {}
+    for rollout in rollouts:
+        by_group.setdefault(rollout.group, []).append(rollout.outcome)
+    there = [[value for value in values if not math.isnan(value)] for values in by_group.values()]
+    ends = dict(zip(seen, ("at_bottom", "at_top"), strict=True)) if len(set(seen)) == 2 else {}
+    kinds = [_kind(values, ends) for values in there]
+    return {f"groups_{kind}": kinds.count(kind) / len(kinds) for kind in KINDS}
+
+
+KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
+"""What a group is to learning."""
+
+
+def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
+    if len(values) < 2:
+        return "missing"
+    if min(values) < max(values):
+        return "mixed"
+    return ends.get(values[0], "other")
+
+
+def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Tokens and turns that the policy said, and how rollouts ended."""
+    tokens = [rollout.length for rollout in rollouts]
+    ends = [rollout.finish for rollout in rollouts]
+    found = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}
+    found["turns"] = _mean([len(rollout.states) for rollout in rollouts])
+    return found | {f"ended_{end}": ends.count(end) / len(ends) for end in ("stop", "length", "turns", "failed")}
+
+
+def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Exact, of the distributions that tokens were drawn from, in nats a token."""
+    each = np.concatenate([rollout.entropy for rollout in rollouts])
+    return {"entropy": float(each.mean(dtype=np.float64)) if each.size else math.nan}
+
+
+def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
+    """Divergence from the reference, and rollouts against the training forward.
+
+    ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
+    round.
+    """
+    found: dict[str, float] = {}
+    mask, batch = prepared.packed.mask, prepared.batch
+    if batch.ages is not None and (fresh := mask & (batch.ages == 0)[:, None]).any():
+        far = np.abs(prepared.packed.logp - logp_old)[fresh]
+        found |= {"mismatch": float(far.mean()), "mismatch_max": float(far.max())}
+    if batch.logp_ref is not None and mask.any():
+        far = (batch.logp_ref - logp_old)[mask].astype(np.float64)
+        found["kl"] = float((np.exp(far) - 1 - far).mean())
+    return found
+
+
+def advantages(prepared: Prepared) -> dict[str, float]:
+    """Of the tokens that count, and which share of rollouts that is."""
+    found = {"kept": float(prepared.mask.any(1).mean())}
+    if prepared.scored.advantages is None or not prepared.mask.any():
+        return found
+    each = np.broadcast_to(to_numpy(prepared.scored.advantages), prepared.mask.shape)[prepared.mask].astype(np.float64)
+    return found | {"advantage": float(each.mean()), "advantage_std": float(each.std())}
+
+
+def steps(learned: Learned) -> dict[str, float]:
+    """Loss and norm on average over the steps of a round, and the drift of its last."""
+    found: dict[str, float] = {"skipped": learned.skipped}
+    if learned.losses:
+        found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
+    if learned.drifts:
+        last = learned.drifts[-1]
+        found |= {"ratio": last.mean, "ratio_std": last.std, "ratio_max": last.largest, "ratio_min": last.smallest}
+        found |= {"clip_low": last.low, "clip_high": last.high, "ratio_ess": last.ess, "kl_old": last.kl}
+    return found
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not a finite number, which JSON has no word for."""
+    return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Of those that are there. Of few numbers a list is quicker than an array."""
+    there = [value for value in values if not math.isnan(value)]
+    return math.fsum(there) / len(there) if there else math.nan
+
+
+def _std(values: Sequence[float]) -> float:
+    mean = _mean(values)
+    return math.sqrt(_mean([(value - mean) ** 2 for value in values]))

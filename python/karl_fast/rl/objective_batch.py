@@ -1,0 +1,97 @@
+"""From rollouts to what an objective takes: the near side of the gradient line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.objective.axes.advantage import Anchored
+from karl_fast.objective.axes.balance import ReferencePolicy
+from karl_fast.objective.axes.gate import Gate
+from karl_fast.objective.axes.kl import Divergence, NoKL
+from karl_fast.objective.axes.ratio import TurnRatio
+from karl_fast.objective.batch import Batch
+from karl_fast.objective.families.target_policy import TargetPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.base import Objective
+    from karl_fast.rl.rollout import Packed, Rollout
+
+
+def needs_reference(objective: Objective) -> bool:
+    """Whether a point of the objective looks at the reference policy."""
+    points = objective.axes().values()
+    return any(
+        isinstance(point, ReferencePolicy) or (isinstance(point, Divergence) and not isinstance(point, NoKL))
+        for point in points
+    )
+
+
+def looks_at_old(objective: Objective) -> bool:
+    """Whether credit, a filter or a target is given by the log-probabilities of the behaviour policy."""
+    if isinstance(objective, TargetPolicy):
+        return True
+    points = objective.axes().values()
+    return any(isinstance(point, Gate) or getattr(point, "in_reward", False) for point in points)
+
+
+def batch(
+    rollouts: Sequence[Rollout],
+    packed: Packed,
+    logp_old: NDArray[np.float32] | None,
+    logp_ref: NDArray[np.float32] | None,
+    *,
+    version: int,
+    seed: int,
+    turns: bool,
+) -> Batch:
+    """Rollouts as a batch of `karl_fast.objective`.
+
+    Args:
+        rollouts: with their rewards.
+        packed: the same, padded.
+        logp_old, logp_ref: [B, T]
+        version: how many steps the policy has taken.
+        seed: of what an axis draws.
+        turns: whether what is of a turn is needed.
+    """
+    return Batch(
+        mask=packed.mask,
+        rewards=np.array([rollout.reward for rollout in rollouts]),
+        outcomes=np.array([rollout.outcome for rollout in rollouts]),
+        group_ids=np.array([rollout.group for rollout in rollouts], dtype=np.int64),
+        logp_old=logp_old,
+        logp_ref=logp_ref,
+        truncated=np.array([rollout.truncated for rollout in rollouts]),
+        ages=np.array([version - rollout.version for rollout in rollouts], dtype=np.int64),
+        seed=seed,
+        **({"turns": packed.turns} | _by_turn(rollouts) if turns else {}),
+    )
+
+
+def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Turns end to end; the reward of a rollout stands on its last turn, beside what each turn was given."""
+    rewards, states = [], []
+    for rollout in rollouts:
+        given = np.array(rollout.turn_rewards, dtype=np.float64)[: len(rollout.states)]
+        given = np.pad(given, (0, len(rollout.states) - len(given)))
+        if given.size:
+            given[-1] += rollout.reward
+        rewards.append(given)
+        states += [f"{rollout.group} {state}" for state in rollout.states]
+    _, numbers = np.unique(np.array(states, dtype=np.str_), return_inverse=True)
+    return {
+        "turn_rewards": np.concatenate(rewards),
+        "turn_offsets": np.cumsum([0, *map(len, rewards)], dtype=np.int64),
+        "state_ids": numbers.astype(np.int64),
+    }
+
+
+def looks_at_turns(objective: Objective) -> bool:
+    """Whether it gives credit by turn, or has a ratio of it."""
+    return any(isinstance(point, Anchored | TurnRatio) for point in objective.axes().values())

@@ -1,0 +1,188 @@
+"""From rollouts to what a step takes: log-probabilities by forward passes, then scores, before any step.
+
+The forward passes look at tokens alone: they begin when those are drawn, and the device computes them while rewards are
+given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.errors import DivergedError
+from karl_fast.objective.mlx_arrays import to_numpy
+from karl_fast.rl import objective_batch
+from karl_fast.rl.rollout import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from karl_fast.objective.base import Objective
+    from karl_fast.objective.batch import Batch, Scored
+    from karl_fast.rl.forward import Forward
+    from karl_fast.rl.rollout import Packed, Rollout
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How often rollouts are learned from.
+
+    Attributes:
+        epochs: passes over them.
+        minibatches: steps a pass.
+        micro_batch: rollouts that are in memory at a time; what a step computes does not depend on it.
+        max_grad_norm: the gradient is scaled down to this norm; 0 for not.
+        reference: whether the reference policy passes over them too where the objective does not look at it.
+    """
+
+    epochs: int = 1
+    minibatches: int = 1
+    micro_batch: int = 32
+    max_grad_norm: float = 1.0
+    reference: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rollouts on the near side of the gradient line.
+
+    Attributes:
+        packed: padded.
+        batch: what was scored; without ``logp_old`` where the one step that is made finds it.
+        scored: what a loss needs.
+        mask: which tokens count. [B, T]
+        kept: which rollouts the filter of the recipe left. [B]
+        logp_old: under the behaviour policy, of what the step does not find; 0 elsewhere. [B, T]
+    """
+
+    packed: Packed
+    batch: Batch
+    scored: Scored
+    mask: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    logp_old: NDArray[np.float32]
+
+    @property
+    def unscored(self) -> NDArray[np.bool_]:
+        """Which rollouts have a reward that the recipe has no finite number in float32 for. [B]"""
+        taken = self.batch.mask.any(1) & self.kept & ~np.isnan(self.batch.need("rewards"))
+        return np.asarray(taken & ~self.mask.any(1))
+
+    @property
+    def found_by_the_step(self) -> bool:
+        """Whether the policy that steps is the behaviour policy, so that the step's own forward pass is of both."""
+        return self.batch.logp_old is None
+
+
+@dataclass(frozen=True, eq=False)
+class _Begun:
+    """Forward passes over rollouts, some of which the device may still compute.
+
+    Attributes:
+        ids: of the rollouts.
+        packed: padded.
+        fresh: which are of the policy that steps. [B]
+        old: under the behaviour policy, as far as it is there still; None where the step finds it. -> [B, T]
+        ref: under the reference policy; None where nobody looks at it. -> [B, T]
+    """
+
+    ids: list[str]
+    packed: Packed
+    fresh: NDArray[np.bool_]
+    old: Callable[[], NDArray[np.float32]] | None
+    ref: Callable[[], NDArray[np.float32]] | None
+
+
+class Preparer:
+    """Prepares rollouts for the steps of an objective."""
+
+    def __init__(self, forward: Forward, objective: Objective, passes: Passes) -> None:
+        self.forward, self.objective, self.passes = forward, objective, passes
+        self._begun: _Begun | None = None
+
+    def begin(self, rollouts: Sequence[Rollout], *, version: int) -> None:
+        """Let the device begin with rollouts that will be prepared next, and may have no rewards yet.
+
+        Args:
+            rollouts: in the order that they will have.
+            version: how many steps the policy has taken.
+        """
+        packed = pack(rollouts)
+        fresh = np.array([rollout.version == version for rollout in rollouts])
+        found = self._one_step and bool(fresh.all())
+        old = None if found else self._pass(packed)
+        looked_at = self.passes.reference or objective_batch.needs_reference(self.objective)
+        ref = self._pass(packed, reference=True) if looked_at else None
+        self._begun = _Begun([rollout.id for rollout in rollouts], packed, fresh, old, ref)
+
+    def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
+        """Log-probabilities by the forward pass that is trained through, then scores: once, before any step.
+
+        Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
+        before: logp_old is then logp itself without a gradient, and costs no forward pass of its own.
+
+        Raises:
+            DivergedError: log-probabilities that are not finite.
+        """
+        begun = self._taken(rollouts, version)
+        packed, logp_old = begun.packed, None
+        if begun.old is not None:
+            # Of what comes back, the behaviour policy is gone: what was computed when it was there is in the rollout.
+            logp_old = np.where(begun.fresh[:, None], begun.old(), packed.logp)
+        logp_ref = None if begun.ref is None else begun.ref()
+        turns = objective_batch.looks_at_turns(self.objective)
+        batch = objective_batch.batch(rollouts, packed, logp_old, logp_ref, version=version, seed=seed, turns=turns)
+        scored = self.objective.score(batch)
+        mask = to_numpy(scored.mask)
+        objective: Any = self.objective  # each family has a filter
+        kept: NDArray[np.bool_] = objective.filter(batch)
+        old = self._left_over(packed, mask) if logp_old is None else logp_old
+        return Prepared(packed, batch, scored, mask, kept, old)
+
+    def _taken(self, rollouts: Sequence[Rollout], version: int) -> _Begun:
+        """What was begun of these very rollouts, else begun now."""
+        if self._begun is None or self._begun.ids != [rollout.id for rollout in rollouts]:
+            self.begin(rollouts, version=version)
+        begun, self._begun = self._begun, None
+        assert begun is not None
+        return begun
+
+    @property
+    def _one_step(self) -> bool:
+        alone = self.passes.epochs == self.passes.minibatches == 1
+        return alone and not objective_batch.looks_at_old(self.objective)
+
+    def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The log-probabilities of rollouts that no step computes."""
+        found = np.zeros(mask.shape, dtype=np.float32)
+        rows = np.flatnonzero((packed.mask & ~mask).any(1))
+        if rows.size:
+            found[rows] = self._pass(packed.rows(rows.tolist()))()
+        return found
+
+    def _pass(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
+        """Begin with the first micro-batch; the others are computed one after the other when they are waited for."""
+        size, rows = self.passes.micro_batch, len(packed.mask)
+        parts = [packed.rows(range(start, min(start + size, rows))) for start in range(0, rows, size)]
+        first = self.forward.begin(parts[0], reference=reference)
+
+        def logp() -> NDArray[np.float32]:
+            found = [first(), *(self.forward.logp(part, reference=reference) for part in parts[1:])]
+            return finite(np.concatenate(found))
+
+        return logp
+
+
+def finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Log-probabilities that a policy with whole weights may give.
+
+    Raises:
+        DivergedError: one is not finite.
+    """
+    if not np.isfinite(logp).all():
+        raise DivergedError("the policy gives log-probabilities that are not finite: its weights are spoiled")
+    return logp

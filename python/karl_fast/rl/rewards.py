@@ -1,0 +1,188 @@
+"""Rewards by functions of other people: ``fn(prompts, completions, completion_ids=None, **columns)``, one list back.
+
+A function is called once a group, so that one that judges a group by its members can, and one that fails costs the
+rewards of one group. None says that a function has nothing to say of a rollout.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._text import counted
+from karl_fast.reward.functions import answers
+from karl_fast.reward.rule import CAME, LENGTH, RAISED, NoReward, reward
+from karl_fast.rl.timeouts import CallError, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from karl_fast.reward.rule import Reward
+    from karl_fast.rl.rollout import Rollout
+
+ENVIRONMENT = "environment"
+"""The component that an environment gives."""
+
+SUM = "sum"
+"""The name that a weighted sum which is no reward is counted by."""
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A reward function.
+
+    Attributes:
+        name: of its component.
+        function: what is called.
+        weight: what its rewards are multiplied by.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    weight: float = 1.0
+
+
+class Jury:
+    """Several reward functions: their weighted sum; what one with nothing to say would have weighed, the others share.
+
+    ::
+
+        r = (sum_c |w_c| / sum_{c in A} |w_c|) sum_{c in A} w_c x_c,   A = the components that say something
+
+    None is never taken for 0. A rollout's reward is missing where a function failed, and where none of a weight other
+    than 0 had anything to say. The rule is that of `karl_fast.reward.Composite`.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[Weighted],
+        *,
+        timeout_seconds: float = 60.0,
+        environment: float | None = None,
+        outcome: str | None = None,
+    ) -> None:
+        """`environment` weighs what an environment gives, where there is one; `outcome` is a component's name."""
+        self.functions, self.outcome = tuple(functions), outcome
+        self._guards = {one.name: Guard(one.name, timeout_seconds) for one in functions}
+        own = {one.name: one.weight for one in functions}
+        self._weights = own if environment is None else {ENVIRONMENT: environment} | own
+        self._taken = {one.name: _columns(one.function) for one in functions}
+
+    def __call__(self, groups: Sequence[Sequence[Rollout]]) -> tuple[list[list[Rollout]], list[str]]:
+        """Return the rollouts of groups with their rewards, and a sentence for each failure."""
+        asked = [self._asked(one, groups) for one in self.functions]
+        said = [
+            sentence for one, given in zip(self.functions, asked, strict=True) for sentence in _said(one, given, groups)
+        ]
+        rewarded: list[list[Rollout]] = []
+        for group, *given in zip(groups, *asked, strict=True):
+            rewarded.append([self._with(*one) for one in zip(group, *given, strict=True)])
+        return rewarded, said + _beyond(rewarded)
+
+    def _with(self, rollout: Rollout, *values: Reward) -> Rollout:
+        """Return the rollout with what each function gave it."""
+        found, missing = dict(rollout.components), rollout.missing
+        for one, value in zip(self.functions, values, strict=True):
+            if isinstance(value, NoReward):
+                missing = missing or f"{one.name}: {value.kind}"
+            elif value is not None:
+                found[one.name] = value
+        total = None if missing else reward(self._sum(found))
+        if isinstance(total, NoReward):
+            missing = f"{SUM}: {total.kind}"
+        elif total is None and not missing:
+            missing = "none: not applicable"
+        number = total if isinstance(total, float) else math.nan
+        outcome = number if self.outcome is None or missing else found.get(self.outcome, math.nan)
+        return rollout.but(reward=number, outcome=outcome, components=found, missing=missing)
+
+    def _sum(self, found: Mapping[str, float]) -> float | None:
+        """Return the weighted sum of what there is, as if it were all; None where nothing that weighs is there."""
+        total = sum(self._weights[name] * value for name, value in found.items())
+        if len(found) == len(self._weights):
+            return total
+        applied = sum(abs(self._weights[name]) for name in found)
+        return total * (sum(map(abs, self._weights.values())) / applied) if applied else None
+
+    def _asked(self, one: Weighted, groups: Sequence[Sequence[Rollout]]) -> list[list[Reward]]:
+        """Return for each group the rewards of its rollouts."""
+        calls = [
+            partial(answers, partial(one.function, **_named(group, self._taken[one.name])), len(group), ())
+            for group in groups
+        ]
+        given = self._guards[one.name].each(calls)
+        return [_values(values, len(group)) for values, group in zip(given, groups, strict=True)]
+
+
+def _named(group: Sequence[Rollout], taken: frozenset[str] | None) -> dict[str, Any]:
+    """Return what a function is called with: copies, for it may change what it is given."""
+    named: dict[str, Any] = {
+        "prompts": [deepcopy(list(rollout.prompt.messages)) for rollout in group],
+        "completions": [completion(rollout) for rollout in group],
+        "completion_ids": [rollout.own(rollout.tokens).tolist() for rollout in group],
+    }
+    columns = {name: value for name, value in group[0].prompt.columns.items() if taken is None or name in taken}
+    named |= {name: [value] * len(group) for name, value in deepcopy(columns).items() if name not in named}
+    return {name: value for name, value in named.items() if taken is None or name in taken}
+
+
+def _values(given: list[Reward] | CallError, count: int) -> list[Reward]:
+    """Return what a call gave; for one that was given up, a missing reward for each rollout."""
+    return [NoReward(given.kind, str(given))] * count if isinstance(given, CallError) else given
+
+
+def _said(one: Weighted, given: Sequence[Sequence[Reward]], groups: Sequence[Sequence[Rollout]]) -> Iterator[str]:
+    """Yield what went wrong: a sentence for each call that failed, and one for each kind of value that is no reward."""
+    every = [pair for values, group in zip(given, groups, strict=True) for pair in zip(values, group, strict=True)]
+    for values in given:
+        if isinstance(first := values[0], NoReward) and first.kind not in CAME:
+            yield _failure(one.name, first)
+    for kind, what in CAME.items():
+        wrong = [(value, rollout) for value, rollout in every if isinstance(value, NoReward) and value.kind == kind]
+        if wrong:
+            times = f"{len(wrong):,} of {counted(len(every), 'completion')}"
+            yield f"{one.name} gave {what} for {times}, the first for rollout {wrong[0][1].id}: {wrong[0][0].said}"
+
+
+def _failure(name: str, one: NoReward) -> str:
+    """Return what a call did in place of giving rewards."""
+    return {RAISED: f"{name} raised {one.said}", LENGTH: f"{name} gave {one.said}"}.get(one.kind, one.said)
+
+
+def _beyond(groups: Sequence[Sequence[Rollout]]) -> list[str]:
+    """Return that weighted sums are no rewards, where some are not."""
+    wrong = [rollout for group in groups for rollout in group if (rollout.missing or "").startswith(f"{SUM}: ")]
+    if not wrong:
+        return []
+    said = f"the weighted sum of rewards is beyond 1e100 in size for {counted(len(wrong), 'completion')}"
+    return [f"{said}, the first for rollout {wrong[0].id}"]
+
+
+def completion(rollout: Rollout) -> Any:
+    """What a reward function sees: the text of a single turn, else the messages after the prompt."""
+    plain = len(rollout.messages) == 1
+    return rollout.messages[0]["content"] if plain else deepcopy(list(rollout.messages))
+
+
+def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names that a function takes; None for any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return frozenset(one.name for one in parameters)
+
+
+def count_missing(rollouts: Sequence[Rollout]) -> dict[str, int]:
+    """Count the missing rewards by why."""
+    found: dict[str, int] = {}
+    for rollout in rollouts:
+        if rollout.missing:
+            found[rollout.missing] = found.get(rollout.missing, 0) + 1
+    return dict(sorted(found.items()))

@@ -1,0 +1,223 @@
+"""Rollouts as a log that `karl-fast inspect`, `sample` and `train` read: one JSON object a line.
+
+```text
+{"id", "group", "reward", "messages", "domain"?,            what every command reads
+ "prompt_id", "round", "version", "outcome", "components", "missing", "finish", "learned",
+ "states", "turn_rewards",
+ "tokens": {"v": 1, "ids", "logp", "spans"}}                base64 of little-endian int32 and float32
+```
+
+``ids`` are all tokens; ``spans`` say from where to where each turn of the policy goes, and ``logp`` is of those tokens
+alone. ``learned`` is true where a step that was made had the rollout in its loss. A missing reward is null. From a line
+and its prompt a rollout comes back as it was, to the bit, without entropy.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import math
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.rl.rollout import Rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from karl_fast.rl.rollout import Prompt
+
+FILE = "rollouts.jsonl"
+
+INTEGERS, FLOATS = "<i4", "<f4"
+
+TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A rollout as one line, without its end, and without what only the steps of its round say.
+
+    Attributes:
+        before, between, after: the text before `learned`, between it and the log-probabilities, and after them.
+    """
+
+    before: str
+    between: str
+    after: str
+
+    def __call__(self, logp: NDArray[np.float32], *, learned: bool) -> str:
+        """Return the line.
+
+        Args:
+            logp: the log-probabilities of the rollout's own tokens. [length]
+            learned: whether a step that was made had the rollout in its loss.
+        """
+        return f"{self.before}{'true' if learned else 'false'}{self.between}{_packed(logp, FLOATS)}{self.after}"
+
+
+def line(rollout: Rollout, round: int) -> Line:
+    """The line of a rollout."""
+    held = {
+        "messages": [*rollout.prompt.messages, *rollout.messages],
+        "prompt_id": rollout.prompt.id,
+        "components": rollout.components,
+        "missing": rollout.missing,
+        "states": rollout.states,
+        "turn_rewards": rollout.turn_rewards,
+    }
+    before = (  # what is ours needs no encoder, whose time is most of that of a short rollout
+        f'{{"id": "{rollout.id}", "group": "{rollout.group}", "reward": {_number(rollout.reward)}, '
+        f'"round": {round}, "version": {rollout.version}, "outcome": {_number(rollout.outcome)}, '
+        f'"finish": "{rollout.finish}", "learned": '
+    )
+    between = (
+        f', {TEXT.encode(held)[1:-1]}, "tokens": {{"v": 1, "ids": "{_packed(rollout.tokens, INTEGERS)}", "logp": "'
+    )
+    domain = rollout.prompt.columns.get("domain")
+    more = f', "domain": {TEXT.encode(domain)}' if isinstance(domain, str) else ""
+    return Line(before, between, f'", "spans": {[list(span) for span in rollout.spans]}}}{more}}}')
+
+
+def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
+    """A rollout from its line.
+
+    Raises:
+        CheckpointError: the line is damaged, or its prompt is not there.
+    """
+    try:
+        held = json.loads(text)
+        prompt = prompts[held["prompt_id"]]
+        return Rollout(
+            id=held["id"],
+            prompt=prompt,
+            group=int(held["group"]),
+            messages=tuple(held["messages"][len(prompt.messages) :]),
+            states=tuple(held["states"]),
+            turn_rewards=tuple(held["turn_rewards"]),
+            finish=held["finish"],
+            version=held["version"],
+            reward=_back(held["reward"]),
+            outcome=_back(held["outcome"]),
+            components=held["components"],
+            missing=held["missing"],
+            **_columns(held["tokens"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"a line of {FILE} is damaged, or of other prompts") from error
+
+
+def is_written(path: Path) -> bool:
+    """Whether a run writes to a file at this moment; not known of a disk that has no locks."""
+    if not path.is_file():
+        return False
+    with _atomic.refused(path), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def busy(path: Path) -> OutputExistsError:
+    """That another run writes to a file."""
+    error = OutputExistsError(f"another run writes to {path} at this moment")
+    error.hint = "wait for it, end it, or give another folder"
+    return error
+
+
+class Journal:
+    """The file of rollouts, appended to, and cut back to where a checkpoint left it."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Go on behind so many bytes."""
+        self.path = path
+        with _atomic.refused(path):
+            self._file = path.open("ab")
+            self._lock()
+            if self._file.tell() < size:
+                self._file.close()
+                raise CheckpointError(f"{path} is shorter than when the checkpoint was made")
+            self._file.truncate(size)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise busy(self.path) from None
+        except OSError:
+            pass  # a disk without locks
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append and flush."""
+        with _atomic.refused(self.path):
+            self._file.write("".join(f"{text}\n" for text in lines).encode("utf-8", "replace"))
+            self._file.flush()
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._file.tell()
+
+    def finish(self) -> None:
+        """Close the file."""
+        with _atomic.refused(self.path):
+            self._file.close()
+
+
+def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
+    """The rollouts of some groups, from a file of them."""
+    found: dict[int, list[Rollout]] = {group: [] for group in wanted}
+    if not wanted:
+        return found
+    with path.open(encoding="utf-8") as file:
+        for text in file:
+            one = rollout(text, prompts)
+            if one.group in found:
+                found[one.group].append(one)
+    return found
+
+
+def _columns(held: dict[str, Any]) -> dict[str, Any]:
+    tokens, logp = _unpacked(held["ids"], INTEGERS), _unpacked(held["logp"], FLOATS)
+    spans = _spans(held["spans"], len(tokens))
+    if (own := sum(end - start for start, end in spans)) != len(logp):
+        raise ValueError(f"{len(logp)} log-probabilities of {own} tokens")
+    return {"tokens": tokens, "spans": spans, "logp": logp, "entropy": np.zeros_like(logp)}
+
+
+def _spans(held: Any, length: int) -> tuple[tuple[int, int], ...]:
+    """From where to where turns go: one after the other, none of them empty, and none with the first token."""
+    spans = tuple((start, end) for start, end in held)
+    edges = [1, *chain.from_iterable(spans), length]
+    if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):
+        raise ValueError(f"the spans are {spans} of {length} tokens")
+    return spans
+
+
+def _packed(array: NDArray[Any], kind: str) -> str:
+    return base64.b64encode(array.astype(kind).tobytes()).decode()
+
+
+def _unpacked(text: str, kind: str) -> NDArray[Any]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).copy()
+
+
+def _number(value: float) -> str:
+    return repr(float(value)) if math.isfinite(value) else "null"
+
+
+def _back(value: float | None) -> float:
+    return math.nan if value is None else float(value)

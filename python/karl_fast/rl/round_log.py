@@ -1,0 +1,83 @@
+"""What a round leaves behind: its rollouts in the log, what the curriculum and the replay learn, and its numbers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from karl_fast.rl import metrics, rollout_log
+
+if TYPE_CHECKING:
+    from karl_fast.rl.dynamic_sampling import Gathered
+    from karl_fast.rl.learner import Learned
+    from karl_fast.rl.prepare_batch import Prepared
+    from karl_fast.rl.setup import OnlineRun
+
+
+class Account:
+    """The account of a round. Most of it is told while the device computes the first step."""
+
+    def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
+        self.run, self.gathered, self.prepared = run, gathered, prepared
+
+    def begin(self) -> None:
+        """Tell what no step has a part in, without asking the device."""
+        _ = self._numbers, self._lines
+
+    @cached_property
+    def _outcomes(self) -> list[float]:
+        """The lowest and the highest of the run, this round among it."""
+        return metrics.span(self.run.progress.outcomes, self.gathered.rollouts)
+
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What stands before the numbers of steps, and behind them."""
+        rollouts = self.gathered.rollouts
+        first = metrics.rewards(rollouts) | metrics.groups(rollouts, self._outcomes) | metrics.lengths(rollouts)
+        return first, metrics.entropy(rollouts)
+
+    @cached_property
+    def _lines(self) -> list[rollout_log.Line]:
+        return [rollout_log.line(one, self.run.progress.round) for one in self.gathered.rollouts]
+
+    def _learned(self, learned: Learned) -> set[str]:
+        """Return the ids of the rollouts of this round that a step that was made had in its loss."""
+        return {one.id for one, row in zip(self.gathered.learned(), learned.rows, strict=False) if row}
+
+    def metrics(self, learned: Learned) -> dict[str, Any]:
+        """The line of the round in ``metrics.jsonl``, but for its seconds."""
+        import mlx.core as mx
+
+        first, entropy = self._numbers
+        values = {
+            "step": self.run.progress.step + len(learned.losses),
+            "round": self.run.progress.round,
+            "draws": self.gathered.draws,
+            "rollouts": len(self.gathered.rollouts),
+            "learned_groups": len(self.gathered.chosen),
+            "learned": len(self._learned(learned)),
+            "learning_rate": self.run.rate(0),
+        }
+        values |= first | metrics.steps(learned) | entropy
+        values |= metrics.apart(self.prepared, learned.logp_old) | metrics.advantages(self.prepared)
+        values |= {"unscored": int(self.prepared.unscored.sum())}
+        return metrics.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
+
+    def keep(self, learned: Learned) -> None:
+        """Log the rollouts, and let the curriculum and the replay know of them.
+
+        Their log-probabilities are by the training forward, in the place of those that they were drawn with.
+        """
+        run, now, fresh = self.run, self.run.progress, self.gathered.learned()
+        columns = np.pad(learned.logp_old, ((0, 0), (1, 0)))  # at the place of the token itself
+        logp = {one.id: one.own(column) for one, column in zip(fresh, columns[: len(fresh)], strict=True)}
+        each, taken = zip(self._lines, self.gathered.rollouts, strict=True), self._learned(learned)
+        run.journal.write(tell(logp.get(one.id, one.logp), learned=one.id in taken) for tell, one in each)
+        run.buffer.add(one.but(logp=logp[one.id].copy()) for one in fresh)
+        drifts = np.where(self.prepared.mask, learned.logp - learned.logp_old, 0.0).sum(1, dtype=np.float64)
+        others = [one for one in self.gathered.rollouts if one.id not in logp]
+        run.curriculum.learn([*fresh, *others], np.append(drifts[: len(fresh)], np.zeros(len(others))))
+        now.round, now.group = now.round + 1, now.group + self.gathered.draws * run.settings.prompts_per_round
+        now.step, now.outcomes = now.step + len(learned.losses), self._outcomes

@@ -1,0 +1,94 @@
+"""The folder of a run: whether it may be written to, what of it is ours, and the files that a run depends on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.modeling import checkpoint, trackers
+from karl_fast.rl import rollout_log, run_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from karl_fast.rl.settings import Online
+
+FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE)
+"""What a run writes beside its two folders."""
+
+OWN = (*FILES, checkpoint.FOLDER, run_state.FOLDER)
+
+
+def free(out: Path, *, resume: bool, force: bool) -> None:
+    """Raise where something is there already that nobody said to go on from, or to replace.
+
+    What a run left that was killed in its first round is nobody's loss.
+
+    Raises:
+        OutputForeignError: the place is a file, or a folder that holds something else than a run.
+        OutputExistsError: there is a run, and neither `resume` nor `force`.
+        CheckpointError: there is a run to resume, and no checkpoint of it.
+    """
+    _atomic.refuse_file(out)
+    going_on = any(_checkpoints(out))
+    if force or (resume and going_on):
+        return
+    if going_on or not _barely(out):
+        raise _there(out, resume=resume, going_on=going_on)
+    if not resume:
+        _atomic.refuse_other(out, OWN)
+
+
+def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
+    """That a run is there."""
+    if resume:
+        nothing = CheckpointError(f"there is no checkpoint in {out} to go on from")
+        nothing.hint = "--force begins anew in the place of what is there"
+        return nothing
+    error = OutputExistsError(f"{out} has a run already")
+    there = "--resume goes on from its last checkpoint, " if going_on else "it has no checkpoint: "
+    error.hint = f"{there}--force begins anew in its place"
+    return error
+
+
+def _barely(out: Path) -> bool:
+    """Whether nothing is there but what a run leaves that is over before its first round is."""
+    files = (out / name for name in (checkpoint.ADAPTERS, trackers.FILE, rollout_log.FILE))
+    holds = any(file.is_file() and file.stat().st_size > 0 for file in files)
+    return not holds and not rollout_log.is_written(out / rollout_log.FILE)
+
+
+def _checkpoints(out: Path) -> Iterator[Path]:
+    return (place.parent for place in (out / checkpoint.FOLDER).glob("[0-9]*/state.json"))
+
+
+def clear(out: Path) -> None:
+    """Remove a run, and nothing that is not of one.
+
+    Raises:
+        OutputExistsError: it goes on at this moment.
+    """
+    if rollout_log.is_written(out / rollout_log.FILE):
+        raise rollout_log.busy(out / rollout_log.FILE)
+    with _atomic.refused(out):
+        for place in list(_checkpoints(out)):
+            _atomic.remove(place, checkpoint.FILES)
+        for folder in (out, out / checkpoint.FOLDER, out / run_state.FOLDER):
+            _atomic.sweep(folder)
+        run_state.forget(out, set())
+        for name in FILES:
+            (out / name).unlink(missing_ok=True)
+    for name in (checkpoint.FOLDER, run_state.FOLDER):
+        with contextlib.suppress(OSError):  # something else is in it
+            (out / name).rmdir()
+
+
+def contents(settings: Online) -> dict[str, str]:
+    """The SHA-256 of the prompts, and of each file that a function comes from."""
+    named = [settings.model, settings.environment or "", *settings.rewards]
+    files = [settings.prompts, *(place.rpartition(":")[0] for place in named if ".py:" in place)]
+    return {f"file {file}": hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files}

@@ -1,0 +1,82 @@
+"""What a checkpoint of the offline trainer does not hold: the round, the prompts, what comes back, the head of log Z.
+
+It stands beside the checkpoints, in ``rounds/``, and is written before them: a checkpoint that is whole has it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.rl.log_z_trainer import Partition
+
+FOLDER = "rounds"
+
+
+@dataclass
+class Progress:
+    """Where an online run is.
+
+    Attributes:
+        round: how many rounds are done.
+        step: how many updates were made.
+        group: the number of the next group.
+        flat, skipped: of the alarms.
+        outcomes: the lowest and the highest until now.
+        metrics_bytes, rollouts_bytes: how long the two files were.
+        curriculum: its state.
+        replay: the groups that may come back.
+    """
+
+    round: int = 0
+    step: int = 0
+    group: int = 0
+    flat: int = 0
+    skipped: int = 0
+    outcomes: list[float] = field(default_factory=list)
+    metrics_bytes: int = 0
+    rollouts_bytes: int = 0
+    curriculum: dict[str, Any] = field(default_factory=dict)
+    replay: list[int] = field(default_factory=list)
+
+
+def save(out: Path, progress: Progress, partition: Partition | None) -> None:
+    """Write it whole."""
+    folder = out / FOLDER
+    with _atomic.refused(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if partition is not None:
+        partition.save(folder / f"{progress.round:07d}.safetensors")
+    text = json.dumps(asdict(progress), indent=1, sort_keys=True) + "\n"
+    _atomic.write(folder / f"{progress.round:07d}.json", lambda file: file.write(text.encode()))
+
+
+def load(out: Path, round: int, partition: Partition | None) -> Progress:
+    """What stood beside the checkpoint of a round.
+
+    Raises:
+        CheckpointError: it is not there, or damaged.
+    """
+    place = out / FOLDER / f"{round:07d}.json"
+    try:
+        found = Progress(**json.loads(place.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"{place} is damaged or gone") from error
+    if partition is not None:
+        partition.load(place.with_suffix(".safetensors"))
+    return found
+
+
+def forget(out: Path, kept: set[int]) -> None:
+    """Remove what belongs to no checkpoint."""
+    for suffix in (".json", ".safetensors"):
+        for place in (out / FOLDER).glob("[0-9]" * 7 + suffix):
+            if int(place.stem) not in kept:
+                place.unlink(missing_ok=True)

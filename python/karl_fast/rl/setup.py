@@ -1,0 +1,217 @@
+"""A run, ready to go: everything is loaded and checked before the first rollout."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karl_fast import _atomic
+from karl_fast._text import told
+from karl_fast._user_code import here, within
+from karl_fast.errors import CheckpointError, TemplateError, UsageError
+from karl_fast.modeling import optimizer
+from karl_fast.modeling.checkpoint import Checkpoints, State
+from karl_fast.modeling.trackers import FILE, Elsewhere, JsonLines, Tracker
+from karl_fast.rl import curriculum, factory, memory, rollout_log, run_dir, run_state
+from karl_fast.rl.alarms import Sentry
+from karl_fast.rl.collect import Collector
+from karl_fast.rl.config import prompts as read_prompts
+from karl_fast.rl.replay_buffer import Buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from karl_fast.objective import Recipe
+    from karl_fast.rl.curriculum import Curriculum
+    from karl_fast.rl.learner import PolicyLearner
+    from karl_fast.rl.memory import RoundNeed
+    from karl_fast.rl.policy import Policy
+    from karl_fast.rl.rollout import Prompt, Rollout
+    from karl_fast.rl.settings import Online
+
+
+class Viewer(Protocol):
+    """Somebody who is told how a run goes."""
+
+    def started(self, run: OnlineRun) -> None:
+        """Everything is loaded, and the first round comes."""
+
+    def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
+        """A round is over: its line of metrics.jsonl, what it drew, and what failed in it."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a policy is asked.
+
+    Attributes:
+        prompts: those that fit.
+        too_long: how many do not.
+        longest: tokens of the longest that fits.
+    """
+
+    prompts: list[Prompt]
+    too_long: int
+    longest: int
+
+
+@dataclass
+class OnlineRun:
+    """A run between two rounds.
+
+    ``out`` is the folder of the run, wherever the process goes.
+    """
+
+    settings: Online
+    out: Path
+    recipe: Recipe
+    asked: Asked
+    collector: Collector
+    learner: PolicyLearner
+    curriculum: Curriculum
+    buffer: Buffer
+    sentry: Sentry
+    identity: dict[str, Any]
+    checkpoints: Checkpoints
+    need: RoundNeed
+    remark: str | None = None
+    progress: run_state.Progress = field(default_factory=run_state.Progress)
+    trackers: list[Tracker] = field(init=False)
+    journal: rollout_log.Journal = field(init=False)
+
+    @property
+    def policy(self) -> Policy:
+        """What is trained."""
+        return self.collector.policy
+
+    @property
+    def steps(self) -> int:
+        """How many updates the run makes where every round has something to learn from."""
+        return self.settings.rounds * self.settings.epochs * self.settings.minibatches
+
+    def rate(self, number: int) -> float:
+        """The learning rate of a step of this round, by its number in it from 0."""
+        return optimizer.learning_rate(self.settings.training, self.progress.step + number + 1, self.steps)
+
+    def aim(self, number: int) -> None:
+        """Set the optimizer up for a step of this round."""
+        optimizer.aim(self.learner.optimizer, self.settings.training, self.rate(number))
+
+    def close(self) -> None:
+        """Close what is written to, all of it where one refuses."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.journal.finish)
+            for tracker in self.trackers:
+                stack.callback(self._finish, tracker)
+
+    def _finish(self, tracker: Tracker) -> None:
+        with _atomic.refused(self.out / FILE):
+            tracker.finish()
+
+    def save(self) -> None:
+        """A checkpoint: what stands beside it first."""
+        out, now = self.out, self.progress
+        now.flat, now.skipped = self.sentry.flat, self.sentry.skipped
+        now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size
+        now.curriculum, now.replay = self.curriculum.state(), list(self.buffer.groups)
+        run_state.save(out, now, self.learner.partition)
+        self.checkpoints.save(self.policy.model, self.learner.optimizer, State(step=now.round, settings=self.identity))
+        run_state.forget(out, {int(place.name) for place in self.checkpoints.found()})
+
+
+def prepare(settings: Online, *, resume: bool = False, force: bool = False) -> OnlineRun:
+    """Load and check all that a run needs.
+
+    Raises:
+        KarlError: whatever of it is not there or does not fit; nothing is written before all is known to.
+    """
+    for name in ("model", "prompts", "out"):
+        if not getattr(settings, name):
+            raise UsageError(f"{name} is not set: a run needs one", name)
+    began, recipe, prompts = here(), factory.recipe(settings), read_prompts(settings.prompts)
+    make, jury = factory.environment(settings, began), factory.jury(settings, began)
+    with within(began):  # where paths are relative to, wherever a user's file has gone
+        run_dir.free(Path(settings.out), resume=resume, force=force)
+        policy, config = factory.policy(settings)
+    asked = _fitting(settings, policy, prompts)
+    sizes = memory.sizes_of(settings, asked.longest, whole_groups=recipe.objective.whole_groups)
+    remark = factory.positions(policy, settings, sizes)
+    need = memory.of_policy(policy, settings, config).check(sizes, settings)
+    decoder = factory.decoder(settings, policy, asked.prompts)
+    with within(began):
+        identity = factory.identity(settings, recipe)
+    run = OnlineRun(
+        settings=settings,
+        out=began / settings.out,
+        recipe=recipe,
+        asked=asked,
+        collector=Collector(decoder, jury, factory.sampling(settings), make),
+        learner=factory.learner(settings, recipe, policy),
+        curriculum=curriculum.of(settings, asked.prompts),
+        buffer=Buffer(settings.replay),
+        sentry=Sentry(settings.alarms),
+        identity=identity,
+        checkpoints=Checkpoints(began / settings.out, config, settings.training.keep),
+        need=need,
+        remark=remark,
+    )
+    if resume and run.checkpoints.found():
+        _go_on(run)
+    _open(run, anew=not run.progress.round)
+    return run
+
+
+def _length(policy: Policy, prompt: Prompt) -> int:
+    """Return how many tokens a prompt has.
+
+    Raises:
+        TemplateError: the chat template does not take it.
+    """
+    try:
+        return len(policy.encode(prompt.messages))
+    except Exception as error:  # of a template
+        raise TemplateError(f"the chat template does not take the prompt {prompt.id}: {told(error)}") from error
+
+
+def _fitting(settings: Online, policy: Policy, prompts: list[Prompt]) -> Asked:
+    lengths = [_length(policy, one) for one in prompts]
+    kept = [one for one, length in zip(prompts, lengths, strict=True) if length < settings.max_context]
+    if not kept:
+        shortest = f"the shortest prompt has {min(lengths)} tokens: no room for an answer"
+        raise UsageError(f"max_context is {settings.max_context}, and {shortest}", "max_context")
+    longest = max(length for length in lengths if length < settings.max_context)
+    return Asked(kept, len(prompts) - len(kept), longest)
+
+
+def _go_on(run: OnlineRun) -> None:
+    """Put a run behind its last checkpoint."""
+    out, learner = run.out, run.learner
+    state = run.checkpoints.resume(run.policy.model, learner.optimizer, run.identity)
+    if run.settings.rounds < state.step:
+        raise UsageError(f"rounds is {run.settings.rounds}, and the run has made {state.step}", "rounds")
+    now = run.progress = run_state.load(out, state.step, learner.partition)
+    run.sentry.flat, run.sentry.skipped = now.flat, now.skipped
+    run.curriculum.restore(now.curriculum)
+    run.buffer.groups = rollout_log.groups(
+        out / rollout_log.FILE, now.replay, {one.id: one for one in run.asked.prompts}
+    )
+
+
+def _open(run: OnlineRun, *, anew: bool) -> None:
+    """Open the files of a run, cut back to where the checkpoint left them."""
+    settings, out, now = run.settings, run.out, run.progress
+    elsewhere = [Elsewhere(library, settings.training, out) for library in settings.training.report_to or ()]
+    if anew:
+        run_dir.clear(out)  # the last thing: what can be wrong with the new run has been found
+    with _atomic.refused(out):
+        out.mkdir(parents=True, exist_ok=True)
+    run.journal = rollout_log.Journal(
+        out / rollout_log.FILE, now.rollouts_bytes
+    )  # holds the run: another is refused here
+    with _atomic.refused(out / FILE), (out / FILE).open("ab") as file:
+        if file.tell() < now.metrics_bytes:
+            raise CheckpointError(f"{out / FILE} is shorter than when the checkpoint was made")
+        file.truncate(now.metrics_bytes)
+    run.trackers = [JsonLines(out / FILE, run.steps), *elsewhere]

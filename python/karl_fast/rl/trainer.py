@@ -1,0 +1,71 @@
+"""The loop."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from karl_fast._text import counted
+from karl_fast.errors import AlarmError
+from karl_fast.rl.dynamic_sampling import gather
+from karl_fast.rl.round_log import Account
+from karl_fast.train.data_order import mixed
+
+if TYPE_CHECKING:
+    from karl_fast.rl.dynamic_sampling import Gathered
+    from karl_fast.rl.setup import OnlineRun, Viewer
+
+
+def rounds(run: OnlineRun, viewer: Viewer) -> None:
+    """Make the rounds of a run that are left; every one can be the last, and a resumed run the same."""
+    viewer.started(run)
+    while run.progress.round < run.settings.rounds:
+        metrics, gathered = _round(run)
+        _close(run, viewer, metrics, gathered)
+
+
+def _round(run: OnlineRun) -> tuple[dict[str, Any], Gathered]:
+    """Draw, reward, learn and account: what needs no device is done while it computes."""
+    begun, settings, now = time.perf_counter(), run.settings, run.progress
+    prepare, seed = run.learner.prepare, mixed(settings.training.seed, now.round)
+    again, replayed = run.buffer.take(now.step, seed)
+    gathered = gather(
+        run.collector,
+        run.curriculum,
+        settings,
+        round=now.round,
+        first=now.group,
+        version=now.step,
+        drawn=lambda fresh: prepare.begin([*fresh, *again], version=now.step),
+    )
+    drawn = time.perf_counter()
+    prepared = prepare([*gathered.learned(), *again], version=now.step, seed=seed)
+    gathered.said += _unscored(int(prepared.unscored.sum()))
+    account = Account(run, gathered, prepared)
+    learned = run.learner.learn(prepared, seed=seed, aim=run.aim, meanwhile=account.begin)
+    metrics = account.metrics(learned) | replayed
+    account.keep(learned)
+    return metrics | {"draw_seconds": drawn - begun, "seconds": time.perf_counter() - begun}, gathered
+
+
+def _unscored(count: int) -> list[str]:
+    """Return that rollouts have a reward that nothing can be learned from, where some have."""
+    why = "their rewards are outside its range, or their advantages beyond float32"
+    return [f"the recipe has no number for {counted(count, 'rollout')}: {why}"] if count else []
+
+
+def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:
+    """Tell, save, and stop where an alarm says so."""
+    for tracker in run.trackers:
+        tracker.log(metrics)
+    viewer.said(metrics, gathered.rollouts, gathered.said)
+    alarm = None
+    try:
+        run.sentry.look(metrics)
+    except AlarmError as error:
+        alarm = error
+    last = alarm is not None or run.progress.round == run.settings.rounds
+    if last or run.progress.round % run.settings.save_every == 0:
+        run.save()
+    if alarm is not None:
+        raise alarm

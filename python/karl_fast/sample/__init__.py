@@ -1,1 +1,0 @@
-"""From scores to chosen rows: the target, and the draw."""

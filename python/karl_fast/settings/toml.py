@@ -1,0 +1,203 @@
+"""Settings from a file: TOML that a person wrote, or the manifest of a data set that is to be made again.
+
+The keys of a TOML file are the options of the command, with ``-`` or ``_``::
+
+    logs = ["runs/*.jsonl"]      # optional; so is out = "data"
+    score = "zscore"
+    ess = 0.5
+
+    [reward]                     # the path of each component, and its weight
+    outcome = 0.8
+    "cost.usd" = -0.2
+    style = { weight = 0.3, fn = "my.py:score" }     # a function, or a signal by name
+
+    [shaping]                    # scores see the shaped reward, rules and reports the reward
+    up = 1.4
+
+    [sample]                     # for this command alone, over what stands above
+    k = 512
+
+    [inspect]
+    partition_by = "group"
+
+    [train]                      # the options of train, and data, model, adapter_path
+    model = "mlx-community/Qwen3-0.6B-4bit"
+    epochs = 3
+
+Paths in it are relative to the folder of the file. Those in a manifest are as they were typed when it was written:
+relative to the working directory. A manifest brings no code: where functions of files made components of the reward,
+the run has to name them again (``--reward style=0.3:my.py:score``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from karl_fast._suggest import beside
+from karl_fast.errors import FileError, UsageError
+from karl_fast.settings.sample import Settings
+from karl_fast.settings.toml_text import dumps
+from karl_fast.settings.validation import Signal, Stored
+from karl_fast.settings.values import checked, deal, kinds, named, scale, shares, shown, weights
+
+__all__ = ["COMMANDS", "Config", "checked", "deal", "dumps", "kinds", "load", "scale", "shares", "text_of", "weights"]
+
+COMMANDS = ("sample", "inspect")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says of a run.
+
+    Attributes:
+        path: the file.
+        settings: by their names in `Settings`.
+        logs: what to read; None where it does not say.
+        out: where to write; None where it does not say.
+        inputs: what a manifest says of the files that were read; nothing for TOML.
+        functions: what it says of the functions that scored components of the reward; nothing for TOML.
+    """
+
+    path: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    logs: list[str] | None = None
+    out: str | None = None
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    functions: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def build(self) -> Settings:
+        """The settings alone, with defaults.
+
+        Raises:
+            UsageError: some of them do not go together, or lie outside their range.
+        """
+        try:
+            return Settings(**self.settings, origins=dict.fromkeys(self.settings, "file"))
+        except UsageError as error:
+            placed = UsageError(f"{self.path}: {error}")
+            placed.hint = error.hint
+            raise placed from error
+
+
+def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | None = None) -> Config:
+    """Read a configuration.
+
+    Args:
+        path: a TOML file, a ``manifest.json``, or the folder of one.
+        command: whose table counts over the rest.
+        names: the settings that the command has; all of them by default. Others are left out, and refused in the
+            command's own table.
+
+    Raises:
+        FileError: the file cannot be read.
+        UsageError: it is neither form, or holds a key or a value that means nothing.
+    """
+    file = Path(path, "manifest.json") if Path(path).is_dir() else Path(path)
+    text = text_of(file)
+    try:
+        read = _of_manifest if file.suffix == ".json" else _of_toml
+        return read(file, text, command, tuple(kinds()) if names is None else names)
+    except UsageError as error:
+        said = UsageError(f"{file}: {error}")
+        said.hint = error.hint
+        raise said from error
+
+
+def text_of(file: Path) -> str:
+    """What a configuration holds.
+
+    Raises:
+        FileError: it cannot be read.
+        UsageError: it is no text.
+    """
+    try:
+        return file.read_text("utf-8")
+    except FileNotFoundError as error:
+        nowhere = FileError(f"cannot open {file}: no such file or folder", error.errno, str(file))
+        nowhere.hint = beside(file)
+        raise nowhere from error
+    except OSError as error:
+        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: this is no TOML: it is not UTF-8") from error
+
+
+def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Config:
+    try:
+        manifest = json.loads(text)
+        settings, inputs = {**manifest["settings"]}, manifest["inputs"]
+        short = manifest.get("run", {}).get("not_listed", {}).get("inputs")
+        logs = [] if short else [str(entry["path"]) for entry in inputs]  # of more files than it lists, name them again
+        functions = {**manifest.get("reward_functions", {})}
+        given = manifest.get("draw", {}).get("sampler") == "given" or "columns_given" in manifest
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError("this is no manifest of a data set, and a configuration ends in .toml") from error
+    if given:
+        raise UsageError("its rows or columns came from a caller in Python: settings cannot draw them again")
+    known = {name: value for name, value in checked(settings).items() if name in names}
+    if known.get("reward"):
+        known["reward"] = {name: _stored(component) for name, component in known["reward"].items()}
+    return Config(str(file), known, logs=logs, inputs=inputs, functions=functions)
+
+
+def _stored(component: float | Signal) -> float | Signal:
+    """A component of the reward as a manifest has it: a function of a file is not run before it is named again."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=Stored(component["fn"]))
+
+
+def _of_toml(file: Path, text: str, command: str, names: tuple[str, ...]) -> Config:
+    import tomllib
+
+    try:
+        top = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"this is no TOML: {error}") from error
+    tables = {table: _table(table, top.pop(table, {})) for table in COMMANDS}
+    _table("train", top.pop("train", {}))  # which `train` alone reads
+    for table, found in tables.items():
+        checked(found, also=("logs", "out"), where=f"[{table}] ")
+    own = tables[command]
+    if alien := [key for key in own if named(key) not in {*names, "logs", "out"}]:
+        raise UsageError(f"[{command}] {alien[0]} is no option of {command}")
+    both = checked(top, also=("logs", "out")) | checked(own, also=("logs", "out"))
+    return _placed(file, {name: value for name, value in both.items() if name in {*names, "logs", "out"}})
+
+
+def _table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{name} is {shown(value)}, wanted a table [{name}]")
+    return value
+
+
+def _placed(file: Path, values: dict[str, Any]) -> Config:
+    """Paths are those of the file's folder."""
+    here = file.parent
+    logs, out = values.pop("logs", None), values.pop("out", None)
+    if "tokenizer" in values:
+        values["tokenizer"] = str(here / values["tokenizer"])
+    if "reward" in values:
+        values["reward"] = {name: _component(here, component) for name, component in values["reward"].items()}
+    read = None if logs is None else [_below(here, log) for log in logs]
+    return Config(str(file), values, logs=read, out=out if out in (None, "-") else str(here / out))
+
+
+def _component(here: Path, component: float | Signal) -> float | Signal:
+    """A component of the reward; the file of its function is one of the folder."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=str(here / component["fn"]))
+
+
+def _below(here: Path, log: str) -> str:
+    """A log of a folder, whose own name is no pattern; `-` stays."""
+    import glob
+
+    if log == "-" or not glob.has_magic(log) or os.path.lexists(here / log):
+        return log if log == "-" else str(here / log)
+    return str(Path(glob.escape(str(here)), log))

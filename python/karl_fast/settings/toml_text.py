@@ -1,0 +1,86 @@
+"""Settings as the text of a configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.settings.validation import Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from karl_fast.settings.sample import Settings
+    from karl_fast.train.settings import Training
+
+TRAIN_FILE = "train.toml"
+"""What a training run leaves of its settings, in the folder of its adapter."""
+
+
+def dumps(
+    settings: Settings,
+    folder: str | Path | None = None,
+    logs: Iterable[str | Path] = (),
+    out: str | Path | None = None,
+) -> str:
+    """What differs from the defaults, as TOML; paths as they are from ``folder``, or absolute."""
+    changed = {name: getattr(settings, name) for name in settings.chosen()}
+    reward = changed.pop("reward", None) or {}
+    if shaping := changed.get("shaping"):
+        changed["shaping"] = asdict(shaping)
+    if per := changed.get("per"):
+        changed["per"] = ",".join(f"{field}={how}" for field, how in per.items())
+    reward = {name: _placed(folder, component) for name, component in reward.items()}
+    if tokenizer := changed.get("tokenizer"):
+        changed["tokenizer"] = seen_from(folder, tokenizer)
+    places: dict[str, Any] = {"logs": [seen_from(folder, log) for log in logs], "out": out and seen_from(folder, out)}
+    changed = {name: value for name, value in places.items() if value} | changed
+    plain = [f"{name} = {_toml(value)}" for name, value in changed.items()]
+    table = ["[reward]", *(f"{_toml(path)} = {_toml(weight)}" for path, weight in reward.items())] if reward else []
+    return "".join(f"{line}\n" for line in [*plain, *([""] if plain and table else []), *table])
+
+
+def training(settings: Training, data: str | Path, model: str, folder: Path, began: str | None = None) -> str:
+    """Every setting of a training run as the table ``[train]``, with paths as they are from a folder.
+
+    Args:
+        settings: of the run.
+        data, model: as they are from here.
+        folder: what the text will stand in.
+        began: weights that the run began with, as they are from the folder.
+    """
+    there = os.path.isdir(model)  # noqa: PTH112
+    places = {"data": seen_from(folder, data), "model": seen_from(folder, model) if there else model}
+    places |= {} if began is None else {"resume_adapter_file": began}
+    values = {name: value for name, value in (places | asdict(settings)).items() if value is not None}
+    return "".join(f"{line}\n" for line in ["[train]", *(f"{name} = {_toml(value)}" for name, value in values.items())])
+
+
+def _placed(folder: str | Path | None, component: float | Signal) -> float | Signal:
+    """A component of the reward; the file of its function as it is seen from the folder."""
+    if not isinstance(component, dict) or ":" not in component["fn"]:
+        return component
+    return component | Signal(fn=seen_from(folder, component["fn"]))
+
+
+def seen_from(folder: str | Path | None, path: str | Path) -> str:
+    """A path as it is from a folder, or absolute; ``-`` is what it is anywhere."""
+    if str(path) == "-":
+        return "-"
+    whole = os.path.abspath(path)  # noqa: PTH100  (links stay what they are)
+    return whole if folder is None else os.path.relpath(whole, folder)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no setting")
+    # JSON's texts, numbers and truths are TOML's, but for one character that TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,115 @@
+"""What a run learns from and is judged by: the rows of a data set as its model reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import NothingToTrainError, UsageError
+from karl_fast.train.chat_template import Renderer
+from karl_fast.train.data_order import Order, units_of
+from karl_fast.train.examples import Account, Example, groups_of, prepared, rendered
+from karl_fast.train.recipe import Objective
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from karl_fast.export.read import Source
+    from karl_fast.modeling.load import Loaded
+    from karl_fast.train.chat_template import Text
+    from karl_fast.train.settings import Training
+
+    Rows = dict[str, list[dict[str, Any]]]
+    Texts = dict[str, list[list[Text] | None]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The examples of a run.
+
+    Attributes:
+        examples: to learn from.
+        judged: held out.
+        objective: over the examples.
+        accounts: what became of the rows of each split.
+    """
+
+    examples: list[Example]
+    judged: list[Example]
+    objective: Objective
+    accounts: dict[str, Account]
+
+    def order(self, settings: Training) -> Order:
+        """Which examples come when."""
+        groups = groups_of(self.examples) if self.objective.grouped else None
+        units = units_of(groups, len(self.examples))
+        return Order([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
+
+
+def rows_of(source: Source) -> Rows:
+    """The rows to learn from and to judge by, by their split; wanted before a model is loaded.
+
+    Raises:
+        NothingToTrainError: the training split is empty.
+    """
+    rows = {split: source.rows(split) for split in ("train", "valid")}
+    if not rows["train"]:
+        raise NothingToTrainError(f"{source.folder / 'train.jsonl'} has no rows")
+    return rows
+
+
+def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
+    """The rows of each split as a model sees them, of whatever length.
+
+    Raises:
+        TemplateError: as `rendered`.
+    """
+    renderer = Renderer(loaded.tokenizer, loaded.ends, settings.train_on, settings.rewritten)
+    return {split: rendered(some, renderer) for split, some in rows.items()}
+
+
+def longest(texts: Texts) -> int:
+    """Tokens of the longest text; 1 where there is none."""
+    return max((len(text.tokens) for some in texts.values() for row in some for text in row or []), default=1)
+
+
+def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
+    """Fit the texts of a data set into the limit, and keep those that the recipe can learn from.
+
+    Args:
+        folder: of the data set, for errors to name.
+        rows: by split.
+        texts: what they were rendered to.
+        settings: what is learned of a row, and how much of it.
+
+    Raises:
+        NothingToTrainError: as `prepared`.
+        UsageError: a recipe that compares whole rows, where some are in parts.
+    """
+    found = {
+        split: prepared(some, texts[split], settings, f"{folder / f'{split}.jsonl'}") for split, some in rows.items()
+    }
+    accounts = {split: account for split, (_, account) in found.items()}
+    examples, objective = _counted(settings, *found["train"])
+    return Corpus(examples, found["valid"][0], objective, accounts)
+
+
+def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
+    """Only the examples that have what the recipe needs, the others counted."""
+    objective = Objective(settings, examples)
+    if objective.grouped and (account.cut or account.windows or account.unrolled):
+        error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")
+        error.hint = "--overlong drop leaves long rows out, --train-on last learns from one turn a row"
+        raise error
+    if objective.kept.all():
+        return examples, objective
+    left = [one for one, kept in zip(examples, objective.kept, strict=True) if kept]
+    for _ in {one.row for one in examples} - {one.row for one in left}:
+        account.drop("missing_reward")
+    return left, Objective(settings, left)
+
+
+def largest(order: Order) -> tuple[int, int]:
+    """What of the first epoch is in memory at once with the most padded tokens: rows, and tokens a row."""
+    sizes = [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]
+    return max(sizes, key=lambda size: size[0] * size[1])

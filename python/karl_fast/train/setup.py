@@ -1,0 +1,238 @@
+"""A run, ready to go: everything is loaded, checked and told before the first step."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from karl_fast import _atomic
+from karl_fast.errors import CheckpointError, OutputExistsError
+from karl_fast.export.read import open_source
+from karl_fast.modeling import optimizer as optimizers
+from karl_fast.modeling.adapters import begin, unrecorded
+from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
+from karl_fast.modeling.load import Loaded, adapt, load
+from karl_fast.modeling.positions import positions
+from karl_fast.modeling.scorer import Scorer
+from karl_fast.modeling.trackers import FILE, Tracker, trackers
+from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
+from karl_fast.train import dataset, validation
+from karl_fast.train.length_budget import Budget, settled
+from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
+from karl_fast.train.recipe import check_source
+from karl_fast.train.settings import DEFAULTS
+from karl_fast.train.step import Learner
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from karl_fast.train.data_order import Order
+    from karl_fast.train.dataset import Corpus
+    from karl_fast.train.examples import Account, Example
+    from karl_fast.train.settings import Training
+
+
+class Viewer(Protocol):
+    """Somebody who is told how a run goes."""
+
+    def started(self, run: Run) -> None:
+        """Everything is loaded, and the first step comes."""
+        ...
+
+    def said(self, values: dict[str, Any]) -> None:
+        """A step or a validation, as in metrics.jsonl."""
+        ...
+
+    def saved(self, place: Path) -> None:
+        """A checkpoint is on the disk."""
+        ...
+
+
+@dataclass
+class Run:
+    """A run between two steps."""
+
+    settings: Training
+    learner: Learner
+    optimizer: Any
+    order: Order
+    batches: int
+    state: State
+    checkpoints: Checkpoints
+    trackers: list[Tracker]
+    judged: list[Example]
+    accounts: dict[str, Account]
+    need: Need
+    limit_bytes: int
+    budget: Budget | None = None
+    remarks: list[str] = field(default_factory=list)
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    @property
+    def steps(self) -> int:
+        """How many are to be made: the last may be of fewer batches."""
+        return -(-self.batches // self.settings.grad_accumulation_steps)
+
+    def judge(self) -> float | None:
+        """The held-out loss; None without a held-out row."""
+        if not self.judged:
+            return None
+        settings = self.settings
+        chosen = validation.batches(self.judged, settings.batch_size, settings.val_batches, settings.seed)
+        return validation.mean_loss(self.learner.scorer, self.judged, chosen)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing got better for so long that the run ends."""
+        return self.settings.patience is not None and self.state.stale >= self.settings.patience
+
+
+def prepare(
+    data: str | Path,
+    model: str,
+    adapter_path: Path,
+    settings: Training,
+    *,
+    resume: bool = False,
+    resume_adapter_file: str | None = None,
+    force: bool = False,
+) -> Run:
+    """Load and check all that a run needs.
+
+    Raises:
+        KarlError: whatever of it is not there or does not fit; nothing is written or removed before all is known to.
+    """
+    source = open_source(data)
+    check_source(settings.recipe, source)
+    checkpoints = Checkpoints(adapter_path, {"model": model}, settings.keep)
+    _free(checkpoints, resume=resume, force=force)
+    rows = dataset.rows_of(source)
+    loaded = load(model)
+    checkpoints.config |= _adapted(loaded, settings, resume_adapter_file)
+    texts = dataset.texts_of(rows, loaded, settings)
+    memory, budget = settled(_memory(loaded, settings, checkpoints.config), dataset.longest(texts))
+    run = _run(loaded, dataset.read(source.folder, rows, texts, memory.settings), memory, checkpoints)
+    run.budget, run.remarks = budget, _remarks(loaded, run, resume_adapter_file)
+    if resume_adapter_file is not None:
+        run.state.began = seen_from(adapter_path, resume_adapter_file)
+    with _atomic.refused(adapter_path):
+        adapter_path.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as undo:
+        undo.enter_context(run.held)
+        run.held.enter_context(_atomic.alone(adapter_path))
+        _free(checkpoints, resume=resume, force=force)  # another run may have ended there since
+        _placed(run, resume)
+        undo.pop_all()
+    return run
+
+
+def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
+    """A run at its first step, if there is memory for it."""
+    settings, order = memory.settings, learned.order(memory.settings)
+    batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
+    return Run(
+        settings=settings,
+        learner=Learner(loaded.model, learned.examples, learned.objective),
+        optimizer=optimizers.build(settings),
+        order=order,
+        batches=max(1, batches),
+        state=State(settings=_identity(settings, checkpoints.config["model"], learned.examples)),
+        checkpoints=checkpoints,
+        trackers=[],
+        judged=learned.judged,
+        accounts=learned.accounts,
+        need=memory.check(*dataset.largest(order)),
+        limit_bytes=limit_bytes(settings),
+    )
+
+
+def _placed(run: Run, resume: bool) -> None:
+    """Put a run at its first step, or behind its last checkpoint."""
+    model, path = run.learner.model, run.checkpoints.path
+    run.optimizer.init(model.trainable_parameters())
+    upto = -1  # of a run that was killed before its first checkpoint nothing is kept
+    if resume and run.checkpoints.found():
+        run.state = run.checkpoints.resume(model, run.optimizer, run.state.settings, run.state.began)
+        upto = run.state.step
+    run.order.epoch, run.order.batch = run.state.epoch, run.state.batch
+    run.trackers = trackers(run.settings, path, upto)
+    if upto < 0:
+        run.checkpoints.clear()
+
+
+def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
+    """Raise where something is there already that nobody said to replace, and nothing to go on from."""
+    path = checkpoints.path
+    _atomic.refuse_file(path)
+    there, found = (path / ADAPTERS).exists(), checkpoints.found()
+    error: CheckpointError | OutputExistsError
+    if resume and there and not found:
+        error = CheckpointError(f"{path} has an adapter and no checkpoint in {path / FOLDER}")
+        error.hint = "--force without --resume trains anew in its place"
+        raise error
+    if resume or force:
+        return
+    if there or found:
+        error = OutputExistsError(f"{path} has an adapter already")
+        error.hint = "--resume goes on from its last checkpoint, --force trains anew in its place"
+        raise error
+    _atomic.refuse_other(path, _own(path))
+
+
+def _own(path: Path) -> Collection[str]:
+    """What a run leaves that was killed early: nothing without its settings, and no checkpoint."""
+    folder = path / FOLDER
+    other = folder.is_dir() and any(not one.name.startswith(_atomic.UNFINISHED) for one in folder.iterdir())
+    lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
+    alien = {file.name for file in lone if file.is_file() and file.stat().st_size > 0}
+    return {TRAIN_FILE, CONFIG, FILE, FOLDER} - alien - ({FOLDER} if other else set())
+
+
+def _adapted(loaded: Loaded, settings: Training, weights: str | None) -> dict[str, Any]:
+    import mlx.core as mx
+
+    mx.random.seed(settings.seed)
+    config = adapt(loaded.model, settings)
+    if weights is not None:
+        begin(loaded.model, Path(weights), config)
+    loaded.model.train()
+    mx.eval(loaded.model.parameters())
+    return config
+
+
+def _remarks(loaded: Loaded, run: Run, weights: str | None) -> list[str]:
+    """Return what to say of the weights that the run begins with, and of lengths."""
+    found = [_remark(loaded, run), None if weights is None else unrecorded(Path(weights), run.checkpoints.config)]
+    return [remark for remark in found if remark is not None]
+
+
+def _remark(loaded: Loaded, run: Run) -> str | None:
+    """What to say where rows, or what is let through, are longer than the model's positions."""
+    known = positions(loaded.model, loaded.config)
+    longest = max([*run.order.lengths, *map(len, run.judged)])
+    default = DEFAULTS["max_seq_length"]
+    return None if known is None else known.remark("max_seq_length", run.settings.limit_tokens, default, longest)
+
+
+def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memory:
+    scorer = Scorer(loaded.model)
+    return of_model(loaded.model, scorer.body, scorer.vocabulary, settings, config["num_layers"])
+
+
+def _identity(settings: Training, model: str, examples: list[Example]) -> dict[str, Any]:
+    """What has to be the same for a run to be the same: settings, model and examples."""
+    digest = hashlib.sha256()
+    for one in examples:
+        digest.update(
+            one.text.tokens.tobytes()
+            + one.text.learned.tobytes()
+            + repr((one.reward, one.log_weight, one.group)).encode()
+        )
+    chosen = settings.to_dict()
+    if settings.lr_schedule == "constant":  # more steps are then a longer run, and no other one
+        chosen = {name: value for name, value in chosen.items() if name not in ("iters", "epochs")}
+    return json.loads(json.dumps(chosen | {"model": model, ROWS: digest.hexdigest()}))  # type: ignore[no-any-return]

@@ -1,0 +1,112 @@
+"""The loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from karl_fast.errors import DivergedError
+from karl_fast.modeling.flat_gradients import bounded
+from karl_fast.modeling.optimizer import aim, learning_rate
+from karl_fast.train.data_order import mixed
+
+if TYPE_CHECKING:
+    from karl_fast.train.setup import Run, Viewer
+    from karl_fast.train.step import Gradient
+
+MOST_SKIPPED = 10
+"""Steps in a row whose gradient is not finite, after which a run gives up."""
+
+
+def train(run: Run, viewer: Viewer) -> int:
+    """Make the steps of a run that are left; every one can be the last, and a resumed run the same.
+
+    Returns:
+        The step whose weights the adapter has: the best one where the run ended early and kept it.
+    """
+    import mlx.core as mx
+
+    settings, state = run.settings, run.state
+    viewer.started(run)
+    if state.step == 0:
+        _judge(run, viewer)
+    while state.step < run.steps and not run.stopped:
+        begun = time.perf_counter()
+        state.step += 1
+        mx.random.seed(mixed(settings.seed, state.step))
+        left = run.batches - (state.step - 1) * settings.grad_accumulation_steps
+        batches = [next(run.order) for _ in range(min(settings.grad_accumulation_steps, left))]
+        gradient = run.learner.gradient(batches)
+        rate = _update(run, gradient)
+        state.epoch, state.batch = run.order.epoch, run.order.batch
+        state.tokens += gradient.learned if gradient.finite else 0
+        _say(run, viewer, _values(run, gradient, rate, time.perf_counter() - begun))
+        last = state.step == run.steps
+        if last or state.step % settings.steps_per_eval == 0:
+            _judge(run, viewer)
+        if last and not gradient.finite:
+            raise _diverged(run, "the gradient of the last step is not finite")
+        if last or run.stopped or state.step % settings.save_every == 0:
+            viewer.saved(run.checkpoints.save(run.learner.model, run.optimizer, state))
+    if state.best and state.step < run.steps and run.checkpoints.put(state.best[1]):
+        return state.best[1]
+    return state.step
+
+
+def _update(run: Run, gradient: Gradient) -> float:
+    """Change the weights, unless that would spoil them; the learning rate."""
+    import mlx.core as mx
+
+    rate = learning_rate(run.settings, run.state.step, run.steps)
+    run.state.skipped = 0 if gradient.finite else run.state.skipped + 1
+    if gradient.finite:
+        aim(run.optimizer, run.settings, rate)
+        run.optimizer.update(run.learner.model, bounded(gradient.values, gradient.norm, run.settings.max_grad_norm))
+        mx.eval(run.learner.model.trainable_parameters(), run.optimizer.state)
+    elif run.state.skipped >= MOST_SKIPPED:
+        raise _diverged(run, f"the gradients of {MOST_SKIPPED} steps in a row are not finite")
+    return rate
+
+
+def _diverged(run: Run, said: str) -> DivergedError:
+    found = run.checkpoints.found()
+    left = f"the adapter is that of step {int(found[-1].name)}" if found else "nothing was saved"
+    return DivergedError(f"step {run.state.step}: {said}; {left}")
+
+
+def _values(run: Run, gradient: Gradient, rate: float, seconds: float) -> dict[str, Any]:
+    import mlx.core as mx
+
+    return {
+        "step": run.state.step,
+        "loss": gradient.loss if gradient.finite else None,
+        "learning_rate": rate,
+        "grad_norm": gradient.norm if gradient.finite else None,
+        "skipped": not gradient.finite,
+        "learned_tokens": run.state.tokens,
+        "tokens_per_second": gradient.real / seconds,
+        "peak_bytes": mx.get_peak_memory(),
+        "active_bytes": mx.get_active_memory(),
+        "cache_bytes": mx.get_cache_memory(),
+        "seconds": seconds,
+    }
+
+
+def _judge(run: Run, viewer: Viewer) -> None:
+    loss = run.judge()
+    if loss is None:
+        return
+    state = run.state
+    if not math.isfinite(loss):
+        _say(run, viewer, {"step": state.step, "val_loss": None})
+        raise _diverged(run, "the held-out loss is not finite")
+    better = state.best is None or loss < state.best[0]
+    state.best, state.stale = ((loss, state.step), 0) if better or state.best is None else (state.best, state.stale + 1)
+    _say(run, viewer, {"step": state.step, "val_loss": loss})
+
+
+def _say(run: Run, viewer: Viewer, values: dict[str, Any]) -> None:
+    for tracker in run.trackers:
+        tracker.log(values)
+    viewer.said(values)
