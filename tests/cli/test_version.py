@@ -36,7 +36,7 @@ def test_the_facts_are_those_of_this_build_and_machine() -> None:
 
 def test_packages_are_told_without_being_imported() -> None:
     code = (
-        "import sys\nfrom karl_fast.cli import app, version\nprint(sorted(version.facts()['packages']))\n"
+        "import sys\nfrom karl_fast.cli.commands import version\nprint(sorted(version.facts()['packages']))\n"
         "print({'numpy', 'mlx', 'transformers'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
