@@ -71,3 +71,8 @@ pub use sample::{Copies, Ranking, Sampler, Weighted};
 pub use selection::{Population, Selection, SelectionSettings, select, select_weighted};
 pub use summary::Summary;
 pub use target::{Boltzmann, Rows, Target, Temperature, boltzmann};
+
+/// The examples of README.md as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,6 +14,7 @@ use crate::numeric::exact::LogSum;
 use crate::reward::{AsymmetricScale, composite_of};
 use crate::rng::Key;
 use crate::sample::gumbel;
+use crate::selection::Selection;
 use crate::sketch::Moments;
 use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 
@@ -73,6 +74,12 @@ pub struct StreamSummary {
 }
 
 impl StreamSummary {
+    /// Return a selection of the held rows with the target of the whole stream.
+    #[must_use]
+    pub fn retarget(&self, held: Selection) -> Selection {
+        Selection { target: self.target.clone(), ..held }
+    }
+
     /// How many rows have a verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> u64 {

@@ -37,13 +37,18 @@ mod _core {
     #[pymodule_export]
     use super::advantage::gdpo::gdpo;
     #[pymodule_export]
-    use super::advantage::steps::{discounted_returns, empg, gigpo};
+    use super::advantage::returns::discounted_returns;
     #[pymodule_export]
     use super::advantage::trainers::{by_convention, conventions};
     #[pymodule_export]
     use super::advantage::whiten::{reinforce_plus_plus, reinforce_plus_plus_baseline, whiten};
     #[pymodule_export]
-    use super::advantage::{centre, leave_one_out, maxrl, partition_baseline, shrunk, zscore};
+    use super::advantage::{
+        centre::centre, leave_one_out::leave_one_out, maxrl::maxrl, shrinkage::shrunk,
+        soft_baseline::partition_baseline, zscore::zscore,
+    };
+    #[pymodule_export]
+    use super::advantage::{empg::empg, gigpo::gigpo};
     #[pymodule_export]
     use super::boundary::build_info::build_facts;
     #[pymodule_export]
@@ -53,11 +58,15 @@ mod _core {
     #[pymodule_export]
     use super::diversity::attempts::{best_at_k, pass_at_k};
     #[pymodule_export]
-    use super::diversity::categories::{
-        coverage, effective_number, entropy, evenness, gini, mutual_information,
-    };
+    use super::diversity::evenness::{coverage, effective_number, entropy, evenness, gini};
     #[pymodule_export]
-    use super::diversity::sequences::{distinct_n, ngram_gram, self_bleu, vendi_ngrams};
+    use super::diversity::information::mutual_information;
+    #[pymodule_export]
+    use super::diversity::{
+        bleu::self_bleu,
+        distinct::distinct_n,
+        vendi::{ngram_gram, vendi_ngrams},
+    };
     #[pymodule_export]
     use super::export::{Draft, Export, redacted};
     #[pymodule_export]
@@ -98,9 +107,9 @@ mod _core {
     #[pymodule_export]
     use super::rng::uniforms;
     #[pymodule_export]
-    use super::sample::kernels::{
-        Alias, draw_priority, draw_var_opt, draw_with_inclusion, inclusion, reservoir_of, threshold,
-        weighted_reservoir_of,
+    use super::sample::{
+        a_expj::weighted_reservoir_of, algorithm_l::reservoir_of, alias::Alias, gumbel::draw_with_inclusion,
+        inclusion::inclusion, pps::threshold, priority::draw_priority, var_opt::draw_var_opt,
     };
     #[pymodule_export]
     use super::sample::{draw, gumbel_keys, reservoir, top, weighted_reservoir};

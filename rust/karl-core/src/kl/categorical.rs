@@ -1,4 +1,7 @@
 //! The divergence between two distributions over a vocabulary, summed and not estimated.
+//!
+//! Speed: rows of a vocabulary in one pass of vectors. Record: `benches/record/kernels.json`, "exact divergence of 100
+//! rows of 50,000".
 
 use crate::check::{check_finite, check_length, check_logs, check_positive};
 use crate::error::{Error, Result};

@@ -1,5 +1,8 @@
 //! Log-sum-exp of each row of a ragged column. Rows are short as a rule, a group of eight rollouts, so that a loop a row
 //! would leave most of a vector idle: rows are put side by side in a buffer, and its exponentials are taken together.
+//!
+//! Speed: short rows are summed side by side. Record: `benches/record/kernels.json`, "log-sum-exp of 1,250,000 groups
+//! of 8", offsets.
 
 use std::ops::Range;
 

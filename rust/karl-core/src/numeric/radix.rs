@@ -6,6 +6,9 @@
 //!
 //! Rejected: a full sort of the rows by group, which moves every row to a place of its own instead of into one of a few
 //! hundred streams.
+//!
+//! Speed: tables of groups stay in the second-level cache. Record: `benches/record/kernels.json`, "groups of 8
+//! shuffled, 10000000 rows".
 
 use std::ops::Range;
 

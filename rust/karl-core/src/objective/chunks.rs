@@ -2,6 +2,9 @@
 //!
 //! The cut depends on the offsets alone: what is folded from the blocks in their order has the same bits for any
 //! number of threads.
+//!
+//! Speed: work for several threads in chunks of whole rollouts. Record: `benches/record/kernels.json`, "policy loss and
+//! coefficients, token level, float32".
 
 use std::ops::Range;
 

@@ -1,4 +1,7 @@
 //! A few tokens side by side.
+//!
+//! Speed: arithmetic in the stored type, twice as many float32 a vector. Record: `benches/record/kernels.json`, "policy
+//! loss and coefficients, token level, float32".
 
 use std::ops::{Mul, Neg, Sub};
 

@@ -5,6 +5,9 @@
 //! and iterators without ids; records of a log are drawn by [`reservoir`](super::reservoir).
 //!
 //! Keys are `ln(u) / w` throughout: `u^(1/w)` itself is 0 for w below 1e-3 and 1 for w above 1e15.
+//!
+//! Speed: random numbers and logarithms only where an item enters. Record: `benches/record/kernels.json`, "weighted
+//! reservoir: n = 1,000,000, k = 10,000".
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -7,6 +7,9 @@
 //! first gets a cell, filled up from the last of the second, which then goes to the stack where it belongs. Weights are the
 //! integers of [`Copies`](super::Copies), so the parts of a row add up to its weight without any rounding; with floats, what
 //! the subtractions lose ends in the last cells.
+//!
+//! Speed: one table look-up a draw. Record: `benches/record/kernels.json`, "with replacement: 1,000,000 draws of
+//! 1,000,000 rows".
 
 use super::with_replacement::part;
 use super::{Weighted, with_replacement};

@@ -75,6 +75,25 @@ pub fn budgets(rows: &[u64], count: u64, allocation: Allocation) -> Vec<u64> {
     }
 }
 
+/// Return the budgets of named strata, as [`budgets`]; equal remainders go in the order of the names, whatever the order of the
+/// strata.
+///
+/// ```
+/// use karl_core::sample::strata::{Allocation, budgets_by_name};
+/// assert_eq!(budgets_by_name(&[10, 10], &["b", "a"], 3, Allocation::Equal), [1, 2]);
+/// ```
+#[must_use]
+pub fn budgets_by_name<N: Ord>(rows: &[u64], names: &[N], count: u64, allocation: Allocation) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by(|&one, &other| names[one].cmp(&names[other]));
+    let sorted: Vec<u64> = order.iter().map(|&stratum| rows[stratum]).collect();
+    let mut by_stratum = vec![0; rows.len()];
+    for (stratum, budget) in order.into_iter().zip(budgets(&sorted, count, allocation)) {
+        by_stratum[stratum] = budget;
+    }
+    by_stratum
+}
+
 /// Largest remainders.
 fn round(open: &[usize], left: u64, quota: impl Fn(usize) -> f64, budgets: &mut [u64]) {
     let mut remainders: Vec<(f64, usize)> = Vec::with_capacity(open.len());

@@ -2,6 +2,9 @@
 //!
 //! The sums are exact ([`Share`](crate::numeric::exact::Share)), so counting equal terms and multiplying gives the bits of adding
 //! each: levels change the cost of a search over temperatures, and nothing else.
+//!
+//! Speed: one exponential a distinct score in a search over temperatures. No record isolates it;
+//! `benches/record/instructions.json`, "core::boltzmann_by_ess", includes it.
 
 use super::Rows;
 

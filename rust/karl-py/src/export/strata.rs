@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use karl_core::Verdict;
-use karl_core::sample::strata::{Allocation, budgets};
+use karl_core::sample::strata::{Allocation, budgets_by_name};
 use karl_log::columns::category::Category;
 use karl_log::emit::Strata;
 use karl_log::intern::Names;
@@ -34,7 +34,7 @@ pub(super) fn strata<'a>(
     count: usize,
     per: Option<&(String, Allocation)>,
 ) -> PyResult<Option<StrataDraw<'a>>> {
-    let Some((field, deal)) = per else { return Ok(None) };
+    let Some((field, allocation)) = per else { return Ok(None) };
     let column = selection.log.get().by_name(field)?;
     let names = column.names();
     let codes = column.codes();
@@ -43,16 +43,11 @@ pub(super) fn strata<'a>(
     for (row, &verdict) in (0..).zip(&selection.inner.verdicts) {
         kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
     }
-    // Ties of remainders go by name, so that nothing depends on which record came first.
-    let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|&code| name(names, code).map_or((true, ""), |name| (false, name)));
-    let sorted: Vec<u64> = order.iter().map(|&code| kept[code]).collect();
-    let mut dealt = vec![0; kept.len()];
-    order
-        .into_iter()
-        .zip(budgets(&sorted, count as u64, *deal))
-        .for_each(|(code, budget)| dealt[code] = budget);
-    Ok(Some(StrataDraw { column, codes, kept, budgets: dealt }))
+    // Rows without a name come last.
+    let named = |code| name(names, code).map_or((true, ""), |name| (false, name));
+    let names: Vec<(bool, &str)> = (0..kept.len()).map(named).collect();
+    let budgets = budgets_by_name(&kept, &names, count as u64, *allocation);
+    Ok(Some(StrataDraw { column, codes, kept, budgets }))
 }
 
 fn name(names: &Names, code: usize) -> Option<&str> {

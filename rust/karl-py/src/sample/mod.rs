@@ -1,9 +1,16 @@
 //! Bindings of `karl_core::sample`.
 
-pub(crate) mod kernels;
+pub(crate) mod a_expj;
+pub(crate) mod algorithm_l;
+pub(crate) mod alias;
+pub(crate) mod gumbel;
+pub(crate) mod inclusion;
+pub(crate) mod pps;
+pub(crate) mod priority;
+pub(crate) mod var_opt;
 
-use karl_core::sample::{Ranking, a_expj, algorithm_l, gumbel};
-use karl_core::{Copies, Sampler, Weighted};
+use karl_core::sample::{self, Ranking};
+use karl_core::{Copies, Keys, Sampler, Weighted};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 
@@ -32,7 +39,7 @@ pub(crate) fn gumbel_keys<'py>(
     let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
     let keys = self::keys(keys, weights.len())?;
-    let out = compute(py, || gumbel::keys(weights, &keys, seed))?;
+    let out = compute(py, || sample::gumbel::keys(weights, &keys, seed))?;
     Ok(out.into_pyarray(py))
 }
 
@@ -73,7 +80,11 @@ pub(crate) fn draw<'py>(
 #[pyo3(signature = (rows, k, *, seed))]
 pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<Rows<'_>> {
     let drawn = compute(py, || {
-        Ok::<_, karl_core::Error>(algorithm_l::reservoir(0..rows, k, algorithm_l::stream(seed)))
+        Ok::<_, karl_core::Error>(sample::algorithm_l::reservoir(
+            0..rows,
+            k,
+            sample::algorithm_l::stream(seed),
+        ))
     })?;
     Ok(drawn.into_iter().map(u64::cast_signed).collect::<Vec<i64>>().into_pyarray(py))
 }
@@ -89,10 +100,25 @@ pub(crate) fn weighted_reservoir<'py>(
 ) -> PyResult<Rows<'py>> {
     let log_weights = widened("log_weights", log_weights)?;
     let weights = log_weights.as_slice()?;
-    let rows = compute(py, || a_expj::by_logs(weights, k, seed))?;
+    let rows = compute(py, || sample::a_expj::by_logs(weights, k, seed))?;
     Ok(numbers(rows).into_pyarray(py))
 }
 
 pub(crate) fn numbers(rows: Vec<u32>) -> Vec<i64> {
     rows.into_iter().map(i64::from).collect()
+}
+
+type Floats<'py> = Bound<'py, PyArray1<f64>>;
+
+/// A draw by weights, or by their logs, under the names that the arguments have, with the key of each row.
+fn by_weights<'py, T: Send>(
+    py: Python<'py>,
+    (name, weights): (&'static str, &Bound<'py, PyAny>),
+    keys: Option<&Bound<'py, PyAny>>,
+    draw: impl FnOnce(&[f64], &Keys) -> karl_core::Result<T> + Send,
+) -> PyResult<T> {
+    let weights = widened(name, weights)?;
+    let weights = weights.as_slice()?;
+    let keys = self::keys(keys, weights.len())?;
+    compute(py, || draw(weights, &keys))
 }

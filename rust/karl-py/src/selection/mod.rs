@@ -4,6 +4,7 @@ mod columns;
 mod facts;
 
 use karl_core::filter::{Rules, Verdict, tally};
+use karl_core::selection::LogZRange;
 use karl_core::sketch::Moments;
 use karl_core::stream::StreamSummary as Stream;
 use karl_core::summary::Summary;
@@ -93,10 +94,7 @@ impl Selection {
         })?;
         let (inner, expected_reward) = match &table.streamed {
             // The rows that went by have their share of it too.
-            Some(streamed) => {
-                let Stream { target, expected_reward, .. } = &streamed.facts;
-                (karl_core::Selection { target: target.clone(), ..inner }, *expected_reward)
-            }
+            Some(streamed) => (streamed.facts.retarget(inner), streamed.facts.expected_reward),
             None => (inner, expected_reward),
         };
         Ok(Self { log, settings, inner, partition, rewards, verdicts, expected_reward })
@@ -234,24 +232,11 @@ impl Selection {
     }
 
     fn log_z(&self) -> LogZ {
+        let codes = self.log.get().inner.group.codes();
+        let LogZRange { scopes, min, max, numbered } = self.inner.log_z_range(self.rewards(), &codes);
         let logs = || self.inner.target.log_z();
-        let filled = self.inner.target.filled;
-        let finite = |log: f64| log.is_finite().then_some(log);
-        let numbered = logs().filter_map(finite).count();
-        // A row that is a scope of its own has b times its score.
-        let alone = || {
-            let rows = if filled > numbered { self.inner.verdicts.len() } else { 0 };
-            let (scores, codes) = (self.inner.scores(self.rewards()), self.log.get().inner.group.codes());
-            (0..rows)
-                .filter(move |&row| codes[row] == Groups::NONE && self.inner.verdicts[row] == Verdict::Kept)
-                .map(move |row| self.inner.target.inverse_temperature * scores[row])
-        };
-        LogZ {
-            scopes: filled,
-            min: logs().filter_map(finite).chain(alone()).reduce(f64::min),
-            max: logs().filter_map(finite).chain(alone()).reduce(f64::max),
-            values: (filled == numbered && logs().count() <= SCOPES_TOLD).then(|| logs().collect()),
-        }
+        let values = (numbered && logs().count() <= SCOPES_TOLD).then(|| logs().collect());
+        LogZ { scopes, min, max, values }
     }
 }
 

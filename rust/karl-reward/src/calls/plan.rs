@@ -1,4 +1,6 @@
 //! Counts of calls in numbers, for verification, consistency and motion.
+//!
+//! Speed: counts without branches. No record isolates it; `benches/record/reward.json`, v2, columns, includes it.
 
 use super::call::{Call, ToolKind};
 use super::words::Words;

@@ -1,4 +1,6 @@
 //! Counts of calls in columns, taken in one pass.
+//!
+//! Speed: v1 of columns in one pass, without calls laid out. Record: `benches/record/reward.json`, v1, columns.
 
 use std::convert::Infallible;
 

@@ -4,6 +4,8 @@
 //! Every loop runs over the lanes of one place, without a branch, which the compiler makes vector instructions of. Nothing
 //! is added across lanes, so their width changes no bit. There are more lanes than a register holds: a loop of eight is
 //! unrolled before it is seen to be a vector, and then is none.
+//!
+//! Speed: one vector lane a group. Record: `benches/record/kernels.json`, "groups of 8 end to end, 10000000 rows".
 
 use std::ops::RangeInclusive;
 

@@ -2,6 +2,8 @@
 //!
 //! Neighbouring groups of one size are folded side by side, a lane a group. Every group's sums fold its own rows in
 //! row order whether it has a lane or not, so both give the same bits.
+//!
+//! Speed: no codes are read. Record: `benches/record/kernels.json`, "groups of 8 end to end, 10000000 rows".
 
 use std::ops::Range;
 

@@ -2,6 +2,9 @@
 //! they can be scored side by side.
 //!
 //! A group's rows stay in row order, and no group is folded with another: the place of a group changes no bit.
+//!
+//! Speed: groups of a bucket take the vector lanes of `batch`. Record: `benches/record/kernels.json`, "groups of 8
+//! shuffled, 10000000 rows".
 
 use super::batch::SIZES;
 use super::contiguous::GroupRun;

@@ -13,6 +13,10 @@
 //! drawn, and the target is a distribution over those. A shaped reward is for scores alone: rules and counts see the
 //! reward as it is.
 
+mod log_z;
+
+pub use log_z::LogZRange;
+
 use std::borrow::Cow;
 
 use crate::advantage::engine::constant_groups::ConstantGroups;

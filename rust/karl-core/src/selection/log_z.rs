@@ -1,0 +1,45 @@
+//! The range of log Z over the scopes of a selection.
+
+use super::Selection;
+use crate::filter::Verdict;
+use crate::group::Groups;
+
+/// log Z over the scopes that have rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogZRange {
+    /// The number of scopes that have rows.
+    pub scopes: usize,
+    /// The smallest log Z; none without such scopes.
+    pub min: Option<f64>,
+    /// The largest log Z; none without such scopes.
+    pub max: Option<f64>,
+    /// Whether every such scope is numbered; if not, rows without a group are scopes of their own.
+    pub numbered: bool,
+}
+
+impl Selection {
+    /// Return the range of log Z.
+    ///
+    /// ```text
+    /// log Z = b * score    of a row that is a scope of its own
+    /// ```
+    ///
+    /// `rewards` are those of the population, `codes` the codes of its groups. Shapes: `[B]` each. Cost: one pass over the
+    /// scopes; one over the rows too, where some are scopes of their own.
+    #[must_use]
+    pub fn log_z_range(&self, rewards: &[f64], codes: &[u32]) -> LogZRange {
+        let scopes = self.target.filled;
+        let numbered = || self.target.log_z().filter(|log| log.is_finite());
+        let all_numbered = numbered().count() == scopes;
+        let rows = if all_numbered { 0 } else { self.verdicts.len() };
+        let scores = self.scores(rewards);
+        let alone = |&row: &usize| codes[row] == Groups::NONE && self.verdicts[row] == Verdict::Kept;
+        let alone = || (0..rows).filter(alone).map(|row| self.target.inverse_temperature * scores[row]);
+        LogZRange {
+            scopes,
+            min: numbered().chain(alone()).reduce(f64::min),
+            max: numbered().chain(alone()).reduce(f64::max),
+            numbered: all_numbered,
+        }
+    }
+}
