@@ -10,7 +10,7 @@
 //! time, and so leaves the lanes empty. Reference: XXH3 (xxHash 0.8), inputs of 17 to 32 bytes.
 //!
 //! Speed: the part of the hash that depends on the seed alone is computed once a column. Record:
-//! `benches/record/instructions.json`, "core::gumbel_keys".
+//! `benches/record/instructions.json`, `core::gumbel_keys`.
 
 use crate::rng::{Key, Purpose};
 

@@ -28,18 +28,18 @@ impl Selection {
     /// scopes; one over the rows too, where some are scopes of their own.
     #[must_use]
     pub fn log_z_range(&self, rewards: &[f64], codes: &[u32]) -> LogZRange {
-        let scopes = self.target.filled;
-        let numbered = || self.target.log_z().filter(|log| log.is_finite());
-        let all_numbered = numbered().count() == scopes;
-        let rows = if all_numbered { 0 } else { self.verdicts.len() };
+        let filled = self.target.filled;
+        let finite = || self.target.log_z().filter(|log| log.is_finite());
+        let numbered = finite().count() == filled;
+        let rows = if numbered { 0 } else { self.verdicts.len() };
         let scores = self.scores(rewards);
-        let alone = |&row: &usize| codes[row] == Groups::NONE && self.verdicts[row] == Verdict::Kept;
-        let alone = || (0..rows).filter(alone).map(|row| self.target.inverse_temperature * scores[row]);
+        let is_alone = |&row: &usize| codes[row] == Groups::NONE && self.verdicts[row] == Verdict::Kept;
+        let alone = || (0..rows).filter(is_alone).map(|row| self.target.inverse_temperature * scores[row]);
         LogZRange {
-            scopes,
-            min: numbered().chain(alone()).reduce(f64::min),
-            max: numbered().chain(alone()).reduce(f64::max),
-            numbered: all_numbered,
+            scopes: filled,
+            min: finite().chain(alone()).reduce(f64::min),
+            max: finite().chain(alone()).reduce(f64::max),
+            numbered,
         }
     }
 }

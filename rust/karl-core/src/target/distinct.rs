@@ -4,7 +4,7 @@
 //! each: levels change the cost of a search over temperatures, and nothing else.
 //!
 //! Speed: one exponential a distinct score in a search over temperatures. No record isolates it;
-//! `benches/record/instructions.json`, "core::boltzmann_by_ess", includes it.
+//! `benches/record/instructions.json`, `core::boltzmann_by_ess`, includes it.
 
 use super::Rows;
 

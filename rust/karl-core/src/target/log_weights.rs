@@ -1,6 +1,6 @@
 //! The log weights of a run of rows, on whole vectors of them.
 //!
-//! Speed: whole vectors of log weights. Record: `benches/record/instructions.json`, "core::boltzmann_given".
+//! Speed: whole vectors of log weights. Record: `benches/record/instructions.json`, `core::boltzmann_given`.
 
 use super::fit::{Boltzmann, Normaliser};
 use super::rows::Rows;

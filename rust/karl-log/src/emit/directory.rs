@@ -132,10 +132,10 @@ pub fn write(target: &Target, parts: &[Part<'_>], threads: usize, watch: &Watch)
     write_with(target, parts, threads, watch, |_| Ok(None))
 }
 
-/// As [`write`], with a manifest that is made when the parts are there.
+/// As [`write()`], with a manifest that is made when the parts are there.
 ///
 /// # Errors
-/// As [`write`], and those of `manifest`.
+/// As [`write()`], and those of `manifest`.
 pub fn write_with(
     target: &Target,
     parts: &[Part<'_>],

@@ -44,9 +44,9 @@ pub(super) fn strata<'a>(
         kept[strata.of(row)] += u64::from(verdict == Verdict::Kept);
     }
     // Rows without a name come last.
-    let named = |code| name(names, code).map_or((true, ""), |name| (false, name));
-    let names: Vec<(bool, &str)> = (0..kept.len()).map(named).collect();
-    let budgets = budgets_by_name(&kept, &names, count as u64, *allocation);
+    let ordered = |code| name(names, code).map_or((true, ""), |name| (false, name));
+    let order: Vec<(bool, &str)> = (0..kept.len()).map(ordered).collect();
+    let budgets = budgets_by_name(&kept, &order, count as u64, *allocation);
     Ok(Some(StrataDraw { column, codes, kept, budgets }))
 }
 
