@@ -8,31 +8,15 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
+
+from karl_fast._signals import STOPS, handle
 
 # Not imported from `typing`, which is slow to load: Ctrl-C is handled only once this module is loaded.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
     from typing import NoReturn
-
-STOPS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
-"""The signals that end a run, and the word for its end."""
-
-
-class Stopped(SystemExit):
-    """The end by a signal. It is raised inside the running call, so that temporary files go on the way out.
-
-    Attributes:
-        number: of the signal.
-        line: what the run says then, made of the word for its end.
-    """
-
-    def __init__(self, number: int, line: Callable[[str], str]) -> None:
-        super().__init__(128 + number)
-        self.number, self.line = number, line
 
 
 def main() -> NoReturn:
@@ -46,13 +30,6 @@ def main() -> NoReturn:
     except SystemExit as end:
         _leave(end.code if isinstance(end.code, int) else 0)
     _leave(0)
-
-
-def handle(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Have the signals that end a run call this, but for those that whoever began it has it ignore."""
-    for stop in STOPS:
-        if signal.getsignal(stop) != signal.SIG_IGN:
-            signal.signal(stop, handler)
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

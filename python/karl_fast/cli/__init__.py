@@ -11,10 +11,10 @@ import signal
 import sys
 from pathlib import Path
 
+from karl_fast._signals import Stopped
 from karl_fast._text import clean
 from karl_fast.cli.fast_parser import plain
 from karl_fast.cli.signals import listen, say
-from karl_fast.entrypoint import Stopped
 from karl_fast.errors import FileError, KarlError, UsageError
 
 
@@ -48,7 +48,7 @@ def _run() -> int | None:
 def _command(arguments: list[str]) -> int | None:
     line = plain(arguments)
     if line is None:
-        from karl_fast.cli.app import parsed
+        from karl_fast.cli.dispatch import parsed
 
         return parsed()
     from karl_fast.cli.commands.run_sample import draw

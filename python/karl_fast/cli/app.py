@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from karl_fast.cli.signals import listen
-from karl_fast.cli.usage_errors import TyperUsageError, said
+from karl_fast.cli.version_line import line
 
 NAME = "karl-fast"
-
-COMMANDS = ("ablate", "compare", "convert", "eval", "inspect", "rl", "sample", "train", "version")
 
 WIDEST = 120
 """Columns of a help text, where the terminal has them."""
@@ -31,8 +26,6 @@ app = typer.Typer(
 
 def _version(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from karl_fast.cli.commands.version import line
-
         typer.echo(line())
         raise typer.Exit
 
@@ -44,21 +37,3 @@ def _root(
     ] = False,
 ) -> None:
     """Agent logs to training sets, drawn in proportion to reward."""
-
-
-def parsed() -> int | None:
-    """Run the command that the arguments name; the exit code, if it is not 0."""
-    first = [word for word in sys.argv[1:2] if word in COMMANDS]
-    _load(first)
-    listen()
-    try:
-        code: int | None = app(prog_name=NAME, standalone_mode=False)
-    except TyperUsageError as error:
-        return said(error, " ".join([NAME, *first]))
-    return code
-
-
-def _load(first: list[str]) -> None:
-    """Import the command that is named first, or all of them: they add themselves to the app."""
-    for command in first or COMMANDS:
-        import_module(f"karl_fast.cli.commands.{command}")

@@ -27,23 +27,27 @@ Beside the engine:
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from karl_fast.reward.baselines.files import load, save
 from karl_fast.reward.baselines.merged import MeanBaseline, PartitionBaseline, ShrunkBaseline
 from karl_fast.reward.baselines.moving import EmaBaseline, FixedBaseline
 from karl_fast.reward.baselines.skills import SkillWeights
 from karl_fast.reward.composite import Composite, Part, Rewards
-from karl_fast.reward.engine.backfill import backfill_rewards
+from karl_fast.reward.engine.backfill import backfill
 from karl_fast.reward.engine.columns import Calls, compute_call_rewards
-from karl_fast.reward.engine.records import _compute_efficiency as _compute_efficiency
-from karl_fast.reward.engine.records import _compute_outcome as _compute_outcome
-from karl_fast.reward.engine.records import _compute_process as _compute_process
-from karl_fast.reward.engine.records import _max_consecutive_failures as _max_consecutive_failures
 from karl_fast.reward.engine.records import (
+    Version,
     compute_advantage,
     compute_reward,
     compute_rewards,
 )
-from karl_fast.reward.engine.statistics import get_reward_stats
+from karl_fast.reward.engine.records import _compute_efficiency as _compute_efficiency
+from karl_fast.reward.engine.records import _compute_outcome as _compute_outcome
+from karl_fast.reward.engine.records import _compute_process as _compute_process
+from karl_fast.reward.engine.records import _max_consecutive_failures as _max_consecutive_failures
+from karl_fast.reward.engine.statistics import statistics
 from karl_fast.reward.engine.store import store_path
 from karl_fast.reward.groups import GroupScorer, score_groups, shorter_is_better
 from karl_fast.reward.shaped import Shaped
@@ -80,3 +84,60 @@ __all__ = [
 STORE_PATH = store_path()
 """Where the records are: ``KARL_STORE_PATH``, else ``trajectories.jsonl`` in ``KARL_DATA_DIR``, else in the folder
 ``data`` of ``KARL_DIR``, else of the working directory; read when the module is imported, as KARL reads its own."""
+
+
+def backfill_rewards(force: bool = False, *, path: str | Path | None = None, version: Version = "v1") -> dict[str, Any]:
+    """Score the records of a store that have no reward, and write the rewards into them.
+
+    Baselines come from the rewards that the store holds before the call, by domain. A scored record gets its reward,
+    components, signals, ``advantage`` (four decimals) and ``annotation_status`` in its ``outcome``, and is written as
+    ``json.dumps`` writes it; every other line keeps its bytes. A line that KARL would raise on is counted as an error
+    and kept; a stored reward that is no finite number has no say in a baseline, where KARL stops.
+
+    The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
+    take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
+    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: 8 MiB or the longest
+    line, and two numbers a domain.
+
+    Args:
+        force: also score the records that have a reward.
+        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
+        version: as in :func:`compute_reward`.
+
+    Returns:
+        ``total`` lines, ``scored``, ``skipped``, ``errors``, and ``domain_baselines`` unless there is no store.
+
+    Raises:
+        OSError: the store could not be read or replaced, where KARL returns zeros; then it is as it was.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
+    """
+    return backfill(_store(path), force=force, version=version)
+
+
+def get_reward_stats(path: str | Path | None = None, *, version: Version = "v1") -> dict[str, Any]:
+    """Sum up the rewards of a store: how many, mean, least and most, and count and mean by channel and by domain.
+
+    Numbers are rounded to four decimals, and keys stand in KARL's order. Records without a reward that is a finite
+    number, and lines that are no records, are left out; KARL stops at some of them.
+
+    Args:
+        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
+        version: where the domain of a record is: v1 in its skill, v2 beside it.
+
+    Returns:
+        Nothing where there is no store, and ``{"scored": 0}`` where no record has a reward.
+
+    Raises:
+        OSError: the store could not be read.
+
+    Reference:
+        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
+    """
+    return statistics(_store(path), version)
+
+
+def _store(path: str | Path | None) -> Path:
+    """Return the store that a call means; of a link, the file that it leads to, which others append to."""
+    return Path(STORE_PATH if path is None else path).resolve()

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from karl_fast._signals import Stopped
 from karl_fast._suggest import nearest, question
 from karl_fast._text import counted
 from karl_fast._user_code import function, raised
-from karl_fast.entrypoint import Stopped
 from karl_fast.errors import ArgumentError, RewardError, UsageError
 from karl_fast.reward.rule import CAME, LENGTH, NAN, RAISED, NoReward, listed, reward
 

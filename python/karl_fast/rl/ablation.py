@@ -28,6 +28,7 @@ from karl_fast.objective import Recipe, recipe, to_toml
 from karl_fast.objective.axes.aggregate import TokenMean
 from karl_fast.objective.axes.clip import Clip
 from karl_fast.objective.axes.kl import K3, NoKL
+from karl_fast.rl.run import rl
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train.confidence import student
 
@@ -129,7 +130,6 @@ def ablate(
 
 
 def _run(settings: Online, out: Path, name: str, arm: Recipe, seed: int) -> tuple[float, str | None]:
-    from karl_fast.rl import rl
 
     folder = out / name / str(seed)
     with _atomic.refused(folder):

@@ -39,7 +39,6 @@ from typing import Any
 
 from karl_fast._suggest import beside
 from karl_fast.errors import FileError, UsageError
-from karl_fast.settings.sample import Settings
 from karl_fast.settings.toml_text import dumps
 from karl_fast.settings.validation import Signal, Stored
 from karl_fast.settings.values import checked, deal, kinds, named, scale, shares, shown, weights
@@ -68,19 +67,6 @@ class Config:
     out: str | None = None
     inputs: list[dict[str, Any]] = field(default_factory=list)
     functions: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def build(self) -> Settings:
-        """The settings alone, with defaults.
-
-        Raises:
-            UsageError: some of them do not go together, or lie outside their range.
-        """
-        try:
-            return Settings(**self.settings, origins=dict.fromkeys(self.settings, "file"))
-        except UsageError as error:
-            placed = UsageError(f"{self.path}: {error}")
-            placed.hint = error.hint
-            raise placed from error
 
 
 def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | None = None) -> Config:

@@ -14,7 +14,7 @@ from karl_fast.settings.shaping import AsymmetricScale
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from karl_fast.settings.sample import Settings
+    from karl_fast.settings.fields import SampleFields
 
 Score = Literal["raw", "centre", "zscore", "leave-one-out"]
 Sampler = Literal["gumbel", "weighted-reservoir", "reservoir", "systematic", "multinomial", "all"]
@@ -91,7 +91,7 @@ USELESS = {
 """What a choice has no use for: said by a stronger voice, it takes those away; said by the same, it is an error."""
 
 
-def check(settings: Settings) -> None:
+def check(settings: SampleFields) -> None:
     """Raise where settings contradict each other, or lie outside their range.
 
     Raises:
@@ -117,7 +117,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What a caller in Python may give for a setting that is no text, by its annotation: what a manifest can hold."""
 
 
-def _types(settings: Settings) -> None:
+def _types(settings: SampleFields) -> None:
     for one in fields(settings):
         kind, optional, _ = str(one.type).partition(" | None")
         if kind not in KINDS:
@@ -127,7 +127,7 @@ def _types(settings: Settings) -> None:
             raise UsageError(f"{one.name} is {value!r}, wanted {wanted}", one.name)
 
 
-def _texts(settings: Settings) -> None:
+def _texts(settings: SampleFields) -> None:
     given = [(name, getattr(settings, name)) for name in TEXTS]
     for name, text in [*given, *(("reward", path) for path in settings.reward or {})]:
         if text is not None and not isinstance(text, str):
@@ -138,7 +138,7 @@ def _texts(settings: Settings) -> None:
             refuse_empty(NO_PATHS.get(name, "the path of a field"), **{name: text})
 
 
-def _score(settings: Settings) -> None:
+def _score(settings: SampleFields) -> None:
     if not isinstance(settings.shaping, AsymmetricScale | None):
         raise UsageError(f"shaping is {settings.shaping!r}, wanted an AsymmetricScale", "shaping")
     if settings.ddof not in (0, 1):
@@ -171,7 +171,7 @@ def _twice(one: str, other: str) -> str:
     return f"{one} and {other} are two ways to say one thing: give one"
 
 
-def _temperature(settings: Settings) -> None:
+def _temperature(settings: SampleFields) -> None:
     if settings.ess is not None and settings.inverse_temperature is not None:
         raise UsageError(_twice("ess", "inverse_temperature"), "ess", "inverse_temperature")
     if settings.ess is not None and not 0 < settings.ess <= 1:
@@ -181,7 +181,7 @@ def _temperature(settings: Settings) -> None:
         raise UsageError(f"inverse_temperature is {given}, wanted a finite number from 0 on", "inverse_temperature")
 
 
-def _budget(settings: Settings) -> None:
+def _budget(settings: SampleFields) -> None:
     if settings.k is not None and settings.fraction is not None:
         raise UsageError(_twice("k", "fraction"), "k", "fraction")
     if settings.sampler == "all" and (settings.k is not None or settings.fraction is not None):
@@ -190,7 +190,7 @@ def _budget(settings: Settings) -> None:
         raise UsageError(f"fraction is {settings.fraction}, wanted a share above 0 and up to 1", "fraction")
 
 
-def _sampler(settings: Settings) -> None:
+def _sampler(settings: SampleFields) -> None:
     if settings.sampler == "reservoir":
         given = [name for name in ("shaping", "ess", "inverse_temperature") if getattr(settings, name) is not None]
         given += ["score"] * (settings.score != "raw") + ["partition_by"] * (settings.partition_by != "global")
@@ -213,7 +213,7 @@ def _sampler(settings: Settings) -> None:
         )
 
 
-def _strata(settings: Settings) -> None:
+def _strata(settings: SampleFields) -> None:
     if settings.per is None:
         return
     if settings.sampler in (*REPLACING, "all"):
@@ -235,7 +235,7 @@ def _strata(settings: Settings) -> None:
         raise error
 
 
-def _words(settings: Settings) -> None:
+def _words(settings: SampleFields) -> None:
     for name, choices in CHOICES.items():
         among(name, getattr(settings, name), choices)
     if settings.format is not None:
@@ -255,7 +255,7 @@ def among(name: str, value: object, choices: Sequence[str]) -> None:
         raise error
 
 
-def _ranges(settings: Settings) -> None:
+def _ranges(settings: SampleFields) -> None:
     for name, low, high in RANGES:
         value = getattr(settings, name)
         if value is not None and not (isinstance(value, int) and low <= value < high):
@@ -263,7 +263,7 @@ def _ranges(settings: Settings) -> None:
             raise UsageError(f"{name} is {value}, wanted {wanted}", name)
 
 
-def _tokens(settings: Settings) -> None:
+def _tokens(settings: SampleFields) -> None:
     if (settings.max_tokens is None) != (settings.tokenizer is None):
         raise UsageError(
             "max_tokens and tokenizer go together: tokens are counted with the model's own tokenizer",
@@ -274,7 +274,7 @@ def _tokens(settings: Settings) -> None:
         raise UsageError("raw rows are no training rows yet: their tokens cannot be counted")
 
 
-def _split(settings: Settings) -> None:
+def _split(settings: SampleFields) -> None:
     split = settings.split
     if len(split) != 3 or not (min(split) >= 0 and abs(sum(split) - 1) <= 1e-9):
         shares = ",".join(f"{share:g}" for share in split)

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from karl_fast._core import formats
 from karl_fast._suggest import nearest, question
 from karl_fast.errors import UsageError
-from karl_fast.settings.sample import PLACES, Settings
+from karl_fast.settings.fields import PLACES, SampleFields
 from karl_fast.settings.shaping import AsymmetricScale
 from karl_fast.settings.validation import Signal, spelled
 
@@ -28,7 +28,7 @@ LONGEST = 60
 @functools.cache
 def kinds() -> dict[str, Any]:
     """The type of each setting by its name."""
-    return {name: kind for name, kind in get_type_hints(Settings).items() if name != "origins"}
+    return {name: kind for name, kind in get_type_hints(SampleFields).items() if name != "origins"}
 
 
 def checked(values: dict[str, Any], also: tuple[str, ...] = (), where: str = "") -> dict[str, Any]:

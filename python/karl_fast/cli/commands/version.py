@@ -1,4 +1,4 @@
-"""`karl-fast version`, and the line of `--version`."""
+"""`karl-fast version`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,6 @@ def facts() -> dict[str, Any]:
         "python": {"version": platform.python_version(), "implementation": platform.python_implementation()},
         "packages": {name: version for name in PACKAGES if (version := _installed(name))},
     }
-
-
-def line() -> str:
-    """The version in one line, its number second."""
-    built = build_facts()
-    what = f"{built['target']}, {built['profile']}, rustc {built['rustc']}, {built['abi']}"
-    return f"karl-fast {VERSION} ({what}, Python {platform.python_version()})"
 
 
 def _installed(package: str) -> str | None:

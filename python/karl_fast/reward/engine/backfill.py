@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from karl_fast.reward.baselines.table import NEUTRAL, Baselines, counts, measured
 from karl_fast.reward.engine.records import compute_advantage, compute_reward
-from karl_fast.reward.engine.store import REFUSED, chosen, domain_of, held, record_of, rewrite, stored_reward, told
+from karl_fast.reward.engine.store import REFUSED, domain_of, held, record_of, rewrite, stored_reward, told
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -20,34 +20,8 @@ TAKEN = ("verification_score", "consistency_score", "motion_score")
 """The scores that v2 has and v1 has not."""
 
 
-def backfill_rewards(force: bool = False, *, path: str | Path | None = None, version: Version = "v1") -> dict[str, Any]:
-    """Score the records of a store that have no reward, and write the rewards into them.
-
-    Baselines come from the rewards that the store holds before the call, by domain. A scored record gets its reward,
-    components, signals, ``advantage`` (four decimals) and ``annotation_status`` in its ``outcome``, and is written as
-    ``json.dumps`` writes it; every other line keeps its bytes. A line that KARL would raise on is counted as an error
-    and kept; a stored reward that is no finite number has no say in a baseline, where KARL stops.
-
-    The store is replaced whole or not at all, and only where a record was scored, under the lock that KARL's writers
-    take; what a waiting writer appends to the old file is carried over, which KARL loses. A writer that opened the old
-    file and takes more than ten milliseconds to write once the lock is free is not seen. Memory: 8 MiB or the longest
-    line, and two numbers a domain.
-
-    Args:
-        force: also score the records that have a reward.
-        path: the store; :data:`karl_fast.reward.STORE_PATH` unless given.
-        version: as in :func:`compute_reward`.
-
-    Returns:
-        ``total`` lines, ``scored``, ``skipped``, ``errors``, and ``domain_baselines`` unless there is no store.
-
-    Raises:
-        OSError: the store could not be read or replaced, where KARL returns zeros; then it is as it was.
-
-    Reference:
-        Diomandeee/karl, ``karl/reward_engine.py``, commits 7d5ef32 (v1) and c41d1c5 (v2).
-    """
-    store = chosen(path)
+def backfill(store: Path, *, force: bool, version: Version) -> dict[str, Any]:
+    """Score the records of a store; :func:`karl_fast.reward.backfill_rewards` has the contract."""
     if not store.exists():
         return {"total": 0, "scored": 0, "skipped": 0, "errors": 0}
     with held(store):

@@ -49,13 +49,6 @@ def _at(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises where there is no such home)
 
 
-def chosen(path: str | Path | None) -> Path:
-    """The store that a call means; behind a link, the file that it leads to, which others append to."""
-    from karl_fast import reward
-
-    return Path(reward.STORE_PATH if path is None else path).resolve()
-
-
 def record_of(line: bytes) -> dict[str, Any]:
     """The record of a line.
 
