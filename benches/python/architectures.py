@@ -23,13 +23,13 @@ from tests.train.parts import adapted
 
 from karl_fast.errors import KarlError
 from karl_fast.modeling.chunked_logp import backward
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
 from karl_fast.rl.policy import LanguageModel
 from karl_fast.rl.rollout import Packed
 from karl_fast.train.memory import of_model
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 
 ROWS, TOKENS = 2, 96

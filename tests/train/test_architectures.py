@@ -17,7 +17,6 @@ from karl_fast.errors import ModelError, UsageError
 from karl_fast.modeling.chunked_logp import backward
 from karl_fast.modeling.load import linear_keys
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.views import checkpointed
 from karl_fast.rl.forward import Forward
 from karl_fast.rl.generate import draw
@@ -28,6 +27,7 @@ from karl_fast.rl.settings import Online
 from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.memory import of_model
+from karl_fast.train.scorer import Scorer
 from tests.train import zoo
 from tests.train.parts import adapted, examples, logp_of
 

@@ -14,13 +14,13 @@ import mlx.core as mx  # isort: skip
 from karl_fast.errors import UsageError
 from karl_fast.modeling.optimizer import learning_rate
 from karl_fast.modeling.parameters import flat
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.views import checkpointed
 from karl_fast.train import Training
 from karl_fast.train.batching import padded
 from karl_fast.train.confidence import difference
 from karl_fast.train.data_order import mixed
 from karl_fast.train.memory import Memory, Shape, of_model
+from karl_fast.train.scorer import Scorer
 
 SHAPE = {"hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "head_dim": 32}
 

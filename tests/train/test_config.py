@@ -13,8 +13,8 @@ from karl_fast.cli.commands import train as command
 from karl_fast.errors import FileError, UsageError
 from karl_fast.settings.toml import load as load_sampling
 from karl_fast.settings.toml_text import training
-from karl_fast.settings.train_table import load
 from karl_fast.train import Trained, Training
+from karl_fast.train.config import load
 
 FILE = """
 k = 9

@@ -15,9 +15,9 @@ import mlx.nn as nn  # isort: skip
 from mlx.utils import tree_flatten  # isort: skip
 
 from karl_fast.modeling.chunked_logp import CHUNK_BYTES, chunk_rows
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.views import adapters_off, checkpointed, split
 from karl_fast.train.batching import padded
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("mlx_lm", reason="pip install 'karl-fast[train]'")
 from karl_fast.errors import ModelError
 from karl_fast.modeling.config import wrong_field
 from karl_fast.modeling.load import load
-from karl_fast.modeling.scorer import Scorer
+from karl_fast.train.scorer import Scorer
 from tests.train import zoo
 
 if TYPE_CHECKING:

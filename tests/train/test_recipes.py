@@ -17,12 +17,12 @@ from mlx.utils import tree_flatten  # isort: skip
 import karl_fast
 from karl_fast.errors import UsageError
 from karl_fast.modeling.flat_gradients import added, bounded, joined, parted
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.views import adapters_off
 from karl_fast.train import Training, train
 from karl_fast.train.data_order import epoch
 from karl_fast.train.microbatch import LARGEST_SEED, Parts
 from karl_fast.train.recipe import Objective
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.step import Learner
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from karl_fast.cli.reports.sample import page
 from karl_fast.cli.reports.train import line_of, opening
 from karl_fast.cli.signals import listen
 from karl_fast.cli.train_help import HELP
-from karl_fast.settings.train_table import TrainConfig, load
 from karl_fast.settings.validation import refuse_empty
+from karl_fast.train.config import TrainConfig, load
 from karl_fast.train.settings import DEFAULTS, TEMPERED, Training
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from karl_fast import _core
+from karl_fast._output_path import advise, data_set, refuse_own
 from karl_fast.errors import FileError, NothingToSampleError
 from karl_fast.export.manifest import Manifest, dumps
 from karl_fast.export.message_checks import bad_message, messages_from, misread
-from karl_fast.export.output_path import advise, data_set, refuse_own
 from karl_fast.export.token_length import judge
 from karl_fast.log.field_hints import lacking, record
 

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from karl_fast import _core
+from karl_fast._output_path import data_set, refuse_own
 from karl_fast.errors import NothingToSampleError, UsageError
 from karl_fast.export.manifest import SPLITS, Manifest, accounting, of_draft, of_selection
-from karl_fast.export.output_path import data_set, refuse_own
 from karl_fast.export.provenance import hints, inputs, run
 from karl_fast.export.write import check_any, plan, write
 from karl_fast.log import Log, read

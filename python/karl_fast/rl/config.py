@@ -16,8 +16,8 @@ from karl_fast.objective import Recipe, from_toml, recipe
 from karl_fast.objective.recipes import names
 from karl_fast.rl.rollout import Prompt, is_message, no_text
 from karl_fast.rl.settings import OWN, SHARED, Alarms, Online, Replay
-from karl_fast.settings.train_table import setting
 from karl_fast.settings.validation import refuse_empty
+from karl_fast.train.config import setting
 from karl_fast.train.settings import Training
 
 PATHS = ("model", "prompts", "out", "environment", "recipe")

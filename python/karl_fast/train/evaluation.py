@@ -12,12 +12,12 @@ from karl_fast.errors import NothingToTrainError, UsageError
 from karl_fast.export.read import open_source
 from karl_fast.log.field_hints import paths
 from karl_fast.modeling.load import load, require_adapter
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.settings.validation import refuse_empty
 from karl_fast.train import validation
 from karl_fast.train.chat_template import Renderer
 from karl_fast.train.confidence import Difference, difference
 from karl_fast.train.examples import Example, prepared, rendered
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import Training
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import mlx.core as mx
     from numpy.typing import NDArray
 
-    from karl_fast.modeling.scorer import Scorer
     from karl_fast.train.examples import Example
+    from karl_fast.train.scorer import Scorer
 
 LARGEST_SEED = (1 << 31) - 1
 

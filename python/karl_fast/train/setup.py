@@ -17,13 +17,13 @@ from karl_fast.modeling.adapters import begin, unrecorded
 from karl_fast.modeling.checkpoint import ADAPTERS, CONFIG, FOLDER, ROWS, Checkpoints, State
 from karl_fast.modeling.load import Loaded, adapt, load
 from karl_fast.modeling.positions import positions
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.modeling.trackers import FILE, Tracker, trackers
 from karl_fast.settings.toml_text import TRAIN_FILE, seen_from
 from karl_fast.train import dataset, validation
 from karl_fast.train.length_budget import Budget, settled
 from karl_fast.train.memory import Memory, Need, limit_bytes, of_model
 from karl_fast.train.recipe import check_source
+from karl_fast.train.scorer import Scorer
 from karl_fast.train.settings import DEFAULTS
 from karl_fast.train.step import Learner
 

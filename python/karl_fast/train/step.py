@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from karl_fast.modeling.flat_gradients import added, norm
-from karl_fast.modeling.scorer import Scorer
 from karl_fast.train.microbatch import Parts
+from karl_fast.train.scorer import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from karl_fast.train.data_order import shuffled
 
 if TYPE_CHECKING:
-    from karl_fast.modeling.scorer import Scorer
     from karl_fast.train.examples import Example
+    from karl_fast.train.scorer import Scorer
 
 
 def batches(examples: list[Example], rows: int, count: int, seed: int) -> list[list[int]]:

@@ -17,8 +17,8 @@ from karl_fast.cli.signals import listen, written
 from karl_fast.cli.train_options import takes_training, watching
 from karl_fast.errors import UsageError
 from karl_fast.export.manifest import dumps
-from karl_fast.settings.train_table import TrainConfig
 from karl_fast.train import Training, train
+from karl_fast.train.config import TrainConfig
 
 Data = Annotated[
     str | None, typer.Argument(metavar="DATA", help="A folder with train.jsonl and valid.jsonl.", show_default=False)

@@ -1,0 +1,249 @@
+"""A data set that karl-fast wrote, read back: its manifest, and its rows one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from karl_fast._suggest import beside
+from karl_fast.errors import DataSetError, FileError, KarlError
+from karl_fast.export.manifest import SCHEMA, SPLITS, Manifest
+from karl_fast.log.discovery import is_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+STAMP = "karl_fast"
+"""The object of a row that says where it came from; rows written `--as raw` have none."""
+
+MANIFEST = "manifest.json"
+"""What a folder has that `karl-fast sample` wrote."""
+
+WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+JSON = json.JSONDecoder(parse_constant=_refuse)
+"""One for all rows: `json.loads` with an argument builds one for each."""
+
+RAW = json.JSONDecoder(parse_int=float)
+"""Raw rows are as they were logged: they may hold NaN, and integers of more digits than Python takes as one."""
+
+
+class Row(NamedTuple):
+    """One row.
+
+    Attributes:
+        split: train, valid or test; the file's name where the data set is one file.
+        line: its bytes, without the line end.
+        value: the row.
+        stamp: its `karl_fast` object, or None.
+    """
+
+    split: str
+    line: bytes
+    value: dict[str, Any]
+    stamp: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set on disk.
+
+    Attributes:
+        path: the folder or the file.
+        files: the file of each split.
+        manifest: what ``manifest.json`` holds; None where the data set is one file of rows.
+    """
+
+    path: str
+    files: dict[str, Path]
+    manifest: Manifest | None
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, split after split; one is in memory at a time.
+
+        Raises:
+            FileError: a file cannot be read.
+            DataSetError: a row is damaged, or there are more or fewer than the manifest says.
+        """
+        for split, file in self.files.items():
+            count = 0
+            for count, row in enumerate(self._split(split, file), 1):  # noqa: B007  (how many there were)
+                yield row
+            promised = self.manifest["export"]["splits"][split] if self.manifest else count
+            if count != promised:
+                raise DataSetError(f"{file} has {count:,} rows, and its manifest says {promised:,}")
+
+    def _split(self, split: str, file: Path) -> Iterator[Row]:
+        stamped = self.manifest is None or self.manifest["export"]["shape"] != "raw"
+        try:
+            with file.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    yield _row(split, line.rstrip(b"\r\n"), stamped, f"{file}, line {number:,}")
+        except OSError as error:
+            raise FileError(f"cannot read {file}: {error.strerror}", error.errno, str(file)) from error
+
+
+def _row(split: str, line: bytes, stamped: bool, place: str) -> Row:
+    try:
+        value = (JSON if stamped else RAW).decode(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataSetError(f"{place}: the row is no UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise DataSetError(f"{place}: the row is no JSON") from error
+    if not isinstance(value, dict):
+        raise DataSetError(f"{place}: the row is no JSON object")
+    stamp = value.get(STAMP)
+    if stamped and not _is_stamp(stamp):
+        raise DataSetError(f"{place}: the row has no object {STAMP} with its id, group and reward")
+    return Row(split, line, value, stamp if stamped else None)
+
+
+def _is_stamp(stamp: Any) -> bool:
+    return (
+        isinstance(stamp, dict)
+        and isinstance(stamp.get("id"), str | None)
+        and isinstance(stamp.get("group"), str | None)
+        and _is_number(stamp.get("reward"))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number, or missing."""
+    return (
+        value is None
+        or (type(value) is int and abs(value) < 1 << 53)
+        or (type(value) is float and math.isfinite(value))
+    )
+
+
+def open_data_set(path: str | Path) -> DataSet:
+    """A folder that ``karl-fast sample`` wrote, or one file of rows out of it.
+
+    Raises:
+        FileError: there is no such folder or file, or it cannot be read.
+        DataSetError: it is something else.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        _check_first(alone := DataSet(str(path), {folder.stem: folder}, None))
+        return alone
+    manifest = _manifest(folder)
+    files = {split: folder / f"{split}.jsonl" for split in SPLITS if manifest["export"]["splits"][split]}
+    return DataSet(str(path), files, manifest)
+
+
+def _check_first(alone: DataSet) -> None:
+    """Raise where the first line of a file is no row of ours: most likely it is a log."""
+    path = Path(alone.path)
+    if path.name == MANIFEST and is_output(str(path.parent)):
+        raise _foreign(path, "it is the manifest of one", f"give its folder: {path.parent}")
+    try:
+        first = next(alone.rows(), None)
+    except DataSetError as error:
+        unpack = "unpack it if it is packed; " if isinstance(error.__cause__, UnicodeDecodeError) else ""
+        raise _foreign(path, str(error).removeprefix(f"{path}, "), unpack + _from_log(path)) from error
+    if first is None:
+        raise _foreign(path, "it holds no rows", WANTED)
+
+
+def _foreign(path: Path, why: str, hint: str) -> DataSetError:
+    error = DataSetError(f"{path} is no data set of karl-fast: {why}")
+    error.hint = hint
+    return error
+
+
+def _from_log(path: Path) -> str:
+    return f"karl-fast sample {shlex.quote(str(path))} -o data -k 512 makes one of a log"
+
+
+def _instead(folder: Path) -> str:
+    """What to give in the place of a folder that has no manifest."""
+    for file in (folder / f"{split}.jsonl" for split in SPLITS):
+        with contextlib.suppress(KarlError):
+            return f"give a file of its rows: {open_data_set(file).path}"
+    return WANTED if _is_empty(folder) else _from_log(folder)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing is known to be in it."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return False
+
+
+def _manifest(folder: Path) -> Manifest:
+    file = folder / MANIFEST
+    try:
+        manifest = JSON.decode(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        if folder.is_dir():
+            raise _foreign(folder, f"it has no {MANIFEST}", _instead(folder)) from error
+        nowhere = FileError(f"cannot open {folder}: no such file or folder", error.errno, str(folder))
+        nowhere.hint = beside(folder)
+        raise nowhere from error
+    except OSError as error:
+        raise FileError(f"cannot open {file}: {error.strerror}", error.errno, str(file)) from error
+    except (ValueError, RecursionError) as error:
+        raise DataSetError(f"{file} is damaged: it is no JSON") from error
+    return _checked(file, manifest)
+
+
+def _checked(file: Path, manifest: Any) -> Manifest:
+    """The manifest, if it has what is read here, in the form that this version knows."""
+    if not isinstance(manifest, dict) or not {"schema", "karl_fast"} <= manifest.keys():
+        raise DataSetError(f"{file} is no manifest of karl-fast")
+    if not isinstance(manifest["schema"], int) or manifest["schema"] > SCHEMA:
+        version = f"{manifest['schema']!r}, of karl-fast {manifest['karl_fast']}"
+        raise DataSetError(f"{file} has the form {version}; this version reads forms up to {SCHEMA}")
+    for part, is_right in PARTS.items():
+        value: Any = manifest
+        for key in part.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if not is_right(value):
+            raise DataSetError(f"{file} is damaged: {part} is missing, or not what it was written as")
+    return manifest
+
+
+def _is_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(count) is int for count in value.values())
+
+
+def _is_numbers(value: Any) -> bool:
+    """Numbers by name, as in a summary or a target; such a part may be missing, and may hold words and tables."""
+    return value is None or (
+        isinstance(value, dict) and all(_is_number(one) or isinstance(one, str | dict) for one in value.values())
+    )
+
+
+def _is_inputs(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(file, dict) and isinstance(file.get("path"), str) for file in value
+    )
+
+
+def _is_domains(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_counts, value.values()))
+
+
+PARTS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("export.splits", "accounting.dropped", "draw.failed", "secrets"), _is_counts),
+    **dict.fromkeys((f"export.splits.{split}" for split in SPLITS), lambda value: type(value) is int),
+    **dict.fromkeys(("accounting.rows_read", "accounting.rows_kept"), lambda value: type(value) is int),
+    **dict.fromkeys(("target", "target.log_z", "reward", "reward.after"), _is_numbers),
+    "settings": lambda value: isinstance(value, dict),
+    "export.shape": lambda value: isinstance(value, str),
+    "domains": _is_domains,
+    "inputs": _is_inputs,
+}
+"""What of a manifest is read here, and how it is known to be whole."""
