@@ -59,8 +59,14 @@ def built(name: str, thing: type) -> Iterator[str]:
         yield f"{name}{inspect.signature(thing)}"
 
 
+def members_of(thing: type) -> dict[str, Any]:
+    """The members of a class, with those of bases that are not public themselves."""
+    hidden = [base for base in thing.__mro__[1:] if base.__name__ == "SampleFields"]
+    return {name: value for one in (*hidden, thing) for name, value in vars(one).items()}
+
+
 def methods(name: str, thing: type) -> Iterator[str]:
-    for inner, value in sorted(vars(thing).items()):
+    for inner, value in sorted(members_of(thing).items()):
         if inner.startswith("_"):
             continue
         if isinstance(value, property):

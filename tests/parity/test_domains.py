@@ -133,7 +133,7 @@ def test_damage_and_absence_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from karl_fast.reward.baselines.table import files
+    from karl_fast.reward.baselines import files
 
     path = stored(tmp_path)
     before = path.read_bytes()
