@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check of the language of docstrings: how many open with What, That, Whether, How or Who, and how many odd words they have.
+"""Check of the language of docstrings: openings with What, That, Whether, How or Who, and odd words.
 
 Usage: ``.ci/language.py [-v]``. Fails above one in a hundred openings, or above four odd words in a thousand.
 """
