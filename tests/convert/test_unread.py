@@ -79,6 +79,13 @@ UNREAD: dict[str, tuple[str, list[Any]]] = {
     "a speaker of nobody's": ("unknown_role", [user(), model(), {"role": "critic", "content": "well"}]),
     "a weight between 0 and 1": ("bad_weight", [user(), model(weight=0.5)]),
     "a weight that is a text": ("bad_weight", [user(), model(weight="0"), model()]),
+    "weights of parts of a text": (
+        "bad_weight",
+        [user(), model(train_detail=[{"begin_offset": 0, "end_offset": 1, "train": False}])],
+    ),
+    "blocks of thoughts beside a content": ("bad_message", [user(), model(reasoning_content=[THOUGHT])]),
+    "thoughts that are an object": ("bad_message", [user(), model(thinking={"steps": ["hm"]})]),
+    "thoughts that are a number": ("bad_message", [user(), model(reasoning=7)]),
 }
 
 
@@ -156,7 +163,7 @@ def test_roles_of_known_meaning_are_those_of_chat_templates(tmp_path: Path, role
     assert [message["role"] for message in row["messages"]] == [wanted, "user", "assistant"]
 
 
-@pytest.mark.parametrize("key", ["system", "system_prompt"])
+@pytest.mark.parametrize("key", ["system", "system_prompt", "instructions"])
 @pytest.mark.parametrize("system", ["Be brief.", [{"type": "text", "text": "Be brief."}]])
 def test_the_system_beside_a_conversation_begins_it(convert: Convert, tmp_path: Path, key: str, system: Any) -> None:
     for row in (
@@ -171,8 +178,32 @@ def test_the_system_beside_a_conversation_begins_it(convert: Convert, tmp_path: 
 
 def test_a_conversation_that_begins_with_its_own_system_keeps_it(convert: Convert, tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Mine."}, user(), model()]
-    for said in both(convert, tmp_path, {"system": "Other.", "messages": messages}):
-        assert [message["content"] for message in said] == ["Mine.", "go", "done"]
+    for system in ({}, {"system": "Mine.\n"}, {"system": ""}, {"system": {"os": "linux"}}, {"instructions": "go"}):
+        for said in both(convert, tmp_path, {"messages": messages} | system):
+            assert [message["content"] for message in said] == ["Mine.", "go", "done"]
+
+
+OWN = [{"role": "system", "content": "Mine."}, user(), model()]
+TWO_SYSTEMS: dict[str, dict[str, Any]] = {
+    "system": {"messages": OWN, "system": "Other."},
+    "system_prompt": {"messages": OWN, "system_prompt": "Other."},
+    "instructions": {"messages": OWN, "instructions": "Other."},
+    "of a prompt": {"prompt": OWN[:2], "completion": [model()], "system": "Other."},
+    "of ShareGPT": {"conversations": [{"from": "system", "value": "Mine."}, *OWN[1:]], "system": "Other."},
+    "two beside a conversation": {"messages": OWN[1:], "system": "One.", "instructions": "Other."},
+    "the text of the user": {"messages": OWN, "system": "go"},
+}
+
+
+@pytest.mark.parametrize("name", TWO_SYSTEMS)
+def test_a_system_that_differs_from_another_costs_the_row(convert: Convert, tmp_path: Path, name: str) -> None:
+    sound = {"messages": OWN, "reward": 1.0}
+    log = write(tmp_path / "log.jsonl", TWO_SYSTEMS[name] | {"reward": 1.0}, sound)
+    account, found = convert(log)
+    assert (len(found), account.dropped) == (1, {"bad_system": 1})
+    messages = "conversations|messages" if "conversations" in TWO_SYSTEMS[name] else None
+    manifest = karl_fast.sample(log, tmp_path / "set", k=2, messages=messages).manifest
+    assert manifest["draw"]["failed"] == {"bad_system": 1}
 
 
 def test_the_system_beside_messages_inside_an_object_is_found_there(tmp_path: Path) -> None:
@@ -207,9 +238,12 @@ def test_a_turn_with_a_weight_of_0_says_so_and_the_row_ends_with_what_is_learned
     assert back == again
 
 
-@pytest.mark.parametrize("flag", ["train", "loss"])
-def test_a_flag_of_other_trainers_is_a_weight(convert: Convert, tmp_path: Path, flag: str) -> None:
-    messages = [user(), model("a", **{flag: False}), user(), model("b", **{flag: True})]
+@pytest.mark.parametrize(("off", "on"), [(False, True), (0, 1), (0.0, 0.5), (False, None)])
+@pytest.mark.parametrize("flag", ["train", "training", "trainable", "learnable", "loss", "loss_mask"])
+def test_a_flag_of_other_trainers_is_a_weight(
+    convert: Convert, tmp_path: Path, flag: str, off: float, on: float | None
+) -> None:
+    messages = [user(), model("a", **{flag: off}), user(), model("b", **{flag: on})]
     for said in both(convert, tmp_path, {"messages": messages}):
         assert [message.get("weight") for message in said] == [None, 0, None, None]
 
@@ -222,6 +256,46 @@ def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
         assert [message["content"] for message in said] == ["go", "done"]
     for said in both(convert, tmp_path, {"messages": [user(), model("own")], "completion": completion}):
         assert [message["content"] for message in said] == ["go", "own"]
+
+
+@pytest.mark.parametrize(
+    ("key", "answer"),
+    [
+        ("response", "done"),
+        ("response", {"role": "assistant", "content": "done"}),
+        ("generation", "done"),
+        ("chosen", [model()]),
+        ("preferred_output", [model()]),
+    ],
+)
+def test_an_answer_that_is_not_read_costs_a_row_that_ends_before_it(
+    convert: Convert, tmp_path: Path, key: str, answer: Any
+) -> None:
+    whole = {"messages": [user(), model("own")], "reward": 1.0}
+    opened = whole | {"messages": [*whole["messages"], user("more")]}
+    log = write(tmp_path / "log.jsonl", opened | {key: answer}, whole | {key: answer}, opened | {key: None})
+    account, found = convert(log)
+    assert ([len(one["messages"]) for one in found], account.dropped) == ([2, 3], {"bad_message": 1})
+    manifest = karl_fast.sample(log, tmp_path / "set", k=3).manifest
+    assert manifest["draw"]["failed"] == {"bad_message": 1}
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_in_parts_of_text_are_joined(convert: Convert, tmp_path: Path, key: str) -> None:
+    parts = [{"type": "text", "text": "h"}, {"type": "text", "text": "m"}]
+    drawn, converted = both(convert, tmp_path, {"messages": [user(), model(**{key: parts})]})
+    assert (drawn[1][key], converted[1]["reasoning_content"]) == ("hm", "hm")
+
+
+def test_thoughts_that_differ_are_all_kept(convert: Convert, tmp_path: Path) -> None:
+    for more, wanted in (
+        ({"reasoning": "a", "thinking": "b"}, "a\nb"),
+        ({"reasoning": "a", "reasoning_content": "a"}, "a"),
+        ({"reasoning_content": "", "thinking": "b"}, "b"),
+    ):
+        drawn, converted = both(convert, tmp_path, {"messages": [user(), model(**more)]})
+        assert drawn[1] == model(**more)
+        assert converted[1]["reasoning_content"] == wanted
 
 
 def test_older_functions_are_tools(convert: Convert, tmp_path: Path) -> None:
@@ -261,10 +335,13 @@ def test_conversations_of_share_gpt_are_converted(convert: Convert, tmp_path: Pa
     assert (account.dropped, len(found)) == ({}, 2)
 
 
-def test_the_rejected_half_of_preferences_is_told(tmp_path: Path) -> None:
-    row = {"messages": [user(), model()], "chosen": [model()], "rejected": [model("no")], "reward": 1.0}
+@pytest.mark.parametrize(
+    "key", ["rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion"]
+)
+def test_the_rejected_half_of_preferences_is_told(tmp_path: Path, key: str) -> None:
+    row = {"messages": [user(), model()], key: [model("no")], "reward": 1.0}
     write(tmp_path / "log.jsonl", *([row] * 4))
     told = karl("sample", "log.jsonl", "-o", "set", "-k", "2", folder=tmp_path)
-    assert "rejected is not used" in told.stderr
+    assert f"{key} is not used" in told.stderr
     told = karl("convert", "log.jsonl", "-o", "out.jsonl", folder=tmp_path)
     assert (told.returncode, "rejected is not used" in told.stderr) == (0, True)

@@ -29,8 +29,8 @@ TRAJECTORY = ("messages", "prompt", "completion", "text")
 
 UNREAD = {
     "unknown_role": "a message of a role that is none of system, developer, user, assistant, model, tool, function",
-    "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1",
-    "bad_system": "a system beside the conversation that is no text",
+    "bad_weight": "a message of the assistant with a weight that is neither 0 nor 1, or with weights of its parts",
+    "bad_system": "a system beside the conversation that is no text, or differs from its system message",
     "no_learned_turn": "a weight of 0 in every turn of the assistant",
     "unlearned_turn": "a turn with a weight of 0, and of a text all is learned: --shape chat keeps such rows",
 }

@@ -36,7 +36,8 @@ use crate::read::{end, pieces, read_again, scan_all, tasks_of};
 use crate::rejects::Tally;
 
 /// Where preference sets keep the answer that is not to be learned: it stays in the record, and is told.
-const REJECTED: [&str; 2] = ["rejected", "non_preferred_output"];
+const REJECTED: [&str; 5] =
+    ["rejected", "non_preferred_output", "rejected_response", "rejected_messages", "rejected_completion"];
 
 /// How a record is counted that another file holds.
 const COPIED: &str = "copied_rollout";

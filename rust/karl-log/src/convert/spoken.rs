@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::json::escaped;
+use super::json::{escaped, join};
 use super::message::{Conversation, Role};
 use super::report::Made;
 use super::sort::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
@@ -19,7 +19,7 @@ const WANTED: [(&str, Wanted); 6] = [
     ("", OBJECT),
     ("role", TEXT),
     ("content", WORDS),
-    ("reasoning_content", TEXT),
+    ("reasoning_content", WORDS),
     ("tool_calls", LIST),
     ("tool_call_id", TEXT),
 ];
@@ -94,10 +94,8 @@ impl Spoken {
     fn turn(&mut self, message: &Value, learned: bool, content: &[u8], moment: &[u8], made: &mut Made) {
         self.nameless.clear();
         let at = self.talk.messages.len();
-        let thought =
-            THOUGHTS.iter().find_map(|key| text(message, key).filter(|thought| !thought.is_empty()));
         let turn = self.talk.say(Role::Assistant, content, moment);
-        turn.reasoning = thought.map(escaped).unwrap_or_default();
+        turn.reasoning = thoughts(message);
         turn.unlearned = !learned;
         for call in list(message, "tool_calls") {
             self.call(at, call, made);
@@ -141,6 +139,18 @@ impl Spoken {
             self.talk.result(&id, content, success, moment);
         }
     }
+}
+
+/// Return the reasoning of a message; of several texts that differ, each on lines of its own.
+fn thoughts(message: &Value) -> Vec<u8> {
+    let (mut all, mut joined) = (Vec::new(), Vec::new());
+    for thought in THOUGHTS.iter().filter_map(|key| text(message, key)) {
+        if !all.contains(&thought) {
+            all.push(thought);
+            join(&mut joined, &escaped(thought));
+        }
+    }
+    joined
 }
 
 /// Counts what is of another sort than messages have there; a list may stand as the JSON text of one.

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::openai;
 use super::plan::plan;
-use super::turn::{Turn, begins_with_system, speaker, text_of, turns};
+use super::system::{around, beside};
+use super::turn::{Turn, says, speaker, turns};
 use crate::format::{Field, Fields, Made};
 use crate::json::reference;
 use crate::json::reference::{lookup, take};
@@ -22,14 +23,15 @@ pub enum Flaw {
     NoTrajectory,
     /// The tool says that the rollout was cut short.
     Truncated,
-    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content is neither text nor parts of text, it
-    /// keeps what it says where nothing is read, or a tool call is none.
+    /// A message is no object with a role (or `from`, as in `ShareGPT`), its content or its reasoning is neither text nor
+    /// parts of text, it keeps what it says where nothing is read, a tool call is none, or the last answer stands beside
+    /// the messages under a key that is not read.
     BadMessage,
     /// The role of a message is none of those that are read.
     UnknownRole,
     /// The `weight` of the model's message is neither 0 nor 1.
     BadWeight,
-    /// The `system` beside a conversation is no text.
+    /// The `system` beside a conversation is no text, or differs from another or from the system message.
     BadSystem,
     /// A message has neither content nor tool calls.
     EmptyMessage,
@@ -139,13 +141,18 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
     let tools =
         tools.or_else(|| record.get_mut("functions").filter(|older| older.is_array()).map(Value::take));
     let messages = match found {
-        (Some(Value::Array(messages)), _, Some(completion), _) if is_open(&messages, &completion) => {
+        (Some(Value::Array(messages)), _, Some(completion), _)
+            if is_answer(&completion) && is_open(&messages) =>
+        {
             joined(messages.into(), completion)
+        }
+        (Some(Value::Array(messages)), ..) if has_other_answer(record, fields, &messages) => {
+            return Err(Flaw::BadMessage);
         }
         (Some(Value::Array(messages)), ..) => messages,
         (Some(_), ..) => return Err(Flaw::BadMessage),
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
-            if let Some(system) = beside(record, fields.prompt.as_ref())? {
+            if let Some(system) = beside(record, fields.prompt.as_ref(), &[])? {
                 let messages = joined(prompt.into(), completion.into());
                 return Ok(Held::Chat { system: Some(system), messages, tools });
             }
@@ -156,32 +163,19 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
         _ => return Err(Flaw::NoTrajectory),
     };
     let place = fields.messages.as_ref().or(fields.prompt.as_ref());
-    let system = if begins_with_system(&messages) { None } else { beside(record, place)? };
+    let system = beside(record, place, &messages)?;
     Ok(Held::Chat { system, messages, tools })
 }
 
-/// The keys under which a record keeps the text from the system beside its conversation.
-const SYSTEM: [&str; 2] = ["system", "system_prompt"];
+/// Keys of the last answer beside a conversation that ends before it, where `completion` does not name them.
+const ANSWER: [&str; 4] = ["response", "generation", "chosen", "preferred_output"];
 
-/// Takes the text from the system that stands beside a conversation, or in the record around it.
-fn beside(record: &mut Value, conversation: Option<&Field>) -> Result<Option<String>, Flaw> {
-    let choices = conversation.into_iter().flat_map(Field::choices);
-    let mut around: Vec<&[String]> =
-        choices.filter_map(|choice| choice.path.segments().split_last()).map(|(_, around)| around).collect();
-    around.push(&[]);
-    for path in around {
-        let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
-        let Some(object) = object.and_then(Value::as_object_mut) else { continue };
-        for key in SYSTEM {
-            let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
-            let text = text_of(found).ok_or(Flaw::BadSystem)?;
-            if !text.is_empty() {
-                *found = Value::Null;
-                return Ok(Some(text));
-            }
-        }
-    }
-    Ok(None)
+/// Whether a conversation ends before an answer that stands beside it, or in the record around it.
+fn has_other_answer(record: &Value, fields: &Fields, messages: &[Value]) -> bool {
+    let objects = around(fields.messages.as_ref()).into_iter();
+    let mut objects =
+        objects.filter_map(|path| path.iter().try_fold(record, |value, key| value.as_object()?.get(key)));
+    is_open(messages) && objects.any(|object| ANSWER.iter().any(|key| object.get(key).is_some_and(is_answer)))
 }
 
 /// Takes out of a record what the first choice that holds something makes, or else the last.
@@ -219,10 +213,14 @@ fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
     Ok(whole(Example::Completion { prompt, completion }))
 }
 
-/// Whether a conversation ends before the model's answer, which stands beside it.
-fn is_open(messages: &[Value], completion: &Value) -> bool {
-    let answer = matches!(completion, Value::String(text) if !text.is_empty()) || completion.is_array();
-    answer && messages.last().is_some_and(|last| speaker(last) != Some("assistant"))
+/// Whether a value may be an answer: a text, messages or an object of them.
+fn is_answer(value: &Value) -> bool {
+    (value.is_string() || value.is_array() || value.is_object()) && says(value)
+}
+
+/// Whether a conversation ends before the model's answer.
+fn is_open(messages: &[Value]) -> bool {
+    messages.last().is_some_and(|last| speaker(last) != Some("assistant"))
 }
 
 /// The messages of a prompt and then those of its completion.

@@ -20,6 +20,7 @@ pub(crate) mod openai;
 mod plan;
 pub mod render;
 pub mod secrets;
+mod system;
 mod transcript;
 pub(crate) mod turn;
 mod walk;

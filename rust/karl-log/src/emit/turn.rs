@@ -113,8 +113,8 @@ fn part(part: &Value) -> Option<&str> {
     part.get("text").filter(|_| is_text)?.as_str()
 }
 
-/// What Axolotl and ms-swift have in place of a weight: true or false.
-const FLAGS: [&str; 2] = ["train", "loss"];
+/// Flags of other trainers in place of a weight: Axolotl's, ms-swift's, and names that data sets choose for them.
+const FLAGS: [&str; 6] = ["train", "training", "trainable", "learnable", "loss", "loss_mask"];
 
 /// Whether the weight of the model's message, as `OpenAI`'s fine-tuning format has it, says that it is learned. A flag of
 /// others becomes a weight.
@@ -125,7 +125,12 @@ fn weighs(message: &mut Map<String, Value>) -> Result<bool, Flaw> {
         Some(_) => return Err(Flaw::BadWeight),
         None => {}
     }
-    let unlearned = FLAGS.iter().any(|flag| message.get(*flag) == Some(&Value::Bool(false)));
+    // Axolotl's flags for parts of a text: no trainer here masks the inside of a turn.
+    if message.get("train_detail").is_some_and(says) {
+        return Err(Flaw::BadWeight);
+    }
+    let is_off = |flag: &Value| *flag == Value::Bool(false) || flag.as_f64() == Some(0.0);
+    let unlearned = FLAGS.iter().any(|flag| message.get(*flag).is_some_and(is_off));
     if unlearned {
         message.insert("weight".to_owned(), json!(0));
     }
@@ -137,6 +142,7 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
     if UNREAD.iter().any(|key| message.get(*key).is_some_and(says)) || is_elsewhere(message) {
         return Err(Flaw::BadMessage);
     }
+    thoughts(message)?;
     let calls = calls(message)?;
     if calls && role != "assistant" {
         return Err(Flaw::BadMessage);
@@ -144,8 +150,19 @@ fn understood(message: &mut Map<String, Value>, role: &str, reasoning: &str) -> 
     content(message, calls, reasoning)
 }
 
+/// Joins reasoning that stands as parts of text.
+fn thoughts(message: &mut Map<String, Value>) -> Result<(), Flaw> {
+    for key in THOUGHTS {
+        match message.get_mut(key) {
+            None | Some(Value::Null | Value::Bool(_) | Value::String(_)) => {}
+            Some(thought) => *thought = Value::String(text_of(thought).ok_or(Flaw::BadMessage)?),
+        }
+    }
+    Ok(())
+}
+
 /// Whether a value holds something.
-fn says(value: &Value) -> bool {
+pub(super) fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),

@@ -1,0 +1,55 @@
+//! Text from the system that stands beside a conversation in its record.
+
+use serde_json::Value;
+
+use super::example::Flaw;
+use super::turn::{begins_with_system, speaker, text_of};
+use crate::format::Field;
+
+/// The keys under which a record keeps the text from the system beside its conversation.
+const SYSTEM: [&str; 3] = ["system", "system_prompt", "instructions"];
+
+/// Return the paths of the objects around a conversation, innermost first.
+pub(super) fn around(conversation: Option<&Field>) -> Vec<&[String]> {
+    let choices = conversation.into_iter().flat_map(Field::choices);
+    let mut around: Vec<&[String]> =
+        choices.filter_map(|choice| choice.path.segments().split_last()).map(|(_, around)| around).collect();
+    around.push(&[]);
+    around
+}
+
+/// Takes the text from the system that stands beside a conversation, or in the record around it, and not in its messages.
+///
+/// # Errors
+/// [`Flaw::BadSystem`] of a text that differs from another or from the system message, and of what is no text where there
+/// is no such message.
+pub(super) fn beside(
+    record: &mut Value,
+    conversation: Option<&Field>,
+    messages: &[Value],
+) -> Result<Option<String>, Flaw> {
+    let has_own = begins_with_system(messages);
+    let mut texts: Vec<String> = Vec::new();
+    for path in around(conversation) {
+        let object = path.iter().try_fold(&mut *record, |value, key| value.as_object_mut()?.get_mut(key));
+        let Some(object) = object.and_then(Value::as_object_mut) else { continue };
+        for key in SYSTEM {
+            let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
+            let Some(text) = text_of(found) else {
+                if has_own { continue } else { return Err(Flaw::BadSystem) }
+            };
+            *found = Value::Null;
+            let is_known = text.is_empty() || texts.contains(&text) || is_said(messages, key, &text);
+            texts.extend(Some(text).filter(|_| !is_known));
+        }
+    }
+    let differs = texts.len() > usize::from(!has_own);
+    if differs { Err(Flaw::BadSystem) } else { Ok(texts.pop()) }
+}
+
+/// Whether a system message has this text, or any message where it stands as `instructions`.
+fn is_said(messages: &[Value], key: &str, text: &str) -> bool {
+    let content = |message: &Value| message.get("content").or_else(|| message.get("value")).and_then(text_of);
+    let mut heard = messages.iter().filter(|one| key == "instructions" || speaker(one) == Some("system"));
+    heard.any(|message| content(message).is_some_and(|content| content.trim() == text.trim()))
+}
