@@ -36,7 +36,10 @@ pub(super) fn beside(
         for key in SYSTEM {
             let Some(found) = object.get_mut(key).filter(|found| !found.is_null()) else { continue };
             let Some(text) = text_of(found) else {
-                if has_own { continue } else { return Err(Flaw::BadSystem) }
+                if has_own {
+                    continue;
+                }
+                return Err(Flaw::BadSystem);
             };
             *found = Value::Null;
             let is_known = text.is_empty() || texts.contains(&text) || is_said(messages, key, &text);
