@@ -1,10 +1,10 @@
-//! What a stream hands over at a time: one text, or all whole lines at hand.
+//! Output of a stream: one text, or all whole lines in the buffer.
 
 use super::piece::Piece;
 use super::record_texts::Text;
 use crate::rejects::Tally;
 
-/// What comes next of a stream, and how many lines were passed before it since the last.
+/// Next texts of a stream, and the number of line ends skipped since the last batch.
 pub(crate) struct Batch<'a> {
     pub(crate) texts: Texts<'a>,
     pub(crate) passed: u64,
@@ -12,29 +12,30 @@ pub(crate) struct Batch<'a> {
 
 /// Texts of a stream.
 pub(crate) enum Texts<'a> {
-    /// A line.
+    /// Line.
     One(Piece<'a>),
-    /// An element of a file that has no lines.
+    /// Element of a file without lines.
     Element(Piece<'a>),
-    /// A value of a line that was [opened](super::JsonLines::open).
+    /// Value of a line that was [opened](super::JsonLines::open).
     Value(Piece<'a>),
     Lines(WholeLines<'a>),
-    /// A record, or an array of them, goes on over several lines of a range: the file has to be read in one.
+    /// Sign that a record, or an array of records, spans several lines of a range: the file has to be read as
+    /// a whole.
     Beyond,
 }
 
-/// Lines whose ends were seen.
+/// Complete lines.
 pub(crate) struct WholeLines<'a> {
-    /// First byte, counted in the unpacked stream.
+    /// Offset of the first byte in the unpacked stream.
     pub(crate) offset: u64,
-    /// All of them, each with its line end.
+    /// All lines, each with its line end.
     pub(crate) text: &'a [u8],
-    /// One of more bytes than this is too long.
+    /// Maximum length of a line in bytes.
     pub(crate) limit: usize,
 }
 
 impl<'a> Texts<'a> {
-    /// The one text that they are, counted; what stands in the place of one is counted too.
+    /// Count and return the single text; other pieces are counted too.
     pub(crate) fn one(&self, tally: &mut Tally) -> Option<Text<'a>> {
         match self {
             Self::One(piece) | Self::Element(piece) => {
@@ -46,7 +47,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// How many bytes they take of the stream, with one after each text.
+    /// Return the bytes taken from the stream, with one after each text.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(piece) | Self::Element(piece) | Self::Value(piece) => match piece {

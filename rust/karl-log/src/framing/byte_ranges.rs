@@ -1,4 +1,4 @@
-//! A plain file of lines, cut into ranges of bytes for several threads: a line belongs to the range in which it begins.
+//! Byte ranges of a plain file of lines for several threads: a line belongs to the range in which it begins.
 
 use super::{JsonLines, Lines, Pieces};
 use crate::cancel::Watch;
@@ -6,31 +6,31 @@ use crate::framing::Fail;
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream, Watched};
 
-/// How much of a plain file one range holds: small enough that a slow core does not hold up the others.
+/// Bytes per range of a plain file: small enough that a slow core does not delay the others.
 pub(crate) const RANGE: u64 = 8 << 20;
 
-/// The records of one file that begin in a range of its bytes.
+/// Records of one file that begin in a range of its bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) input: usize,
     start: u64,
     end: u64,
-    /// Whether the file has others.
+    /// True if the file has other ranges.
     is_range: bool,
 }
 
 impl Task {
-    /// All of a file.
+    /// Return a task for the whole file.
     pub(crate) fn whole(input: usize) -> Self {
         Self { input, start: 0, end: u64::MAX, is_range: false }
     }
 }
 
-/// The ranges of a file of lines, of so many bytes each; a packed one is one range.
+/// Split a file of lines into ranges of `length` bytes; a packed file is one range.
 pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<Task> {
     let size = source.size;
     if source.codec != Codec::Plain || size == 0 {
-        // A file of no size is empty, or one of the system's that does not tell it.
+        // A file of size zero is empty, or a system file without a known size.
         return vec![Task::whole(input)];
     }
     let count = size.div_ceil(length);
@@ -41,7 +41,7 @@ pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<Task> {
     (0..count).map(range).collect()
 }
 
-/// The lines of a range.
+/// Return the lines of a range.
 pub(crate) fn lines<'w>(
     source: &Source,
     task: Task,
@@ -54,7 +54,7 @@ pub(crate) fn lines<'w>(
         lines.skip_mark().map_err(Fail::Read)?;
         return Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)));
     }
-    // One byte back: a line that begins exactly at the cut is this range's.
+    // One byte earlier: a line that begins exactly at the cut belongs to this range.
     let start = task.start - 1;
     let file = source.reader_at(start).map_err(Fail::Other)?;
     let reader: Stream<'w> = Box::new(Watched::new(file, watch));

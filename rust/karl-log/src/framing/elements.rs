@@ -1,11 +1,11 @@
-//! The elements of an array, and values that stand one after the other.
+//! Elements of an array, and concatenated values.
 
 use std::io::{self, Read};
 
 use super::values::{Until, Values};
 use super::{Piece, Window};
 
-/// The elements of an array, or the values of a stream of values.
+/// Elements of an array, or values of a stream of values.
 #[derive(Debug)]
 pub struct Elements<R> {
     window: Window<R>,
@@ -14,16 +14,16 @@ pub struct Elements<R> {
 }
 
 impl<R: Read> Elements<R> {
-    /// The elements from the window's position on, in so many arrays.
+    /// Return the elements from the window's position on, inside `open` arrays.
     pub(crate) fn new(window: Window<R>, limit: usize, until: Until, open: usize) -> Self {
         let values = Values::new(until, open, window.offset());
         Self { window, limit, values }
     }
 
-    /// The next element.
+    /// Return the next element.
     ///
     /// # Errors
-    /// The reader's.
+    /// Errors of the reader.
     #[expect(clippy::should_implement_trait, reason = "a piece borrows from the stream")]
     pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         let next = self.values.next(&mut self.window, self.limit)?;
@@ -34,7 +34,7 @@ impl<R: Read> Elements<R> {
 mod tests {
     use super::*;
 
-    /// A reader that gives at most so many bytes at a time.
+    /// Reader that returns at most so many bytes at a time.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! Why the records of a stream cannot be read on.
+//! Reasons why a stream cannot be read further.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use crate::input::source::Source;
 pub(crate) enum Fail {
     Read(io::Error),
     Other(Error),
-    /// A record, or an array of them, goes on over several lines of a range.
+    /// Sign that a record, or an array of records, spans several lines of a range.
     Beyond,
 }
 
 impl Fail {
-    /// What it is of a file that is read in one.
+    /// Convert to the error of a file that is read as a whole.
     pub(crate) fn of(self, source: &Source) -> Error {
         match self {
             Self::Read(error) => source.failed("read", error),

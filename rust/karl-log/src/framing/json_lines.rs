@@ -1,20 +1,20 @@
-//! Lines of which some hold arrays, or begin a record that goes on over more lines.
+//! Lines, some of which hold arrays or begin a record that spans several lines.
 
 use std::io::{self, Read};
 
 use super::values::{NextValue, Values};
 use super::{Batch, Lines, Texts};
 
-/// The texts of a file of lines. Whole lines are handed over as they are; where one does not hold what it should, its
-/// reader asks to [open](Self::open) it.
+/// Texts of a file of lines. Whole lines are handed over unchanged; if one is not a single record, its reader
+/// asks to [open](Self::open) it.
 #[derive(Debug)]
 pub(crate) struct JsonLines<R> {
     lines: Lines<R>,
-    /// The values of a line that was opened.
+    /// Values of an opened line.
     opened: Option<Values>,
-    /// Whether the stream is a range of a file, of which no other may hold a part of the same record.
+    /// True if the stream is a range of a file; no other range may hold a part of the same record.
     is_range: bool,
-    /// Line ends that were passed inside of arrays and records since they were last asked for.
+    /// Line ends skipped inside arrays and records since the last query.
     passed: u64,
 }
 
@@ -23,7 +23,7 @@ impl<R: Read> JsonLines<R> {
         Self { lines, opened: None, is_range, passed: 0 }
     }
 
-    /// The next texts: one, or all lines that are at hand where `together`.
+    /// Return the next texts: one, or all complete lines in the buffer if `together`.
     pub(super) fn next(&mut self, together: bool) -> io::Result<Option<Batch<'_>>> {
         let opened = loop {
             let opened = self.next_opened()?;
@@ -31,7 +31,7 @@ impl<R: Read> JsonLines<R> {
             if ready || !self.lines.begins_array()? {
                 break opened;
             }
-            // An array is no line that can be too long.
+            // An array is not subject to the limit on lines.
             self.opened = Some(Values::of_line(self.lines.window.offset()));
             self.passed += 1;
         };
@@ -47,7 +47,7 @@ impl<R: Read> JsonLines<R> {
         Ok(texts.map(|texts| Batch { texts, passed }))
     }
 
-    /// What comes next in a line that was opened, if one is; [`NextValue::End`] where it is not for this range alone to say.
+    /// Return the next value of an opened line; [`NextValue::End`] if this range alone cannot decide.
     fn next_opened(&mut self) -> io::Result<Option<NextValue>> {
         let Some(values) = &mut self.opened else { return Ok(None) };
         let next = values.next(&mut self.lines.window, self.lines.limit)?;
@@ -62,8 +62,8 @@ impl<R: Read> JsonLines<R> {
         Ok(Some(next))
     }
 
-    /// Goes back to a place in the text that was handed over last, and reads on there value by value to the end of the
-    /// line, or to where the last of them ends.
+    /// Go back to an offset in the last text, and read value by value from there to the end of the line, or
+    /// to the end of the last value.
     pub(crate) fn open(&mut self, offset: u64) {
         self.lines.window.back_to(offset);
         self.opened = Some(Values::of_line(offset));

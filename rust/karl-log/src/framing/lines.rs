@@ -1,4 +1,4 @@
-//! The lines of a stream.
+//! Lines of a stream.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use memchr::{memchr, memrchr};
 use super::window::MARK;
 use super::{Extent, Piece, WholeLines, Window};
 
-/// Where lines are taken together, how many bytes of them: between two such, somebody may want to stop.
+/// Maximum bytes of lines taken together: between two such batches the caller checks for cancellation.
 const AT_ONCE: usize = 1 << 18;
 
-/// The lines of a stream, blank ones included.
+/// Lines of a stream, blank ones included.
 #[derive(Debug)]
 pub struct Lines<R> {
     pub(super) window: Window<R>,
@@ -19,17 +19,17 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines that begin before `until`; `offset` is the position of the reader's first byte, which begins a
-    /// line.
+    /// Return the lines that begin before `until`; `offset` is the position of the reader's first byte, which
+    /// begins a line.
     pub fn new(reader: R, offset: u64, until: u64, limit: usize) -> Self {
         Self { window: Window::new(reader, offset), until, limit }
     }
 
-    /// Passes over the rest of a line that began before this stream, or over all of it where no line begins in it: a
-    /// line may be longer than many ranges, and not each of them shall look for its end.
+    /// Skip the rest of a line that began before this stream, or all of the stream if no line begins in it: a
+    /// line may span many ranges, and not each of them should search for its end.
     ///
     /// # Errors
-    /// The reader's.
+    /// Errors of the reader.
     pub fn skip_line(&mut self) -> io::Result<()> {
         loop {
             match memchr(b'\n', self.window.bytes()) {
@@ -43,15 +43,15 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// Passes over a byte order mark.
+    /// Skip a byte order mark.
     ///
     /// # Errors
-    /// The reader's.
+    /// Errors of the reader.
     pub fn skip_mark(&mut self) -> io::Result<()> {
         self.window.skip_mark()
     }
 
-    /// Whether the next line begins with a bracket.
+    /// Return whether the next line begins with a bracket.
     pub(super) fn begins_array(&mut self) -> io::Result<bool> {
         if self.window.offset() >= self.until || (self.window.bytes().is_empty() && !self.window.fill()?) {
             return Ok(false);
@@ -59,8 +59,8 @@ impl<R: Read> Lines<R> {
         Ok(begins_array(self.window.bytes()))
     }
 
-    /// How many bytes the lines have that the window holds whole, with their ends; none where the next one's end is not
-    /// there yet, or no line is left.
+    /// Return the byte length of the complete lines in the window, with their ends; `None` if the next line
+    /// is incomplete or no line is left.
     pub(crate) fn whole(&self) -> Option<usize> {
         let bytes = self.window.bytes();
         let near = &bytes[..bytes.len().min(AT_ONCE)];
@@ -68,7 +68,8 @@ impl<R: Read> Lines<R> {
         let end = if left > near.len() {
             memrchr(b'\n', near)?
         } else {
-            // The last line begins before the end and is read beyond it; where that takes more bytes, the others come first.
+            // The last line begins before the end and extends beyond it; if it needs more bytes, the others
+            // come first.
             let last = left.checked_sub(1)?;
             let found = memchr(b'\n', &bytes[last..]).map(|found| last + found);
             found.or_else(|| memrchr(b'\n', &bytes[..last]))?
@@ -76,16 +77,16 @@ impl<R: Read> Lines<R> {
         Some(end + 1)
     }
 
-    /// Takes lines of so many bytes together, which have to be [whole](Self::whole).
+    /// Take lines of so many bytes together, which have to be [whole](Self::whole).
     pub(crate) fn take(&mut self, length: usize) -> WholeLines<'_> {
         let (offset, limit) = (self.window.offset(), self.limit);
         WholeLines { offset, text: self.window.take(length, length), limit }
     }
 
-    /// The next line.
+    /// Return the next line.
     ///
     /// # Errors
-    /// The reader's.
+    /// Errors of the reader.
     #[expect(clippy::should_implement_trait, reason = "a piece borrows from the stream")]
     pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
         let offset = self.window.offset();
@@ -104,7 +105,7 @@ impl<R: Read> Lines<R> {
         Piece::Text { offset, bytes: without_return(line), ended }
     }
 
-    /// The length of the line at the window's start, or `Passed` (consumed) where it exceeds `limit`.
+    /// Return the length of the line at the window's start, or `Passed` (consumed) if it exceeds `limit`.
     fn find_end(&mut self, limit: usize) -> io::Result<Extent> {
         let mut seen = 0;
         let mut passing = false;
@@ -130,13 +131,13 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Whether a line begins with a bracket.
+/// Return whether a line begins with a bracket.
 pub(crate) fn begins_array(line: &[u8]) -> bool {
     let line = line.strip_prefix(MARK).unwrap_or(line);
     line.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'[')
 }
 
-/// A line without the carriage return that some systems end it with.
+/// Return a line without the carriage return of a CRLF line end.
 pub(crate) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -147,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// So many bytes a call.
+    /// Reader that returns so many bytes per call.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {
@@ -157,12 +158,12 @@ mod tests {
         }
     }
 
-    /// Every line by itself, with its place.
+    /// Return every line separately, with its offset.
     fn alone(mut lines: Lines<impl Read>) -> Vec<String> {
         std::iter::from_fn(|| lines.next().unwrap().map(|piece| format!("{piece:?}"))).collect()
     }
 
-    /// Every line, those together that the window holds; and how often none was there that could be.
+    /// Return every line, complete ones together, and the number of reads that found no complete line.
     fn together(mut lines: Lines<impl Read>) -> (Vec<String>, usize) {
         let (mut all, mut single) = (Vec::new(), 0);
         loop {

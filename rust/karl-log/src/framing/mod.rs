@@ -1,7 +1,7 @@
-//! Cuts a stream into the texts of its records: [`Lines`], or the [`Elements`] of an array, or a mixture of both.
+//! Split of a stream into the texts of its records: [`Lines`], the [`Elements`] of an array, or a mixture.
 //!
-//! Both look at the stream through one window, which keeps what is not yet consumed in one piece and holds no more
-//! than the longest record.
+//! Both read the stream through one window, which keeps unconsumed bytes contiguous and holds no more than
+//! the longest record.
 
 mod batch;
 pub(crate) mod byte_ranges;

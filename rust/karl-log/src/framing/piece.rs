@@ -1,25 +1,25 @@
 //! One text of a stream.
 
-/// One record's text, or what stands in its place.
+/// Text of one record, or a replacement for it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A text with its place; `ended` is false where the stream ended inside it.
+    /// Text with its position; `ended` is false if the stream ended inside it.
     Text {
-        /// First byte, counted in the unpacked stream.
+        /// Offset of the first byte in the unpacked stream.
         offset: u64,
-        /// The text, without its line end.
+        /// Text, without its line end.
         bytes: &'a [u8],
-        /// Whether its end was seen.
+        /// True if its end was reached.
         ended: bool,
     },
-    /// A text longer than the limit; it was passed over.
+    /// Text longer than the limit; it was skipped.
     TooLong {
-        /// First byte, counted in the unpacked stream.
+        /// Offset of the first byte in the unpacked stream.
         offset: u64,
     },
-    /// The stream ended between two elements of an array that was not closed.
+    /// End of the stream between two elements of an unclosed array.
     Cut {
-        /// Where it ended.
+        /// Offset of the end.
         offset: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The texts of a stream, however it holds them.
+//! Texts of a stream in any layout.
 
 use std::io::{self, Read};
 
@@ -6,19 +6,19 @@ use super::batch::{Batch, Texts};
 use super::elements::Elements;
 use super::json_lines::JsonLines;
 
-/// The texts of a stream, however it holds them.
+/// Texts of a stream in any layout.
 pub(crate) enum Pieces<R> {
     Lines(JsonLines<R>),
     Elements(Elements<R>),
 }
 
 impl<R: Read> Pieces<R> {
-    /// The next text, or several where they are at hand: most lines are.
+    /// Return the next text, or several if they are in the buffer, as most lines are.
     pub(crate) fn next(&mut self) -> io::Result<Option<Batch<'_>>> {
         self.read(true)
     }
 
-    /// The next text alone.
+    /// Return the next text alone.
     pub(crate) fn next_alone(&mut self) -> io::Result<Option<Batch<'_>>> {
         self.read(false)
     }
@@ -33,7 +33,7 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// Reads on value by value at a place in the text that was handed over last, where there is one.
+    /// Read value by value from an offset in the last text, if there is one.
     pub(crate) fn open(&mut self, offset: Option<u64>) {
         if let (Self::Lines(lines), Some(offset)) = (self, offset) {
             lines.open(offset);

@@ -1,7 +1,7 @@
-//! Where a record ends that may take several lines, in a stream that may be damaged.
+//! End of a record that may span several lines, in a stream that may be damaged.
 //!
-//! A value that ends on its own line is judged by its brackets alone, which is fast. One that goes beyond its line has
-//! to follow the grammar of JSON: a record that was cut off would otherwise swallow the lines after it.
+//! A value that ends on its own line is delimited by its brackets alone, which is fast. A value that spans
+//! lines has to follow the grammar of JSON: otherwise a truncated record would swallow the lines after it.
 
 use std::io::{self, Read};
 
@@ -12,8 +12,8 @@ use super::{Extent, Window};
 use crate::json::project::skip_space;
 use crate::json::validate::Grammar;
 
-/// Finds the end of the object or array that begins here, `column` bytes into its line. In a damaged one it is where
-/// its brackets close, or the next line on which another record seems to begin.
+/// Find the end of the object or array that begins here, `column` bytes into its line. The end of a damaged
+/// one is where its brackets close, or the next line on which another record seems to begin.
 pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
     match on_line(window, limit)? {
         OnLine::Beyond => {}
@@ -22,12 +22,13 @@ pub(super) fn record<R: Read>(window: &mut Window<R>, limit: usize, column: u64)
     match grammar(window, limit, |_| false, true)? {
         Fed::End(length) if length <= limit => Ok(Extent::Kept(length)),
         Fed::Wrong => damaged(window, limit, column),
-        // Too long, or cut off by the end of the stream.
+        // Too long, or truncated by the end of the stream.
         _ => window.value(limit),
     }
 }
 
-/// Finds the end of an object in a file of lines; `None` where it neither ends on its line nor goes on after it.
+/// Find the end of an object in a file of lines; `None` if it neither ends on its line nor continues after
+/// it.
 pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Option<Extent>> {
     if let OnLine::Ends(extent) = on_line(window, limit)? {
         return Ok(Some(extent).filter(|extent| !matches!(extent, Extent::Torn(_))));
@@ -40,7 +41,7 @@ pub(super) fn object<R: Read>(window: &mut Window<R>, limit: usize) -> io::Resul
     })
 }
 
-/// Finds the end of a value that is neither an object nor an array: at the latest that of its line.
+/// Find the end of a value that is neither an object nor an array: at the latest the end of its line.
 pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
     match on_line(window, limit)? {
         OnLine::Ends(extent) => Ok(extent),
@@ -48,7 +49,7 @@ pub(super) fn scalar<R: Read>(window: &mut Window<R>, limit: usize) -> io::Resul
     }
 }
 
-/// Finds the end of the line.
+/// Find the end of the line.
 pub(super) fn rest_of_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Extent> {
     let mut seen = 0;
     loop {
@@ -67,8 +68,8 @@ pub(super) fn rest_of_line<R: Read>(window: &mut Window<R>, limit: usize) -> io:
     }
 }
 
-/// Whether the array that begins here holds objects or arrays, as far as it is sound. Words in brackets at the start of
-/// a line are no array, and numbers in brackets are a value.
+/// Return whether the array that begins here holds objects or arrays, as far as it is valid. Words in
+/// brackets at the start of a line are not an array, and numbers in brackets are a value.
 pub(crate) fn holds_records<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<bool> {
     let mut at = 1;
     loop {
@@ -85,11 +86,11 @@ pub(crate) fn holds_records<R: Read>(window: &mut Window<R>, limit: usize) -> io
 
 enum OnLine {
     Ends(Extent),
-    /// The line ends inside of the value.
+    /// The line ends inside the value.
     Beyond,
 }
 
-/// Looks for the end of a value up to the end of its line.
+/// Search for the end of a value up to the end of its line.
 fn on_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<OnLine> {
     let mut skipper = Skipper::of_line();
     let mut seen = 0;
@@ -113,8 +114,8 @@ fn on_line<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<OnLine> 
     }
 }
 
-/// Follows the grammar of the value that begins here until its end, or until `stop` is true of the depth of a container
-/// that begins. [`Fed::More`] means the limit, or the end of the stream.
+/// Follow the grammar of the value that begins here until its end, or until `stop` is true of the depth of a
+/// new container. [`Fed::More`] means the limit, or the end of the stream.
 fn grammar<R: Read>(
     window: &mut Window<R>,
     limit: usize,
@@ -130,7 +131,7 @@ fn grammar<R: Read>(
     }
 }
 
-/// Finds the end of a damaged value by lines.
+/// Find the end of a damaged value line by line.
 fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Result<Extent> {
     let mut skipper = Skipper::default();
     let mut at = 0;
@@ -159,8 +160,8 @@ fn damaged<R: Read>(window: &mut Window<R>, limit: usize, column: u64) -> io::Re
     }
 }
 
-/// Whether another record, or the end of the array, seems to be on a line after a damaged record: no deeper in the line
-/// than that one began.
+/// Return whether another record, or the end of the array, seems to begin on a line after a damaged record:
+/// at most as deep in the line as that record.
 fn begins_record(line: &[u8], column: u64) -> bool {
     let indent = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     match line.get(indent) {
@@ -170,32 +171,32 @@ fn begins_record(line: &[u8], column: u64) -> bool {
     }
 }
 
-/// What came of some more bytes.
+/// Result of feeding more bytes.
 enum Fed {
-    /// The value ends after so many.
+    /// End of the value after so many bytes.
     End(usize),
-    /// They are not JSON.
+    /// Invalid JSON.
     Wrong,
-    /// A container that was looked for begins.
+    /// Start of a container that satisfies `stop`.
     Container,
-    /// The value goes on.
+    /// Value not yet ended.
     More,
 }
 
-/// Follows the grammar of one value. Numbers and words are not judged.
+/// Follower of the grammar of one value. Numbers and words are not validated.
 #[derive(Default)]
 struct Follower {
     grammar: Grammar,
-    /// The next byte to look at: the start of a token.
+    /// Next byte to process: the start of a token.
     at: usize,
-    /// How far an open string was searched for its end.
+    /// Position up to which an open string was searched for its end.
     searched: usize,
-    /// Whether a line may end inside of a string.
+    /// True if a line may end inside a string.
     broken_strings: bool,
 }
 
 impl Follower {
-    /// Looks at all bytes that there are, of which it saw the first before.
+    /// Process all bytes so far; earlier ones come again at the front.
     fn feed(&mut self, bytes: &[u8], stop: impl Fn(u32) -> bool) -> Fed {
         while let Some(&byte) = bytes.get(self.at) {
             if matches!(byte, b'{' | b'[') && stop(self.grammar.depth() + 1) {
@@ -239,7 +240,7 @@ impl Follower {
         }
     }
 
-    /// The position after the string that begins here; an error where its line ends first and may not.
+    /// Return the position after the string that begins here; an error if its line ends first and may not.
     fn string(&mut self, bytes: &[u8]) -> Result<Option<usize>, ()> {
         let mut at = self.searched.max(self.at + 1);
         while let Some(rest) = bytes.get(at..) {

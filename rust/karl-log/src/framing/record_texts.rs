@@ -1,23 +1,23 @@
-//! The records of one text, with the count of those that are none.
+//! Records of one text, with counts of the invalid ones.
 
 use super::{MARK, Piece};
 use crate::json::project::{Fault, skip_space};
 use crate::rejects::{Reason, Tally};
 
-/// A text that may hold records.
+/// Text that may hold records.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a> {
-    /// First byte, counted in the unpacked stream.
+    /// Offset of the first byte in the unpacked stream.
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
-    /// Whether its end was seen.
+    /// True if its end was reached.
     pub(crate) ended: bool,
-    /// Whether it is a line, which may be opened.
+    /// True if the text is a line, which may be opened.
     pub(crate) is_line: bool,
 }
 
 impl<'a> Text<'a> {
-    /// The text of a piece; what stands in the place of one is counted.
+    /// Return the text of a piece; count any other piece.
     pub(crate) fn of(piece: &Piece<'a>, is_line: bool, tally: &mut Tally) -> Option<Self> {
         match *piece {
             Piece::TooLong { offset } => tally.bad(offset, Reason::TooLong),
@@ -28,9 +28,10 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Hands over each record of a text with its place, several where they were welded together; `take` says where it ends.
-/// The place where a line has to be [opened](crate::framing::JsonLines::open), if there is one: an array begins there, or a
-/// record that does not end on the line.
+/// Pass each record of a text with its offset to `take`, which returns its end; one text may hold several
+/// concatenated records. Return the offset at which a line has to be
+/// [opened](crate::framing::JsonLines::open), if any: an array begins there, or a record that does not end on
+/// the line.
 #[inline]
 pub(crate) fn each_record(
     text: Text<'_>,
@@ -66,16 +67,17 @@ pub(crate) fn each_record(
     open
 }
 
-/// What stands in the place of a record.
+/// Content found in place of a record.
 enum NotARecord {
-    /// Nothing, up to here.
+    /// White space up to this position.
     Space(usize),
     Open,
     Bad(Reason),
 }
 
-/// Looks at what is no record. A byte order mark stands where files were joined, a comma where an array was cut; a
-/// record over several lines begins at the start of its line, or a part of a damaged one could be taken for another.
+/// Classify a text that is not a record. A byte order mark occurs where files were joined, a comma where an
+/// array was cut; a record over several lines begins at the start of its line, or a part of a damaged one
+/// could be taken for another.
 #[cold]
 fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> NotARecord {
     let rest = &text.bytes[at..];
@@ -89,7 +91,7 @@ fn instead(text: Text<'_>, at: usize, records: u64, fault: Fault) -> NotARecord 
     }
 }
 
-/// Why a text that the scan stopped at is no record.
+/// Return the reason why the scan stopped at a text.
 pub(crate) fn reason(fault: Fault, ended: bool) -> Reason {
     match fault {
         Fault::NotAnObject => Reason::NotAnObject,

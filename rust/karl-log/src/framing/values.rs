@@ -1,4 +1,4 @@
-//! Values that stand one after the other, and in arrays.
+//! Concatenated values, also in arrays.
 
 use std::io::{self, Read};
 
@@ -8,56 +8,56 @@ use super::record_end::{holds_records, object, record, rest_of_line, scalar};
 use super::window::MARK;
 use super::{Extent, Piece, Window};
 
-/// What ends the values.
+/// End of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The `]` of an array inside a document.
+    /// Closing `]` of an array inside a document.
     Bracket,
-    /// The end of the stream.
+    /// End of the stream.
     Stream,
-    /// The end of a line on which no array is open.
+    /// End of a line on which no array is open.
     Line,
 }
 
-/// How far a stream of values was read. An array among them is entered where it holds objects or arrays: its elements
-/// are values as well.
+/// Progress through a stream of values. An array of objects or arrays is entered: its elements are values as
+/// well.
 #[derive(Debug)]
 pub(super) struct Values {
     until: Until,
-    /// How many arrays are open.
+    /// Number of open arrays.
     open: usize,
-    /// Where the line begins, as far as it is known.
+    /// Start of the line, if known.
     line: u64,
-    /// Line ends that were passed since the last value was found.
+    /// Line ends skipped since the last value.
     passed: u64,
-    /// Those of them that came before it.
+    /// Line ends skipped before the last value.
     pub(super) before: u64,
 }
 
-/// What comes next of a stream of values.
+/// Next item of a stream of values.
 pub(super) enum NextValue {
-    /// A value of so many bytes; whether its end was seen.
+    /// Value: offset, length in bytes, and whether its end was reached.
     Value(u64, usize, bool),
-    /// One that was longer than the limit.
+    /// Value longer than the limit.
     TooLong(u64),
-    /// The stream ended before the arrays that are open.
+    /// End of the stream inside open arrays.
     Cut(u64),
-    /// All is read up to what ends the values.
+    /// End of the values.
     End,
 }
 
 impl Values {
-    /// The values from a place on, `open` of whose arrays were entered before.
+    /// Return the values from an offset on, inside `open` arrays.
     pub(super) fn new(until: Until, open: usize, offset: u64) -> Self {
         Self { until, open, line: offset, passed: 0, before: 0 }
     }
 
-    /// The values from a place inside a line on.
+    /// Return the values from an offset inside a line on.
     pub(super) fn of_line(line: u64) -> Self {
         Self::new(Until::Line, 0, line)
     }
 
-    /// Moves to the next value.
+    /// Move to the next value.
     pub(super) fn next<R: Read>(&mut self, window: &mut Window<R>, limit: usize) -> io::Result<NextValue> {
         loop {
             match self.peek(window)? {
@@ -105,9 +105,9 @@ impl Values {
             _ => scalar(window, limit)?,
         };
         Ok(match extent {
-            // What was passed over is not there any more: its lines are not counted.
+            // Skipped bytes are no longer in the buffer: their lines are not counted.
             Extent::Passed => NextValue::TooLong(offset),
-            // A stray bracket or colon is a value of its own, so that the reader always moves on.
+            // A stray bracket or colon is a value of its own, so that the reader always advances.
             Extent::Kept(length) => self.found(window, length.max(1), true),
             Extent::Torn(length) => {
                 (self.open, self.until) = (0, Until::Stream);
@@ -121,12 +121,12 @@ impl Values {
         NextValue::Value(window.offset(), length, ended)
     }
 
-    /// Whether what comes next is on a line of its own, in no array.
+    /// Return whether the next value is on a line of its own, outside arrays.
     fn is_line(&self) -> bool {
         self.until == Until::Line && self.open == 0
     }
 
-    /// Whether a line end was passed while an array was open or a value went on, or may have been.
+    /// Return whether a line end was, or may have been, skipped inside an open array or a value.
     pub(super) fn is_beyond_line(&self, next: &NextValue) -> bool {
         match next {
             NextValue::End => self.before > 0,
@@ -135,7 +135,7 @@ impl Values {
         }
     }
 
-    /// The next byte that is not white space; a line end is none of it where it ends the values.
+    /// Return the next byte that is not white space; a line end that ends the values is returned too.
     fn peek<R: Read>(&mut self, window: &mut Window<R>) -> io::Result<Option<u8>> {
         loop {
             let ends = self.is_line();
@@ -156,7 +156,7 @@ impl Values {
         window.consume(count);
     }
 
-    /// Counts the line ends among the next bytes.
+    /// Count the line ends among the next bytes.
     fn pass<R: Read>(&mut self, window: &Window<R>, count: usize) {
         let bytes = &window.bytes()[..count];
         if let Some(last) = memrchr(b'\n', bytes) {
@@ -167,7 +167,7 @@ impl Values {
 }
 
 impl NextValue {
-    /// The text that was found, consumed; `None` at the end.
+    /// Consume and return the text found; `None` at the end.
     pub(super) fn piece<R: Read>(self, window: &mut Window<R>) -> Option<Piece<'_>> {
         Some(match self {
             Self::End => return None,

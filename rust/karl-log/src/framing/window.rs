@@ -1,4 +1,4 @@
-//! A stream seen through a buffer, and where the value at its front ends.
+//! Buffer over a stream, and the search for the end of its first value.
 
 use std::io::{self, Read};
 
@@ -6,13 +6,13 @@ use memchr::{memchr, memchr2, memchr3};
 
 use crate::json::project::skip_space;
 
-/// How much is read at a time: it stays in the nearer caches until it has been looked at.
+/// Bytes read at a time: they stay in the nearer caches until they are processed.
 const BLOCK: usize = 1 << 16;
 
-/// The UTF-8 byte order mark.
+/// UTF-8 byte order mark.
 pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A stream seen through a buffer that keeps what is not yet consumed in one piece.
+/// Buffer over a stream that keeps unconsumed bytes contiguous.
 #[derive(Debug)]
 pub(crate) struct Window<R> {
     reader: R,
@@ -39,12 +39,12 @@ impl<R: Read> Window<R> {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Passes over everything that was read.
+    /// Skip all bytes in the buffer.
     pub(super) fn clear(&mut self) {
         self.start = self.end;
     }
 
-    /// Reads on; false at the end of the stream.
+    /// Read more bytes; return false at the end of the stream.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
         if self.start > 0 {
             self.data.copy_within(self.start..self.end, 0);
@@ -66,7 +66,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// The next byte that is not white space, left where it is; `None` at the end of the stream.
+    /// Return the next byte that is not white space without consuming it; `None` at the end of the stream.
     pub(crate) fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             let blank = skip_space(self.bytes(), 0);
@@ -80,7 +80,7 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Passes over the byte order mark at the start of a file.
+    /// Skip the byte order mark at the start of a file.
     pub(crate) fn skip_mark(&mut self) -> io::Result<()> {
         if self.starts_with_mark()? {
             self.consume(MARK.len());
@@ -93,13 +93,13 @@ impl<R: Read> Window<R> {
         Ok(self.bytes().starts_with(MARK))
     }
 
-    /// Goes back to bytes that were consumed since the last [`fill`](Self::fill).
+    /// Go back to bytes consumed since the last [`fill`](Self::fill).
     pub(super) fn back_to(&mut self, offset: u64) {
         self.start =
             usize::try_from(offset.saturating_sub(self.base)).map_or(self.end, |at| at.min(self.end));
     }
 
-    /// Passes over the rest of a line that is longer than the window, but not over its end.
+    /// Skip the rest of a line that is longer than the window, but not its end.
     pub(super) fn pass_line(&mut self) -> io::Result<()> {
         loop {
             if let Some(found) = memchr(b'\n', self.bytes()) {
@@ -113,14 +113,14 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Consumes `consumed` bytes, and gives the first `length` of them.
+    /// Consume `consumed` bytes and return the first `length` of them.
     pub(super) fn take(&mut self, length: usize, consumed: usize) -> &[u8] {
         let start = self.start;
         self.consume(consumed);
         &self.data[start..start + length]
     }
 
-    /// Finds the end of the value that begins here, keeping up to `limit` bytes of it.
+    /// Find the end of the value that begins here, keeping up to `limit` bytes of it.
     pub(crate) fn value(&mut self, limit: usize) -> io::Result<Extent> {
         let mut skipper = Skipper::default();
         let mut seen = 0;
@@ -151,24 +151,24 @@ impl<R: Read> Window<R> {
         }
     }
 
-    /// Passes over a value's end.
+    /// Skip the end of a value.
     pub(super) fn past(&mut self, count: usize) -> Extent {
         self.consume(count);
         Extent::Passed
     }
 }
 
-/// Where a value ends.
+/// End of a value.
 pub(crate) enum Extent {
-    /// After so many bytes of the window.
+    /// Length of the value in the window.
     Kept(usize),
-    /// The stream ended after so many bytes, inside the value.
+    /// Length at which the stream ended inside the value.
     Torn(usize),
-    /// It was longer than the limit and is consumed.
+    /// Value longer than the limit; it was consumed.
     Passed,
 }
 
-/// Follows the structure of one value across blocks.
+/// Follower of the structure of one value across blocks.
 #[derive(Default)]
 pub(super) struct Skipper {
     depth: usize,
@@ -178,25 +178,25 @@ pub(super) struct Skipper {
     pub(super) line: LineEnd,
 }
 
-/// What the end of a line is in a value.
+/// Meaning of a line end in a value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// White space, or a byte of a string.
     #[default]
     Inside,
-    /// The place to stop at.
+    /// Place to stop at.
     Stops,
-    /// The place where it stopped.
+    /// Place where it stopped.
     Stopped,
 }
 
 impl Skipper {
-    /// One that stops at the end of the line.
+    /// Return a follower that stops at the end of the line.
     pub(super) fn of_line() -> Self {
         Self { line: LineEnd::Stops, ..Self::default() }
     }
 
-    /// The position after the value's end, if these bytes hold it.
+    /// Return the position after the value's end, if it is in these bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -250,7 +250,7 @@ impl Skipper {
         bytes.len()
     }
 
-    /// The first byte inside of a string that says something of its end.
+    /// Return the first byte inside a string that may affect its end.
     fn telling(&self, bytes: &[u8]) -> Option<usize> {
         if self.line == LineEnd::Stops {
             memchr3(b'"', b'\\', b'\n', bytes)

@@ -1,4 +1,4 @@
-//! What a manifest says of an input file, so that a data set can be traced to its logs.
+//! Hash of an input file for the manifest, so that a data set can be traced to its logs.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,21 +9,21 @@ use super::source::Source;
 use crate::cancel::Watch;
 use crate::error::Result;
 
-/// How much is hashed at either end of a file.
+/// Bytes hashed at either end of a file.
 pub const END: u64 = 1 << 20;
 
-/// XXH3-128 of a file's packed bytes, as 32 hexadecimal digits: of the first and the last MiB (the whole file where
-/// it is no longer than both), or of all of it.
+/// Return the XXH3-128 of a file's packed bytes as 32 hexadecimal digits: of the first and the last MiB (the
+/// whole file if it is no longer than both), or of all of it.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Changed`](crate::Error::Changed) if it is gone,
-/// [`Error::Interrupted`](crate::Error::Interrupted).
+/// [`Error::Io`](crate::Error::Io) if it cannot be read, [`Error::Changed`](crate::Error::Changed) if it is
+/// gone, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn hash(source: &Source, whole: bool, watch: &Watch) -> Result<String> {
     let io = |error| source.failed("read", error);
     let mut file = File::open(&source.path).map_err(|error| source.lost("open", 0, error))?;
     let mut hasher = XxHash3_128::new();
     if whole || source.size <= 2 * END {
-        // What a growing file has gained since was not read.
+        // Bytes that a growing file gained since it was opened were not read.
         feed(&mut hasher, &mut file.take(source.size), source, watch)?;
     } else {
         feed(&mut hasher, &mut (&mut file).take(END), source, watch)?;

@@ -1,11 +1,11 @@
-//! How files are packed, and which are not read, by their first bytes.
+//! Compression of files, and unsupported formats, detected by their first bytes.
 
 use crate::error::Unread;
 
-/// How a file's bytes are packed; told by its first bytes, never by its name.
+/// Compression of a file; detected by its first bytes, never by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// As they are.
+    /// Uncompressed.
     Plain,
     /// One or more gzip members.
     Gzip,
@@ -17,13 +17,13 @@ impl Codec {
     pub(crate) fn of(magic: &[u8]) -> Self {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
-            // A frame, or one to be skipped, with which some parallel writers begin.
+            // A frame, or a skippable frame, which some parallel writers put first.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
         }
     }
 
-    /// The name that manifests use.
+    /// Return the name used in manifests.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -34,21 +34,23 @@ impl Codec {
     }
 }
 
-/// How many of a file's first bytes tell its codec.
+/// Number of bytes that identify the codec.
 pub(crate) const MAGIC: usize = 4;
 
-/// How many of the first bytes, unpacked, tell what nothing here reads: the mark of a tar archive is the last of them.
+/// Number of unpacked bytes that identify an unsupported format: the mark of a tar archive is the last of
+/// them.
 pub(crate) const HEAD: usize = TAR + 8;
 
-/// Where an archive of tar says that it is one.
+/// Offset of the mark of a tar archive.
 const TAR: usize = 257;
 
-/// Return why the first bytes of a file, unpacked, cannot be read; none for a text in UTF-8.
+/// Return why the first bytes of a file, unpacked, cannot be read; `None` for UTF-8 text.
 pub(crate) fn unread(head: &[u8]) -> Option<Unread> {
     packer(head).map(Unread::Packed).or_else(|| encoding(head).map(Unread::Encoded))
 }
 
-/// The few letters that bzip2 and zlib begin with, and those in the midst of tar's first header, may stand in a text too.
+/// Return the name of an archive or binary format. The few letters that bzip2 and zlib begin with, and the
+/// mark inside the first header of tar, may occur in a text too.
 fn packer(head: &[u8]) -> Option<&'static str> {
     match head {
         [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => Some("bzip2"),
@@ -59,7 +61,7 @@ fn packer(head: &[u8]) -> Option<&'static str> {
         // The header of a first page, or a footer, begins with this control character.
         [b'P', b'A', b'R', b'1', 0x15, ..] => Some("Parquet"),
         [b'x', 0x01 | b'^' | 0x9c | 0xda, ..] if is_binary(head) => Some("zlib"),
-        // No text holds a zero byte.
+        // Text has no zero bytes.
         _ if head.get(TAR..).is_some_and(|mark| mark.starts_with(b"ustar") && mark.contains(&0)) => {
             Some("tar")
         }
@@ -67,7 +69,8 @@ fn packer(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// An encoding other than UTF-8, by the mark of its byte order or by the first two characters of JSON.
+/// Return an encoding other than UTF-8, detected by the byte order mark or by the first two characters of
+/// JSON.
 fn encoding(head: &[u8]) -> Option<&'static str> {
     match head {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some("UTF-32"),
@@ -78,7 +81,7 @@ fn encoding(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether the beginning of a file is neither UTF-8, as far as it goes, nor any text of one byte a character.
+/// Return whether the beginning of a file is neither UTF-8 nor a text of one byte per character.
 fn is_binary(head: &[u8]) -> bool {
     let control = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
     let broken = std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some());
@@ -95,7 +98,7 @@ mod tests {
             ["x^2 + y^2", "x^\u{e9}", "xz", "{", "\u{feff}{}", "", "PK", "BZh9 began", "PAR1 is a word"];
         assert!(texts.iter().all(|text| unread(text.as_bytes()).is_none()));
         assert!(unread(b"x^2 caf\xe9 is Latin-1").is_none());
-        // A character that the end cuts through is no damage.
+        // A character cut at the end is not damage.
         assert!(!is_binary(&"x^\0\u{e9}".as_bytes()[..4]));
     }
 }

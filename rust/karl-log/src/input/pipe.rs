@@ -1,4 +1,4 @@
-//! A log that can be read once: standard input, or a pipe.
+//! Logs that can be read once: standard input, or a pipe.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -12,21 +12,21 @@ use super::codec::Codec;
 use super::codec::MAGIC;
 use super::unpack::{is_damage, unpacked};
 
-/// How much is unpacked at a time. A decoder that meets damage gives an error in place of what it had unpacked in the
-/// same call, and a pipe cannot be read again: so much is lost at most.
+/// Bytes unpacked at a time. A decoder that meets damage returns an error in place of the bytes it unpacked
+/// in the same call, and a pipe cannot be read again: at most this much is lost.
 const PACKED_STEP: usize = 1 << 12;
 
-/// Where the bytes come from.
+/// Source of the bytes.
 #[derive(Clone, Debug)]
 pub enum Pipe {
     /// Standard input.
     StandardInput,
-    /// The file of a pipe.
+    /// Path of a named pipe.
     At(PathBuf),
 }
 
 impl Pipe {
-    /// The pipe of a name.
+    /// Return the pipe of a name.
     #[must_use]
     pub fn named(name: &str, path: &Path) -> Self {
         if name == "-" { Self::StandardInput } else { Self::At(path.to_path_buf()) }
@@ -34,25 +34,25 @@ impl Pipe {
 
     fn open(&self) -> io::Result<File> {
         match self {
-            // Its own descriptor, with the place it has come to: another program may have read the first lines.
+            // A descriptor of its own at the current position: another program may have read the first lines.
             Self::StandardInput => Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
             Self::At(path) => File::open(path),
         }
     }
 }
 
-/// What is known of the bytes of a pipe once it has ended.
+/// Facts about the bytes of a pipe, known once it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// How they were packed.
+    /// Compression.
     pub codec: Codec,
-    /// How many came, packed.
+    /// Number of packed bytes.
     pub size: u64,
-    /// XXH3-128 of them, as 32 hexadecimal digits.
+    /// XXH3-128 of the packed bytes, as 32 hexadecimal digits.
     pub hash: String,
 }
 
-/// The bytes of a pipe as they come, counted and hashed.
+/// Bytes of a pipe as they arrive, counted and hashed.
 struct PipeBytes {
     file: Option<File>,
     codec: Codec,
@@ -60,7 +60,7 @@ struct PipeBytes {
     hasher: XxHash3_128,
 }
 
-/// A handle on those bytes: one for the decoder, one for whoever wants to know of them.
+/// Shared handle on those bytes: one for the decoder, one for the caller.
 #[derive(Clone)]
 pub(crate) struct Tap(Arc<Mutex<PipeBytes>>);
 
@@ -69,7 +69,7 @@ impl Tap {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has come so far; it waits for a read that is under way.
+    /// Return the facts so far; wait for a read in progress.
     pub(crate) fn origin(&self) -> Origin {
         let raw = self.lock();
         Origin { codec: raw.codec, size: raw.size, hash: format!("{:032x}", raw.hasher.finish_128()) }
@@ -86,7 +86,7 @@ impl Read for Tap {
     }
 }
 
-/// What a pipe holds, unpacked. It is opened at the first read, which may have to wait for a writer.
+/// Unpacked bytes of a pipe. It is opened at the first read, which may have to wait for a writer.
 pub(crate) struct Unpacking {
     pipe: Pipe,
     tap: Tap,
@@ -122,7 +122,7 @@ impl Read for Unpacking {
         let most = out.len().min(self.step);
         let read = decoder.read(&mut out[..most]);
         if self.step < usize::MAX && read.as_ref().is_err_and(is_damage) {
-            // What comes after damage counts as read, and its writer is not cut off.
+            // Bytes after damage count as read, and the writer is not cut off.
             io::copy(&mut self.tap, &mut io::sink())?;
         }
         self.decoder = Some(decoder);

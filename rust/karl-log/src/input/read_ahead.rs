@@ -1,4 +1,4 @@
-//! A reader that works ahead: unpacking goes on in a thread of its own while what it gave is looked at.
+//! Prefetching reader: a thread reads and unpacks while the caller processes earlier bytes.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use crate::cancel::Watch;
 
-/// How much is handed over at a time: large enough that threads seldom wait for each other, small enough for a cache.
+/// Bytes handed over at a time: large enough that threads seldom wait for each other, small enough for a
+/// cache.
 const BLOCK: usize = 1 << 20;
 
-/// How many blocks the reader may be ahead.
+/// Maximum number of prefetched blocks.
 const AHEAD: usize = 2;
 
-/// How often whoever waits for a block looks whether it is still wanted: the writer of a pipe may say nothing for hours.
+/// Interval at which a waiting reader checks for cancellation: the writer of a pipe may be silent for hours.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The bytes of another reader, read by a thread that ends with them, with an error, or with this. Once somebody wants to
-/// stop there are no more, also while the thread still waits for some.
+/// Bytes of another reader, read by a thread that ends at their end, at an error, or when this is dropped.
+/// After cancellation there are no more bytes, even while the thread is blocked in a read.
 #[derive(Debug)]
 pub(crate) struct ReadAhead<'w> {
     watch: &'w Watch,
@@ -28,7 +29,7 @@ pub(crate) struct ReadAhead<'w> {
     ended: bool,
 }
 
-/// Bytes that were read, and room behind them, which is used again without being cleared.
+/// Buffer with the number of bytes read; reused without being cleared.
 #[derive(Debug, Default)]
 struct Chunk {
     room: Vec<u8>,
@@ -36,7 +37,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Reads until it is full or there is no more; what was read before a failure stays.
+    /// Read until the buffer is full or the stream ends; bytes read before a failure stay.
     fn fill(&mut self, reader: &mut impl Read) -> io::Result<()> {
         self.room.resize(BLOCK, 0);
         self.len = 0;
@@ -64,7 +65,7 @@ impl<'w> ReadAhead<'w> {
         Self { watch, full, empty, block: Chunk::default(), at: 0, ended: false }
     }
 
-    /// Waits for the next block, and gives the last one back.
+    /// Wait for the next block and return the last one to the thread.
     fn turn(&mut self) -> io::Result<()> {
         let next = loop {
             match self.full.recv_timeout(TICK) {
@@ -75,7 +76,7 @@ impl<'w> ReadAhead<'w> {
             }
         };
         self.ended = next.as_ref().map_or(true, |block| block.len == 0);
-        // Nobody may be there to take it: the reader has come to its end.
+        // The thread may have ended: the reader is at its end.
         let _unused = self.empty.try_send(std::mem::replace(&mut self.block, next?));
         self.at = 0;
         Ok(())
@@ -93,8 +94,8 @@ impl Read for ReadAhead<'_> {
     }
 }
 
-/// Reads on until there is nothing more, or nobody who wants it. An empty block says that the end was reached; a
-/// failure comes after the bytes before it.
+/// Read until the stream ends or the receiver is gone. An empty block marks the end; a failure comes after
+/// the bytes before it.
 fn work(mut reader: impl Read, give: &SyncSender<io::Result<Chunk>>, used: &Receiver<Chunk>) {
     loop {
         let mut block = used.try_recv().unwrap_or_default();
@@ -113,7 +114,7 @@ fn work(mut reader: impl Read, give: &SyncSender<io::Result<Chunk>>, used: &Rece
 mod tests {
     use super::*;
 
-    /// Gives bytes in small pieces, and then fails or ends.
+    /// Test reader of small pieces, which then fails or ends.
     struct Source(usize, Option<io::ErrorKind>);
 
     impl Read for Source {

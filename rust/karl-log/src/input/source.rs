@@ -1,4 +1,4 @@
-//! One input file, opened as often as it is needed: plain, gzip (all members) or zstd (all frames).
+//! One input file, opened as often as needed: plain, gzip (all members) or zstd (all frames).
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,30 +16,30 @@ use crate::error::{Error, Result};
 /// One input file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where its bytes are, wherever the process goes.
+    /// Absolute path of the bytes, independent of the working directory.
     pub path: PathBuf,
-    /// What to call it: its path, or `-` for standard input spooled to a file.
+    /// Name in messages: the path, or `-` for standard input spooled to a file.
     pub name: String,
-    /// How they are packed.
+    /// Compression.
     pub codec: Codec,
     /// Packed bytes when it was opened.
     pub size: u64,
     /// Last change, in seconds since 1970.
     pub modified_seconds: f64,
-    /// Device, inode and last change, as they were when it was opened.
+    /// Device, inode and last change when it was opened.
     pub stamp: Stamp,
-    /// Whether packed bytes are unpacked in a thread of their own.
+    /// True if packed bytes are unpacked in a thread of their own.
     pub ahead: bool,
-    /// Whether it may be passed over if it holds no records, as a file that was found in a folder may.
+    /// True if the file may be skipped when it holds no records, as a file found in a folder may.
     pub optional: bool,
 }
 
 impl Source {
-    /// Looks at a file without reading more than its first bytes.
+    /// Open a file and read only its first bytes.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be opened and read, [`Error::Layout`] if it is no regular file: a pipe can be read
-    /// once only.
+    /// [`Error::Io`] if it cannot be opened and read, [`Error::Layout`] if it is not a regular file: a pipe
+    /// can be read once only.
     pub fn open(path: &Path, name: &str) -> Result<Self> {
         let io = |doing| move |error| Error::io(doing, Path::new(name), error);
         let facts = fs::metadata(path).map_err(io("open"))?;
@@ -62,7 +62,7 @@ impl Source {
         })
     }
 
-    /// Its unpacked bytes from the start, as long as nobody wants to stop.
+    /// Return a reader of the unpacked bytes from the start; it ends on cancellation.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened; later damage comes from the reader.
@@ -70,7 +70,7 @@ impl Source {
         self.stream(watch).map_err(|error| self.failed("open", error))
     }
 
-    /// As [`Source::reader`], with the system's own error.
+    /// Do as [`Source::reader`], with the system's own error.
     pub(crate) fn stream<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
         if self.codec == Codec::Plain {
             return Ok(Box::new(Watched::new(File::open(&self.path)?, watch)));
@@ -83,23 +83,23 @@ impl Source {
         })
     }
 
-    /// The same bytes once more, of which the reader knows what they were: unpacked where they are passed over, so that they
-    /// stay in that core's cache, and without sums of what the first reading has compared with its sums.
+    /// Return a reader for a second pass over the same bytes: it unpacks in the consuming thread, so that
+    /// they stay in that core's cache, and does not verify checksums that the first pass has verified.
     pub(crate) fn again<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
         Ok(Box::new(Watched::new(Unpacked::open(&self.path, self.codec, Checksums::Known)?, watch)))
     }
 
-    /// As [`Source::stream`], ending where damage begins.
+    /// Do as [`Source::stream`], ending at the first damage.
     pub(crate) fn undamaged<'w>(&self, watch: &'w Watch) -> io::Result<Stream<'w>> {
         Ok(Box::new(UpToDamage(self.stream(watch)?)))
     }
 
-    /// What the system says of it; its bytes may be those of a copy, which nobody knows by name.
+    /// Return the error for a failed system call on the file; names the log, not its temporary copy.
     pub(crate) fn failed(&self, doing: &'static str, error: io::Error) -> Error {
         Error::io(doing, Path::new(&self.name), error)
     }
 
-    /// What a failure means of a file that was read before: one that is gone or ends early is no longer what it was.
+    /// Return the error for a failed second read: a file that is gone or ends early has changed.
     pub(crate) fn lost(&self, doing: &'static str, offset: u64, error: io::Error) -> Error {
         if is_damage(&error) || error.kind() == io::ErrorKind::NotFound {
             return self.changed(offset);
@@ -107,7 +107,7 @@ impl Source {
         self.failed(doing, error)
     }
 
-    /// Refuses a file that nothing here reads, or that holds such a one.
+    /// Reject unsupported archives and encodings.
     pub(crate) fn readable(&self, watch: &Watch) -> Result<()> {
         let mut head = Vec::with_capacity(HEAD);
         let read = self.undamaged(watch).and_then(|stream| stream.take(HEAD as u64).read_to_end(&mut head));
@@ -116,17 +116,17 @@ impl Source {
         unread(&head).map(refused).map_or(Ok(()), Err)
     }
 
-    /// That a record is no longer what it was.
+    /// Return the error for a record that has changed.
     pub(crate) fn changed(&self, offset: u64) -> Error {
         Error::Changed { path: PathBuf::from(&self.name), offset }
     }
 
-    /// That a record is no row as it stands.
+    /// Return the error for a record that is not a valid row.
     pub(crate) fn unwritable(&self, offset: u64) -> Error {
         Error::Unwritable { path: PathBuf::from(&self.name), offset }
     }
 
-    /// What its packed bytes begin with, and end with where it ended when it was opened.
+    /// Return hashes of the first and the last packed bytes, up to the size at opening.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -141,7 +141,7 @@ impl Source {
         Ok(ends.map(|end| XxHash3_128::oneshot(&end)))
     }
 
-    /// Refuses a file that is no longer what it was when it was opened; at its end it may have grown.
+    /// Reject a file that was rewritten since it was opened; it may have grown at its end.
     ///
     /// # Errors
     /// [`Error::Rewritten`].
@@ -157,7 +157,7 @@ impl Source {
         }
     }
 
-    /// A plain file's bytes from `offset` on.
+    /// Open a plain file at `offset`.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened.
@@ -169,7 +169,7 @@ impl Source {
     }
 }
 
-/// How much is compared at either end of a file that has grown, in bytes.
+/// Bytes compared at either end of a file that has grown.
 const END: u64 = 1 << 16;
 
 /// Hashes of both ends of a file.
@@ -182,11 +182,11 @@ fn stamp(facts: &Metadata) -> Stamp {
     (facts.dev(), facts.ino(), (facts.mtime(), facts.mtime_nsec()))
 }
 
-/// The unpacked bytes of a file.
+/// Unpacked bytes of a file.
 pub type Stream<'w> = Box<dyn Read + Send + 'w>;
 
-/// A stream that ends once somebody wants to stop: a single record may be all that a file holds, so that a look at the
-/// watch between two records comes late. Whoever reads it looks before believing that end.
+/// Stream that ends on cancellation: a single record may fill a file, so a check between two records may come
+/// too late. The consumer checks for cancellation before it trusts the end.
 pub(crate) struct Watched<'w, R> {
     stream: R,
     watch: &'w Watch,

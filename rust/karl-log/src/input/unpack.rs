@@ -9,10 +9,10 @@ use zstd::zstd_safe::DParameter;
 
 use super::codec::Codec;
 
-/// The largest zstd window that is allowed: 2^27 bytes, what the format asks every decoder to support at most.
+/// Largest accepted zstd window: 2^27 bytes, the limit that the format asks every decoder to support.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
-/// A stream that ends where its damage begins.
+/// Stream that ends at the first damage.
 pub(super) struct UpToDamage<R>(pub(super) R);
 
 impl<R: Read> Read for UpToDamage<R> {
@@ -24,8 +24,8 @@ impl<R: Read> Read for UpToDamage<R> {
     }
 }
 
-/// Unpacked bytes up to the damage. A decoder that meets damage gives an error in place of all that it had unpacked in
-/// the same call; so what it still owes is unpacked again, a byte a call.
+/// Unpacked bytes up to the damage. A decoder that meets damage returns an error in place of all bytes
+/// unpacked in the same call, so the remaining ones are unpacked again, one byte per call.
 pub(super) struct Unpacked {
     path: PathBuf,
     codec: Codec,
@@ -62,12 +62,12 @@ impl Read for Unpacked {
     }
 }
 
-/// What becomes of the check sums of a packed file.
+/// Treatment of the checksums of a packed file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Checksums {
-    /// Made again of what was unpacked, and compared.
+    /// Computed and compared.
     Compared,
-    /// They have been. A format in which that takes long is not asked for them.
+    /// Verified before; skipped in a format where they are slow.
     Known,
 }
 
@@ -83,7 +83,7 @@ fn decoder(path: &Path, codec: Codec, sums: Checksums) -> io::Result<Box<dyn Rea
     }
 }
 
-/// What a packed stream holds.
+/// Return the decoder of a packed stream.
 pub(crate) fn unpacked(packed: impl Read + Send + 'static, codec: Codec) -> io::Result<Box<dyn Read + Send>> {
     Ok(match codec {
         Codec::Plain => Box::new(packed),
@@ -98,7 +98,8 @@ fn zstd<R: Read>(packed: R) -> io::Result<zstd::Decoder<'static, BufReader<R>>> 
     Ok(decoder)
 }
 
-/// Whether an error means that packed bytes are damaged or cut short, rather than that the disk failed.
+/// Return whether an error means that packed bytes are damaged or truncated, rather than that the disk
+/// failed.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     error.raw_os_error().is_none()

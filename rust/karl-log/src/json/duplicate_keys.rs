@@ -1,4 +1,4 @@
-//! Keys that stand twice in an object, at any depth of a record.
+//! Detection of duplicate keys in an object, at any depth of a record.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,10 +8,11 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::reference::standard;
 
-/// How many bytes of a path are told.
+/// Maximum bytes of a path in a message.
 const SHOWN: usize = 200;
 
-/// The path of the first key that stands twice in its object, as in `messages[2].role`; none in a text that is no JSON.
+/// Return the path of the first duplicate key, as in `messages[2].role`; `None` if the text is not valid
+/// JSON.
 pub(crate) fn doubled(record: &[u8]) -> Option<String> {
     let (mut path, mut found) = (Vec::new(), None);
     let text = standard(record);
@@ -20,7 +21,7 @@ pub(crate) fn doubled(record: &[u8]) -> Option<String> {
     found
 }
 
-/// A step from a value to one in it.
+/// Step from a value to a child.
 enum PathStep {
     Key(String),
     Element(usize),

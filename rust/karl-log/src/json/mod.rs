@@ -1,4 +1,4 @@
-//! JSON texts: wanted values by a fast scan, the reference parser, and what both need.
+//! JSON texts: the fast scan for wanted values, the reference parser, and their shared parts.
 
 pub(crate) mod duplicate_keys;
 pub(crate) mod number_text;

@@ -1,6 +1,6 @@
 //! Numbers that keep their text on the way through `serde_json`, which writes `1E5` and `1e5` as `1e+5`.
 //!
-//! Such a number goes through the parser as a text behind a mark, and is a number again in the value.
+//! The parser sees such a number as a string behind a mark; in the value it becomes a number again.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 use super::project::skip_string;
 use super::scalar::number;
 
-/// The mark: it differs from process to process, so that no log can hold a text that begins with it.
+/// Mark of such strings. It differs between processes, so no log can hold a string that begins with it.
 static MARK: LazyLock<String> = LazyLock::new(|| {
     let mut mark = "number ".to_owned();
     for _ in 0..2 {
@@ -20,8 +20,8 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
     mark
 });
 
-/// The record with a marked text in the place of each number that `serde_json` would write otherwise; none where there is
-/// no such number, or where one is a key, so that the parser refuses the record as it is.
+/// Return the record with each number that `serde_json` would respell replaced by a marked string. `None` if
+/// there is no such number, or if one is a key: the parser then rejects the unchanged record.
 pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);
@@ -53,7 +53,7 @@ pub(crate) fn marked(record: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Turns marked texts into the numbers that they were.
+/// Turn marked strings back into numbers.
 pub(crate) fn unmark(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -67,18 +67,18 @@ pub(crate) fn unmark(value: &mut Value) {
     }
 }
 
-/// The bytes at the start that a number is made of.
+/// Return the leading bytes that may be part of a number.
 fn token(bytes: &[u8]) -> &[u8] {
     let ends = |byte: &u8| !matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     &bytes[..bytes.iter().position(ends).unwrap_or(bytes.len())]
 }
 
-/// Whether what follows a token makes it a key.
+/// Return whether the text after a token makes the token a key.
 fn is_key(rest: &[u8]) -> bool {
     rest.trim_ascii_start().first() == Some(&b':')
 }
 
-/// Whether a token is a number whose exponent lacks its sign, or is written with a capital.
+/// Return whether a token is a number with an unsigned exponent or a capital `E`.
 fn is_respelled(token: &[u8]) -> bool {
     let exponent = token.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let other = |at: usize| token[at] == b'E' || !matches!(token.get(at + 1), Some(b'+' | b'-'));

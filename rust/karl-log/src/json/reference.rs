@@ -1,9 +1,9 @@
-//! The trusted path: `serde_json` over the whole record.
+//! Reference parser: `serde_json` over the whole record.
 //!
-//! It judges every record that is written and, with `--strict`, every record that is read; the tests hold the fast
-//! scan of [`crate::json::project`] against it. Two things differ from plain `serde_json`, both because logs are written by
-//! Python's `json.dumps`: the bare words `NaN`, `Infinity` and `-Infinity` are read (and carried as null), and a
-//! number keeps its text (`crate::json::number_text`), so that nothing is rounded on the way through.
+//! It validates every written record and, with `--strict`, every record; the tests compare the fast scan of
+//! [`crate::json::project`] with it. It differs from plain `serde_json` in two ways, both because Python's
+//! `json.dumps` writes logs: the bare words `NaN`, `Infinity` and `-Infinity` are accepted (and become null),
+//! and a number keeps its text (`crate::json::number_text`), so that nothing is rounded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,18 +18,18 @@ use super::project::{Path, skip_space, skip_string};
 use super::string::unescape;
 use super::validate::sound;
 
-/// The whole record as a value: last duplicate key wins, nesting of up to 127 levels.
+/// Parse the whole record: the last duplicate key wins, nesting of up to 127 levels.
 ///
 /// # Errors
-/// What `serde_json` found, and where; also a key that `serde_json` takes for its own sign of a number or of raw
-/// text, which it would not read as the key that it is.
+/// Error of `serde_json`, with its position; also for a key that `serde_json` reserves for numbers or raw
+/// text and would not read as a key.
 pub fn parse(record: &[u8]) -> Result<Value, serde_json::Error> {
     let Some(mut value) = marked(record).and_then(|text| read(&text).ok()) else { return read(record) };
     unmark(&mut value);
     Ok(value)
 }
 
-/// Whether [`parse`] would read the record, at a fraction of its cost: nothing is built.
+/// Check that [`parse`] accepts the record, at a fraction of its cost: nothing is built.
 ///
 /// # Errors
 /// As [`parse`].
@@ -37,20 +37,22 @@ pub fn check(record: &[u8]) -> Result<(), serde_json::Error> {
     if sound(record) { Ok(()) } else { read::<Checked>(record).map(|_| ()) }
 }
 
-/// Whether a record can stand in a file of lines as it came: as [`check`], and on one line.
+/// Return whether a record can be copied unchanged to a file of lines: valid as in [`check`], and on one
+/// line.
 pub(crate) fn is_row(record: &[u8]) -> bool {
     !is_broken(record) && check(record).is_ok()
 }
 
-/// Whether a record is on more than one line. Python reads a lone carriage return as a line break too.
+/// Return whether a record spans more than one line. Python reads a lone carriage return as a line break too.
 pub(crate) fn is_broken(record: &[u8]) -> bool {
     memchr2(b'\n', b'\r', record).is_some()
 }
 
-/// How many keys of an object are looked at.
+/// Maximum number of keys of an object to read.
 const KEYS_MAX: usize = 1 << 16;
 
-/// The first keys of an object, each once; its values are not built: they may take many times their text.
+/// Return the first keys of an object, each once. Values are not built: they may take many times the memory
+/// of their text.
 pub(crate) fn keys(record: &[u8]) -> Result<Vec<String>, serde_json::Error> {
     read(record).map(|TopLevelKeys(keys)| keys.into_iter().map(|(key, _)| key).collect())
 }
@@ -65,8 +67,8 @@ fn read<T: DeserializeOwned>(record: &[u8]) -> Result<T, serde_json::Error> {
     })
 }
 
-/// Any value, parsed as one would be and thrown away. Serde's own `IgnoredAny` looks at less: it takes bytes that are
-/// no UTF-8, lone surrogates, and nesting of any depth.
+/// Any value, parsed in full and discarded. Serde's own `IgnoredAny` checks less: it accepts invalid UTF-8,
+/// lone surrogates, and nesting of any depth.
 struct Checked;
 
 impl<'de> Deserialize<'de> for Checked {
@@ -111,7 +113,7 @@ impl<'de> Visitor<'de> for Checked {
         Ok(self)
     }
 
-    /// An object, or a number: `serde_json` gives those whose digits it keeps as an object too.
+    /// Visit an object, or a number: `serde_json` represents numbers with kept digits as objects too.
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
         while members.next_entry::<Self, Self>()?.is_some() {}
         Ok(self)
@@ -146,7 +148,7 @@ impl<'de> Visitor<'de> for TopLevelKeysVisitor {
     }
 }
 
-/// The place of the first byte of a text that cannot stand where it does; its end where none is at fault.
+/// Return the position of the first invalid byte of a text; its end if there is none.
 pub(crate) fn fault(text: &[u8]) -> u64 {
     let at = parse(text).err().map_or(text.len(), |error| {
         let lines = text.split_inclusive(|&byte| byte == b'\n').take(error.line().saturating_sub(1));
@@ -155,20 +157,21 @@ pub(crate) fn fault(text: &[u8]) -> u64 {
     at.min(text.len()) as u64
 }
 
-/// The value at a path; `None` where a key is absent or something on the way is no object.
+/// Return the value at a path; `None` if a key is absent or a parent is not an object.
 #[must_use]
 pub fn lookup<'v>(record: &'v Value, path: &Path) -> Option<&'v Value> {
     path.segments().iter().try_fold(record, |value, key| value.as_object()?.get(key))
 }
 
-/// Takes the value at a path out of a record and leaves null; `None` as in [`lookup`], and where it is null.
+/// Take the value at a path out of a record and leave null; `None` as in [`lookup`], and if the value is
+/// null.
 pub(crate) fn take(record: &mut Value, path: &Path) -> Option<Value> {
     let found = path.segments().iter().try_fold(record, |value, key| value.as_object_mut()?.get_mut(key))?;
     Some(found.take()).filter(|value| !value.is_null())
 }
 
-/// Whether a key begins as the signs do that `serde_json` puts in front of numbers and raw text: such a record could
-/// read otherwise than it says, and nest deeper than the limit.
+/// Return whether a key begins like the keys that `serde_json` reserves for numbers and raw text: such a
+/// record could be misread, and nest deeper than the limit.
 fn reserved(record: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = record.get(at..).and_then(|rest| memchr(b'"', rest)) {
@@ -185,7 +188,7 @@ fn reserved(record: &[u8]) -> bool {
     false
 }
 
-/// The same text with Python's words for numbers that are not finite, outside strings, written as null.
+/// Return the text with Python's words for non-finite numbers, outside strings, replaced by null.
 pub(crate) fn standard(record: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let (mut at, mut copied) = (0, 0);

@@ -1,21 +1,21 @@
-//! What a wanted value means: a name, or a reward.
+//! Meaning of a wanted value: a name, or a reward.
 
 use std::borrow::Cow;
 
 use super::string::unescape;
 
-/// A record's name for itself or its group.
+/// Name of a record or of its group.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Name<'a> {
     /// Absent or null.
     Missing,
-    /// A string, or the text of a number or truth value as it was written.
+    /// String, or the text of a number or boolean as written.
     Text(Cow<'a, str>),
-    /// An array, an object, or a text that is not valid JSON.
+    /// Array, object, or invalid JSON.
     Bad,
 }
 
-/// Reads an id, group or category.
+/// Parse an id, group or category.
 #[must_use]
 pub fn name(raw: Option<&[u8]>) -> Name<'_> {
     let Some(raw) = raw else { return Name::Missing };
@@ -28,22 +28,22 @@ pub fn name(raw: Option<&[u8]>) -> Name<'_> {
     }
 }
 
-/// A record's reward.
+/// Reward of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reward {
     /// Absent, null or NaN.
     Missing,
-    /// A finite number; `true` is 1 and `false` 0.
+    /// Finite number; `true` is 1 and `false` 0.
     Value(f64),
-    /// `Infinity`, `-Infinity`, or a number beyond 1e100 in size.
+    /// `Infinity`, `-Infinity`, or a number with a magnitude above 1e100.
     Infinite,
-    /// Something that is no number; a number in quotes is a string.
+    /// Not a number; a number in quotes is a string.
     NotANumber,
 }
 
 pub use karl_core::reward::LARGEST;
 
-/// Reads a reward, to the last bit of f64.
+/// Parse a reward, exact to the last bit of f64.
 #[must_use]
 pub fn reward(raw: Option<&[u8]>) -> Reward {
     let Some(raw) = raw else { return Reward::Missing };
@@ -64,8 +64,8 @@ pub fn reward(raw: Option<&[u8]>) -> Reward {
     }
 }
 
-/// The commonest numbers: no exponent, and at most fifteen digits. As a whole number and a power of ten they are exact,
-/// so that their quotient is the correctly rounded number (Clinger 1990, doi:10.1145/93548.93557).
+/// Parse the commonest numbers: no exponent, and at most fifteen digits. The integer and the power of ten are
+/// exact, so their quotient is the correctly rounded number (Clinger 1990, doi:10.1145/93548.93557).
 fn short(raw: &[u8]) -> Option<f64> {
     const TENS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];

@@ -1,8 +1,9 @@
-//! The text of a JSON string.
+//! Text of a JSON string.
 
 use std::borrow::Cow;
 
-/// A JSON string's text; `None` where it is not one (bad escape, lone surrogate, bad UTF-8, raw control character).
+/// Return the text of a JSON string; `None` if it is invalid (bad escape, lone surrogate, bad UTF-8, raw
+/// control character).
 pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1))?;
     if odd_bytes(inner, 0) == 0 {
@@ -12,15 +13,15 @@ pub(crate) fn unescape(quoted: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The bytes of a JSON string that need no second look: ASCII without escapes.
+/// Return the bytes of a JSON string that is ASCII without escapes.
 #[inline]
 pub(crate) fn plain(quoted: &[u8]) -> Option<&[u8]> {
     let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     (odd_bytes(inner, u64::MAX) == 0).then_some(inner)
 }
 
-/// Not zero where a byte is a backslash or a control character, or is beyond ASCII and `beyond` has its high bits.
-/// Names are short: eight bytes at a time, the last eight once more.
+/// Return nonzero if a byte is a backslash or a control character, or is not ASCII and `beyond` has its high
+/// bits. Names are short: eight bytes at a time, the last eight once more.
 #[inline]
 fn odd_bytes(bytes: &[u8], beyond: u64) -> u64 {
     const EACH: u64 = u64::MAX / 0xff;
@@ -34,7 +35,7 @@ fn odd_bytes(bytes: &[u8], beyond: u64) -> u64 {
     words.iter().fold(odd(u64::from_le_bytes(*last)), |all, word| all | odd(u64::from_le_bytes(*word)))
 }
 
-/// A word of fewer bytes than it has, without a loop over them: some stand in it twice, and a space where there is none.
+/// Load fewer than eight bytes into a word without a loop: some bytes occur twice; empty input gives spaces.
 #[inline]
 fn short_word(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -45,7 +46,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes([first, second, third, first, second, third, first, first])
 }
 
-/// What a byte is worth as a digit of base 16; else a number that no such digits make.
+/// Value of each byte as a hexadecimal digit; for other bytes a number that no four digits produce.
 const DIGITS: [u32; 256] = {
     let mut digits = [u32::MAX; 256];
     let (mut digit, mut worth) = (0, 0);
@@ -57,7 +58,7 @@ const DIGITS: [u32; 256] = {
     digits
 };
 
-/// The code unit of `uXXXX` at a place of a text.
+/// Return the code unit of `uXXXX` at a position.
 #[inline(always)]
 pub(crate) fn unit(text: &[u8], at: usize) -> Option<u32> {
     let [b'u', digits @ ..] = text.get(at..)?.first_chunk::<5>()? else { return None };

@@ -1,11 +1,12 @@
-//! Where a container ends, by blocks of 64 bytes.
+//! Search for the end of a container, in blocks of 64 bytes.
 //!
-//! Only a block that may hold the end is walked: where strings are is known of each ([`crate::json::simd::string_mask`]).
+//! Only a block that may hold the end is walked: the positions of strings are known for each block
+//! ([`crate::json::simd::string_mask`]).
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
 
-/// The position after the container whose opening bracket is the first byte.
+/// Return the position after the container that opens at the first byte.
 pub(super) fn end(bytes: &[u8]) -> Option<usize> {
     simd::run(Container(bytes))
 }
@@ -21,7 +22,7 @@ impl Kernel for Container<'_> {
     }
 }
 
-/// The same with given vectors.
+/// Return the same with the given vectors.
 #[inline(always)]
 pub(super) fn end_by(bytes: &[u8], lanes: impl Lanes) -> Option<usize> {
     let mut blocks = Blocks::default();
@@ -34,7 +35,7 @@ pub(super) fn end_by(bytes: &[u8], lanes: impl Lanes) -> Option<usize> {
     blocks.feed(&padded(rest), lanes).map(|end| whole.len() * BLOCK + end)
 }
 
-/// What one block of a container leaves for the next.
+/// State carried from one block of a container to the next.
 #[derive(Default)]
 struct Blocks {
     depth: usize,
@@ -42,8 +43,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The position after the container's end, if it is in this block. Quotes, backslashes and brackets come as they
-    /// like in a text: a branch on one of them would often be guessed wrong.
+    /// Return the position after the container's end if it is in this block. Quotes, backslashes and brackets
+    /// are unpredictable in a text, so a branch on one of them would often be mispredicted.
     #[inline(always)]
     fn feed(&mut self, block: &Block, lanes: impl Lanes) -> Option<usize> {
         let bits = lanes.bits(block);
@@ -57,7 +58,7 @@ impl Blocks {
         None
     }
 
-    /// Bracket after bracket: this block may hold the end.
+    /// Step through the brackets of a block that may hold the end.
     #[inline(always)]
     fn walk(&mut self, open: u64, close: u64) -> Option<usize> {
         let mut brackets = open | close;

@@ -1,4 +1,4 @@
-//! The walk over the keys of an object.
+//! Walk over the keys of an object.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::json::simd;
 use crate::json::simd::{Kernel, Lanes};
 use crate::json::string::unescape;
 
-/// How far the scan has come in a record.
+/// Progress of the scan in a record.
 pub(super) struct Cursor<'a, 'h> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
@@ -45,12 +45,12 @@ impl Kernel for Object<'_, '_, '_, '_> {
 }
 
 impl Cursor<'_, '_> {
-    /// One object whose `{` is at the cursor. Recursion is as deep as the longest wanted path.
+    /// Scan the object that opens at the cursor. Recursion is as deep as the longest wanted path.
     pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
         simd::run(Object { cursor: self, node, values })
     }
 
-    /// Moves over a key to its value: which child it is. None after the end of the object.
+    /// Move past a key to its value and return the index of its child; `None` after the end of the object.
     #[inline(always)]
     fn next(&mut self, node: &Node, first: bool) -> ScanResult<Option<usize>> {
         let place = 2 * node.number + usize::from(first);
@@ -63,7 +63,7 @@ impl Cursor<'_, '_> {
         self.read(node, place, first)
     }
 
-    /// The same for a key that was not expected.
+    /// Do the same for a key that was not expected.
     #[inline(never)]
     fn read(&mut self, node: &Node, place: usize, first: bool) -> ScanResult<Option<usize>> {
         let start = self.at;
@@ -75,7 +75,7 @@ impl Cursor<'_, '_> {
         Ok(Some(child))
     }
 
-    /// Moves over what stands between members, or over the end of the object; whether it was the end.
+    /// Move past the separator between members or past the end of the object; return whether it was the end.
     fn ends(&mut self, first: bool) -> ScanResult<bool> {
         match self.peek()? {
             byte if first && byte != b'}' => Ok(false),
@@ -109,7 +109,7 @@ impl Cursor<'_, '_> {
         Ok(())
     }
 
-    /// Moves over a key to its value; which child it is.
+    /// Move past a key to its value; return the index of its child.
     fn key(&mut self, node: &Node) -> ScanResult<usize> {
         if self.peek()? != b'"' {
             return Err(Fault::Malformed(self.at));
@@ -134,7 +134,7 @@ impl Cursor<'_, '_> {
         Ok(())
     }
 
-    /// The next byte that is not white space.
+    /// Return the next byte that is not white space.
     #[inline(always)]
     fn peek(&mut self) -> ScanResult<u8> {
         match self.bytes.get(self.at) {

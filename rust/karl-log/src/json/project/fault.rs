@@ -1,13 +1,13 @@
-//! Why a scan stops.
+//! Reasons for which a scan stops.
 
-/// Why a text is not one JSON object as far as the scan looked.
+/// Reason why a text is not one JSON object, as far as the scan looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin with `{`.
+    /// The text does not begin with `{`.
     NotAnObject,
-    /// It ends inside the object.
+    /// The text ends inside the object.
     Truncated,
-    /// The byte at this position cannot stand there.
+    /// The byte at this position is not allowed there.
     Malformed(usize),
 }
 

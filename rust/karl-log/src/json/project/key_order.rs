@@ -1,18 +1,19 @@
-//! The keys of records in the order in which they come, record after record.
+//! Order of keys, learned from record to record.
 //!
-//! A habit is the text from the end of one value to the start of the next, `, "group": `, with the child that its key
-//! was found to be. A text that begins so means the same again; where none fits, the key is read and becomes one.
+//! An expected key is the text from the end of one value to the start of the next, `, "group": `, with the
+//! child that its key selects. A text with the same beginning selects the same child; if none matches, the
+//! key is parsed and learned.
 
-/// The longest text that is kept: four words.
+/// Maximum length of a kept text: four words.
 const LONGEST: usize = 32;
 
-/// How many are kept at most.
+/// Maximum number of kept texts.
 const MOST: usize = 64;
 
-/// How far the order may jump: over keys that not every record has.
+/// Maximum number of expected keys to skip, for keys that not every record has.
 const NEAR: usize = 8;
 
-/// What came after what, and what of it comes next.
+/// Expected keys with their order, and the position in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyOrder {
     all: Vec<ExpectedKey>,
@@ -25,19 +26,19 @@ pub(super) struct ExpectedKey {
     /// All ones in the bytes of the text.
     mask: [u64; 4],
     pub(super) length: usize,
-    /// Which object it stands in, and whether it stands first there.
+    /// Position of its object in the tree, and whether it is the first key there.
     place: usize,
-    /// As [`Node::child`](super::paths::Node::child) gives it.
+    /// Child as returned by [`Node::child`](super::paths::Node::child).
     pub(super) child: usize,
 }
 
 impl KeyOrder {
-    /// Begins a record.
+    /// Begin a record.
     pub(super) fn restart(&mut self) {
         self.next = 0;
     }
 
-    /// What comes next, if it comes as it did before.
+    /// Return the next expected key if the text matches it.
     #[inline(always)]
     pub(super) fn follow(&mut self, bytes: &[u8], place: usize) -> Option<&ExpectedKey> {
         let habit = self.all.get(self.next).filter(|habit| habit.place == place && habit.fits(bytes))?;
@@ -45,7 +46,7 @@ impl KeyOrder {
         Some(habit)
     }
 
-    /// Keeps a text that was read: the order goes on behind it.
+    /// Keep a parsed key; the order continues after it.
     pub(super) fn learn(&mut self, text: &[u8], place: usize, child: usize) {
         let near = self.all.iter().skip(self.next).take(NEAR);
         let known = near.enumerate().find(|(_, habit)| habit.is(text, place)).map(|(at, _)| self.next + at);
@@ -68,7 +69,7 @@ impl ExpectedKey {
         Self { text: words(&bytes), mask: words(&mask), length: text.len(), place, child }
     }
 
-    /// Whether bytes begin with the text.
+    /// Return whether bytes begin with the text.
     #[inline(always)]
     fn fits(&self, bytes: &[u8]) -> bool {
         let Some(bytes) = bytes.first_chunk() else { return self.fits_end(bytes) };
@@ -77,7 +78,7 @@ impl ExpectedKey {
         other | ((c ^ text[2]) & mask[2]) | ((d ^ text[3]) & mask[3]) == 0
     }
 
-    /// The same for fewer bytes than the longest text has.
+    /// Return the same for fewer bytes than the maximum length of a text.
     #[inline(never)]
     fn fits_end(&self, bytes: &[u8]) -> bool {
         bytes.starts_with(&self.text.map(u64::to_le_bytes).as_flattened()[..self.length])

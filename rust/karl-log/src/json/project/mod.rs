@@ -1,15 +1,15 @@
-//! Takes a few values out of one JSON object without building the rest.
+//! Extraction of a few values from one JSON object without building the rest.
 //!
-//! The scan walks the keys of the objects that a wanted path goes through and skips every other value by its
-//! structure: strings by their closing quote, containers by their depth. So it is exact on every valid JSON text
-//! (nested decoys, escaped keys, duplicate keys: the last one wins, as in Python's `json`), and blind to damage
-//! inside a value that it skips. [`crate::json::reference`] is the slow twin that sees such damage; it judges every record
-//! that is chosen, and with `--strict` every record that is read.
+//! The scan walks the keys of the objects on a wanted path and skips every other value by its structure:
+//! strings by their closing quote, containers by their depth. It is exact on every valid JSON text (nested
+//! decoys, escaped keys, duplicate keys: the last one wins, as in Python's `json`), and does not detect
+//! damage inside a skipped value. [`crate::json::reference`] is the slow equivalent that detects such damage;
+//! it validates every chosen record and, with `--strict`, every record.
 //!
-//! Keys of a log come in one order again and again: [`Scan`] keeps that order, so that most keys cost one
+//! The keys of a log usually repeat in one order: [`Scan`] learns that order, so most keys cost one
 //! comparison.
 //!
-//! Not taken: serde's `IgnoredAny`, which validates while it skips at about a fifth of the speed.
+//! Serde's `IgnoredAny` is not used: it validates while it skips, at about a fifth of the speed.
 
 mod container;
 mod cursor;

@@ -1,21 +1,21 @@
-//! Where a value is in a record.
+//! Path of a value in a record.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// The longest path, in segments: what [`crate::json::reference`] can parse is not nested deeper.
+/// Maximum length of a path in segments: the nesting limit of [`crate::json::reference`].
 const DEEPEST: usize = 127;
 
-/// A dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.
+/// Dotted path into nested objects: `meta.group`; a dot inside a key is written `\.`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Path(Vec<String>);
 
 impl Path {
-    /// Reads a dotted path.
+    /// Parse a dotted path.
     ///
     /// # Errors
-    /// [`Error::Field`] for an empty path, an empty segment, or more segments than a record has levels.
+    /// [`Error::Field`] for an empty path, an empty segment, or more segments than a record may have levels.
     pub fn parse(text: &str) -> Result<Self> {
         let mut segments = vec![String::new()];
         let mut chars = text.chars().peekable();
@@ -36,12 +36,12 @@ impl Path {
         Ok(Self(segments))
     }
 
-    /// The outermost key.
+    /// Return the outermost key.
     pub(crate) fn root(&self) -> &str {
         self.0.first().map_or("", String::as_str)
     }
 
-    /// The keys from the outside in; never empty.
+    /// Return the keys from the outermost to the innermost; never empty.
     #[must_use]
     pub fn segments(&self) -> &[String] {
         &self.0

@@ -1,8 +1,8 @@
-//! What is to be taken out of records.
+//! Paths to extract from records.
 
 use super::Path;
 
-/// The paths to take, as a tree of keys.
+/// Paths to extract, as a tree of keys.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub(super) root: Node,
@@ -11,18 +11,18 @@ pub struct Wanted {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// Which of the tree's nodes it is.
+    /// Index of the node in the tree.
     pub(super) number: usize,
     pub(super) slots: Vec<usize>,
-    /// The slots at and below this node: a duplicate key replaces them all.
+    /// Slots at and below this node: a duplicate key replaces them all.
     pub(super) below: Vec<usize>,
     pub(super) children: Vec<(String, Node)>,
-    /// One bit for the mark of each child: most keys are no child, and this tells most of them.
+    /// One bit for the mark of each child: most keys are not children, and this rejects most of them.
     marks: u64,
 }
 
 impl Wanted {
-    /// One slot for each path, in order.
+    /// Create a slot for each path, in order.
     #[must_use]
     pub fn new(paths: &[Path]) -> Self {
         let mut root = Node::default();
@@ -33,7 +33,7 @@ impl Wanted {
         Self { root, slots: paths.len() }
     }
 
-    /// How many slots [`scan`](fn@super::scan) fills.
+    /// Return the number of slots that [`scan`](fn@super::scan) fills.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
@@ -55,13 +55,13 @@ impl Node {
         self.children[at].1.insert(rest, slot);
     }
 
-    /// Numbers this node and those below it; the number after the last.
+    /// Number this node and its descendants; return the next free number.
     fn count(&mut self, number: usize) -> usize {
         self.number = number;
         self.children.iter_mut().fold(number + 1, |next, (_, child)| child.count(next))
     }
 
-    /// Which child has that key; [`NONE`] of most.
+    /// Return the index of the child with that key; usually [`NONE`].
     pub(super) fn child(&self, key: &[u8]) -> usize {
         if self.marks & mark(key) == 0 {
             return NONE;
@@ -70,10 +70,10 @@ impl Node {
     }
 }
 
-/// No child.
+/// Index that stands for no child.
 pub(super) const NONE: usize = usize::MAX;
 
-/// One of 64 bits, by a key's length and first byte.
+/// Return one of 64 bits, selected by a key's length and first byte.
 fn mark(key: &[u8]) -> u64 {
     1 << ((key.len() + 8 * usize::from(key.first().copied().unwrap_or(0))) % 64)
 }

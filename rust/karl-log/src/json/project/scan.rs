@@ -1,4 +1,4 @@
-//! The scan of one object, and of the objects of a log.
+//! Scan of one object, and of the objects of a log.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use super::fault::{Fault, ScanResult};
 use super::key_order::KeyOrder;
 use super::paths::Wanted;
 
-/// What one scan found beside the values.
+/// Findings of one scan besides the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scanned {
-    /// The first byte after the object.
+    /// Position of the first byte after the object.
     pub end: usize,
-    /// Whether a wanted key stood twice in its object.
+    /// True if a wanted key was duplicated in its object.
     pub duplicate: bool,
 }
 
-/// Scans the object that begins at `bytes[0]` and leaves the position of each wanted value in its slot.
+/// Scan the object that begins at `bytes[0]` and store the position of each wanted value in its slot.
 ///
 /// # Errors
-/// The [`Fault`] that stopped the scan; `values` then means nothing.
+/// The [`Fault`] that stopped the scan; `values` is then meaningless.
 pub fn scan(
     bytes: &[u8],
     wanted: &Wanted,
@@ -28,7 +28,7 @@ pub fn scan(
     walk(bytes, wanted, &mut KeyOrder::default(), values)
 }
 
-/// [`scan`] for the records of one log, which gets quicker with the keys that it has seen; it says the same.
+/// [`scan`] for the records of one log: faster with the keys of earlier records, with equal results.
 #[derive(Debug)]
 pub struct Scan {
     wanted: Wanted,
@@ -36,13 +36,13 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// No record seen yet.
+    /// Create the scan, with no record seen yet.
     #[must_use]
     pub fn new(wanted: Wanted) -> Self {
         Self { wanted, habits: KeyOrder::default() }
     }
 
-    /// As [`scan`].
+    /// Scan one object as [`scan`] does.
     ///
     /// # Errors
     /// As [`scan`].

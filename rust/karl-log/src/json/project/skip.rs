@@ -1,6 +1,6 @@
-//! Where a value ends, found by structure alone: the closing quote of a string, the depth of a container.
+//! Search for the end of a value by structure alone: the closing quote of a string, the depth of a container.
 //!
-//! Nothing between the tokens is judged here; see [`super`] for who does.
+//! Nothing between the tokens is validated here; see [`super`] for the validation.
 
 use memchr::memchr2;
 
@@ -8,7 +8,7 @@ use super::container;
 use super::fault::{Fault, ScanResult};
 use crate::json::simd::{ENDS, Lanes, Portable};
 
-/// The first position from `at` on that is not JSON white space.
+/// Return the first position from `at` on that is not JSON white space.
 pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
@@ -16,7 +16,7 @@ pub(crate) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The position after the value that begins at `at`.
+/// Return the position after the value that begins at `at`.
 pub(crate) fn skip_value(bytes: &[u8], at: usize) -> ScanResult<usize> {
     match bytes.get(at) {
         Some(b'{' | b'[') => container::end(&bytes[at..]).map(|end| at + end).ok_or(Fault::Truncated),
@@ -24,7 +24,7 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize) -> ScanResult<usize> {
     }
 }
 
-/// The same with given vectors.
+/// Return the same with the given vectors.
 #[inline(always)]
 pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
     match bytes.get(at) {
@@ -40,7 +40,7 @@ pub(super) fn value(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<us
     }
 }
 
-/// A number or a word: it ends where one of `,}]` or white space stands. Most are short, as strings are.
+/// Return the end of a number or word: the next `,`, `}`, `]` or white space. Most are short.
 #[inline(always)]
 fn scalar(bytes: &[u8], at: usize, lanes: impl Lanes) -> ScanResult<usize> {
     match lanes.scalar(&bytes[at..]) {
@@ -58,12 +58,12 @@ fn long_scalar(bytes: &[u8], at: usize) -> ScanResult<usize> {
     }
 }
 
-/// The position after the string whose opening quote is at `at`.
+/// Return the position after the string that opens at `at`.
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> ScanResult<usize> {
     string(bytes, at).map(|(end, _)| end)
 }
 
-/// The same, and whether there is an escape in the string.
+/// Return the same, and whether the string has an escape.
 pub(super) fn string(bytes: &[u8], at: usize) -> ScanResult<(usize, bool)> {
     match Portable.string(bytes.get(at + 1..).unwrap_or_default()) {
         Some(length) => Ok((at + 2 + length, false)),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The end of a container, byte after byte.
+    /// Return the end of a container, byte by byte.
     fn naive(bytes: &[u8]) -> ScanResult<usize> {
         let (mut depth, mut in_string, mut escaped) = (0, false, false);
         for (at, &byte) in bytes.iter().enumerate() {
@@ -115,7 +115,8 @@ mod tests {
         fn blocks_end_where_bytes_do(
             inner in prop::collection::vec(prop::sample::select(br#"{}[]""\\\\ax,:"#.to_vec()), 0..400), before in 0_usize..70,
         ) {
-            // A backslash outside a string is no JSON: it is left out, as nothing is promised there.
+            // A backslash outside a string is not valid JSON: left out, because the result is undefined
+            // there.
             let mut bytes = b"[".to_vec();
             let mut in_string = false;
             for byte in inner {

@@ -1,6 +1,6 @@
-//! One bit for each of 64 bytes, by the widest vectors that the machine has.
+//! One bit for each of 64 bytes, computed with the widest vectors of the machine.
 //!
-//! Which those are is asked once for a whole piece of [`Kernel`], which is compiled for each kind of vectors.
+//! The width is detected once per [`Kernel`], which is compiled for each of them.
 
 mod lanes;
 mod portable;
@@ -13,7 +13,7 @@ pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 use x86::Vectorized;
 
-/// Runs with the widest vectors of this machine.
+/// Run with the widest vectors of this machine.
 #[inline]
 pub(crate) fn run<W: Kernel>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
@@ -33,7 +33,7 @@ mod tests {
     use super::lanes::Bits;
     use super::*;
 
-    /// Bytes that are looked for: the first and the last of all, and one between.
+    /// Bytes to search for: the first, the last, and one between.
     const SOME: [u8; 3] = [0, b':', 0xff];
 
     struct Look<'a>(&'a Block);
@@ -47,7 +47,7 @@ mod tests {
         }
     }
 
-    /// One byte after the other.
+    /// Compute the same byte by byte.
     fn naive(block: &Block) -> (Bits, u64, u64) {
         let each = |is: &dyn Fn(u8) -> bool| (0..BLOCK).map(|at| u64::from(is(block[at])) << at).sum();
         let bits = |wanted: &[u8]| each(&|byte| wanted.contains(&byte));
@@ -70,7 +70,7 @@ mod tests {
         }
     }
 
-    /// The lengths of the string and of the scalar at the start of some bytes.
+    /// Lengths of the string and of the scalar at the start of some bytes.
     struct Ends<'a>(&'a [u8]);
 
     impl Kernel for Ends<'_> {
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// What every kind of vectors says, from the narrowest on.
+    /// Return the results of every vector width, from the narrowest on.
     fn kinds(bytes: &[u8]) -> Vec<[Option<usize>; 2]> {
         let mut said = vec![Ends(bytes).run(Portable), run(Ends(bytes))];
         #[cfg(target_arch = "x86_64")]

@@ -1,10 +1,10 @@
-//! Vectors of 16 bytes, which every machine has: SSE2 on x86-64, NEON on ARM.
+//! Vectors of 16 bytes, available on every machine: SSE2 on x86-64, NEON on ARM.
 
 use wide::u8x16;
 
 use super::lanes::{Bits, Block, CONTROL, CURLY, ENDS, Lanes, closing, first};
 
-/// Vectors of 16 bytes, which every machine has.
+/// Vectors of 16 bytes, available on every machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -57,7 +57,7 @@ impl Lanes for Portable {
     }
 }
 
-/// The bits of a block of which 16 bytes are looked at at once.
+/// Return the bits of a block, computed 16 bytes at a time.
 #[inline(always)]
 fn by_part(block: &Block, found: impl Fn(u8x16) -> u8x16) -> u64 {
     let parts = block.as_chunks::<16>().0.iter().enumerate();

@@ -1,11 +1,11 @@
-//! Where the strings of a text are, by blocks of 64 bytes.
+//! Positions of the strings in a text, in blocks of 64 bytes.
 //!
-//! One bit a byte tells quotes and backslashes ([`crate::json::simd`]), one addition the bytes that are escaped, a running parity
-//! those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1).
+//! One bit per byte marks quotes and backslashes ([`crate::json::simd`]), one addition gives the escaped
+//! bytes, a prefix parity those inside strings (Langdale and Lemire 2019, arXiv:1902.08318, section 3.1).
 
 use super::{BLOCK, Block};
 
-/// The last bytes of a text as a block, with spaces behind them.
+/// Return the last bytes of a text as a block, padded with spaces.
 #[inline(always)]
 pub(crate) fn padded(rest: &[u8]) -> Block {
     let mut last = [b' '; BLOCK];
@@ -13,27 +13,27 @@ pub(crate) fn padded(rest: &[u8]) -> Block {
     last
 }
 
-/// Where the strings of a text are, block by block.
+/// State of the search for strings, block by block.
 #[derive(Default)]
 pub(crate) struct Strings {
     /// All ones inside a string.
     open: u64,
-    /// 1 where the first byte of the next block is escaped.
+    /// 1 if the first byte of the next block is escaped.
     escaped: u64,
 }
 
-/// The strings of one block, one bit a byte.
+/// Strings of one block, one bit per byte.
 pub(crate) struct Marks {
-    /// The quotes that are not escaped.
+    /// Unescaped quotes.
     pub(crate) quotes: u64,
-    /// What stands in strings, with their first quotes and without their last.
+    /// Bytes of strings, with the opening quotes and without the closing ones.
     pub(crate) inside: u64,
-    /// The bytes behind the backslashes that escape.
+    /// Bytes escaped by a backslash.
     pub(crate) escaped: u64,
 }
 
 impl Strings {
-    /// Whether a string has begun that has not ended.
+    /// Return whether a string is open at the end of the block.
     pub(crate) const fn is_open(&self) -> bool {
         self.open != 0
     }
@@ -47,13 +47,13 @@ impl Strings {
         Marks { quotes, inside, escaped }
     }
 
-    /// The bytes that stand after an odd run of backslashes.
+    /// Return the bytes that follow an odd run of backslashes.
     #[inline(always)]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         let backslash = backslash & !self.escaped;
         let after = backslash << 1 | self.escaped;
-        // A run that begins at an odd place carries into the byte after it, which so changes its side.
+        // A run that begins at an odd position carries into the byte after it and so flips its parity.
         let odd_starts = backslash & !EVEN & !after;
         let (runs, carry) = odd_starts.overflowing_add(backslash);
         self.escaped = u64::from(carry);
@@ -61,7 +61,7 @@ impl Strings {
     }
 }
 
-/// Bit i is the parity of the bits up to i.
+/// Return the prefix parity: bit i is the parity of the bits up to i.
 #[inline(always)]
 fn parity(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {

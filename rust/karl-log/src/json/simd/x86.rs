@@ -1,4 +1,4 @@
-//! The vectors of x86-64 from 2013 on, and those of 2017.
+//! Vectors of x86-64: AVX2 (2013) and AVX-512 (2017).
 
 use std::arch::x86_64::{__m128i, __m256i, __m512i};
 
@@ -39,7 +39,7 @@ impl Lanes for V4 {
     fn any<const N: usize>(self, block: &Block, some: [u8; N]) -> u64 {
         let block: __m512i = cast(*block);
         let mut any = 0;
-        // A loop, for what the standard library calls a closure from is not compiled for these vectors.
+        // A loop, because a standard library function that takes a closure is not compiled for these vectors.
         for byte in some {
             any |= self.avx512bw._mm512_cmpeq_epi8_mask(block, all64(byte));
         }
@@ -125,7 +125,7 @@ fn equal(lanes: V3, half: __m256i, byte: u8) -> __m256i {
     lanes.avx2._mm256_cmpeq_epi8(half, all32(byte))
 }
 
-/// The highest bit of each byte.
+/// Return the highest bit of each byte.
 #[inline(always)]
 fn mask(lanes: V3, low: __m256i, high: __m256i) -> u64 {
     bits(lanes, low) | bits(lanes, high) << 32

@@ -1,47 +1,47 @@
-//! What may follow what in a JSON text.
+//! Grammar of JSON: which token may follow which.
 
-/// How deep `serde_json` reads; an open container is one bit of a word.
+/// Nesting limit of `serde_json`; an open container is one bit of a word.
 const DEEPEST: u32 = 127;
 
-/// What may come next.
+/// Token that may come next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Expected {
-    /// A value.
+    /// Value.
     #[default]
     Value,
-    /// A value, or the end of an array without any.
+    /// Value, or the end of an empty array.
     FirstValue,
-    /// A key.
+    /// Key.
     Key,
-    /// A key, or the end of an object without any.
+    /// Key, or the end of an empty object.
     FirstKey,
-    /// The colon behind a key.
+    /// Colon after a key.
     Colon,
-    /// The end of a container, or the comma behind a value in it; outside of all, nothing.
+    /// End of a container, or the comma after a value in it; nothing at the top level.
     End,
 }
 
-/// Where in a text its reader is. Every step is none where the text is no JSON, or may be none.
+/// State of the grammar. Every step returns `None` if the text is, or may be, invalid JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Grammar {
     next: Expected,
-    /// One bit an open container, the innermost the lowest: 1 for an object.
+    /// One bit per open container, the innermost lowest: 1 for an object.
     objects: u128,
     depth: u32,
 }
 
 impl Grammar {
-    /// Whether one value was read, and all of it.
+    /// Return whether one value was read in full.
     pub(crate) fn is_whole(&self) -> bool {
         self.depth == 0 && self.next == Expected::End
     }
 
-    /// How many containers are open.
+    /// Return the number of open containers.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// A value, or a key, which is not to begin as those do that `serde_json` reserves.
+    /// Accept a string value, or a key that does not begin like those that `serde_json` reserves.
     #[inline(always)]
     pub(crate) fn string(&mut self, first: u8) -> Option<()> {
         if !matches!(self.next, Expected::Key | Expected::FirstKey) {
@@ -51,7 +51,7 @@ impl Grammar {
         (!matches!(first, b'$' | b'\\')).then_some(())
     }
 
-    /// A value that is no container.
+    /// Accept a value that is not a container.
     #[inline(always)]
     pub(crate) fn value(&mut self) -> Option<()> {
         let wanted = matches!(self.next, Expected::Value | Expected::FirstValue);

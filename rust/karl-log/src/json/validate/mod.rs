@@ -1,9 +1,11 @@
-//! A quick yes to whether [`crate::json::reference`] reads a text: at several times its speed, for nothing is built.
+//! Fast validation: whether [`crate::json::reference`] accepts a text, several times faster, because nothing
+//! is built.
 //!
-//! The yes is sure, and is given to standard JSON alone. Of all else nothing is said: the trusted path judges it.
+//! A positive answer is certain and is given for standard JSON only. Any other text is left to the reference
+//! parser.
 //!
-//! A text is looked at by blocks of 64 bytes: one bit a byte tells where strings are and what is escaped in them
-//! ([`crate::json::simd::string_mask`]), and where anything begins outside of them; only that is walked.
+//! A text is processed in blocks of 64 bytes. Bit masks mark strings and escapes
+//! ([`crate::json::simd::string_mask`]), and the starts of tokens outside strings; only these are walked.
 
 mod grammar;
 
@@ -14,13 +16,13 @@ use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Kernel, Lanes};
 
-/// What stands for itself between strings, numbers and words.
+/// Structural characters of JSON.
 const SIGNS: [u8; 6] = *b"{}[]:,";
 
-/// What makes an escape with the backslash before it, but for `u`.
+/// Characters that form an escape after a backslash, except `u`.
 const ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
-/// Whether a text is one value of standard JSON without a key that could be one of those that `serde_json` reserves.
+/// Return whether a text is one value of standard JSON without a key that `serde_json` may reserve.
 pub(crate) fn sound(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && simd::run(Document(text)).is_some()
 }
@@ -42,15 +44,15 @@ impl Kernel for Document<'_> {
     }
 }
 
-/// How far a text was read. Every step is none where the text is no JSON, or may be none.
+/// Progress through a text. Every step returns `None` if the text is, or may be, invalid JSON.
 #[derive(Default)]
 struct Validator<'a> {
     text: &'a [u8],
     strings: Strings,
     grammar: Grammar,
-    /// 1 where the block before ended in a number or a word.
+    /// 1 if the previous block ended in a number or a word.
     scalar: u64,
-    /// Where the second half of a surrogate pair is.
+    /// Position of the expected low half of a surrogate pair.
     low: Option<usize>,
 }
 
@@ -70,7 +72,7 @@ impl Validator<'_> {
         self.outside(from, block, &marks, control, lanes)
     }
 
-    /// What stands outside of strings, and where those begin.
+    /// Walk the tokens outside strings, and the starts of strings.
     #[inline(always)]
     fn outside(
         &mut self,
@@ -111,7 +113,7 @@ impl Validator<'_> {
         }
     }
 
-    /// Escapes that are not of one letter.
+    /// Validate the escapes of more than one letter.
     #[inline(always)]
     fn escapes(&mut self, from: usize, mut escapes: u64) -> Option<()> {
         while escapes != 0 {
@@ -121,7 +123,7 @@ impl Validator<'_> {
         Some(())
     }
 
-    /// An escape behind its backslash; half a surrogate pair is none.
+    /// Validate the escape after a backslash; half a surrogate pair is invalid.
     #[inline(always)]
     fn escape(&mut self, at: usize) -> Option<()> {
         match unit(self.text, at)? {
@@ -147,7 +149,7 @@ mod tests {
     use crate::json::reference::parse;
     use crate::json::validate::sound;
 
-    /// Any standard JSON; a key begins with a letter.
+    /// Return a strategy for any standard JSON value; keys begin with a letter.
     fn value() -> impl Strategy<Value = Value> {
         let text = "[ -~é😀\\n\\t\"\\\\/\u{0}-\u{1f}]{0,40}";
         let scalar = prop_oneof![
