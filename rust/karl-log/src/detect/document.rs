@@ -1,4 +1,4 @@
-//! A walk through a document that is one object, without keeping more of it than its keys.
+//! Walk through a document that is one object, keeping only its keys.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -9,20 +9,21 @@ use crate::framing::{Extent, Window};
 use crate::input::source::{Source, Stream};
 use crate::json::string::unescape;
 
-/// The longest key of a document that is looked at, in bytes.
+/// Maximum length of a document's key in bytes.
 const KEY_MAX: usize = 1 << 20;
 
-/// How many bytes of keys are held: an object with more of them is no document, but one long line.
+/// Maximum total bytes of keys: an object with more is not a document, but one long line.
 const KEYS_MAX: usize = 1 << 26;
 
-/// The keys of the object that fills a file, each with the keys of its telling element where its value is an array.
+/// Keys of the object that fills a file, each with the keys of an element that identifies the format, if its
+/// value is an array.
 pub(super) struct DocumentKeys {
     pub(super) members: Vec<(String, Vec<String>)>,
-    /// Whether the file does not end inside the object.
+    /// True if the object is complete.
     pub(super) whole: bool,
 }
 
-/// Walks through the object that fills the file; `None` where the file is no such object.
+/// Walk through the object that fills the file; `None` if the file is not such an object.
 pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<Option<DocumentKeys>> {
     let mut window = enter(source.undamaged(watch)?)?;
     let mut members = Vec::new();
@@ -50,12 +51,12 @@ pub(super) fn walk(source: &Source, limit: usize, watch: &Watch) -> io::Result<O
     Ok(window.peek()?.is_none().then_some(DocumentKeys { members, whole: closed }))
 }
 
-/// What a key takes in memory, about.
+/// Return the approximate memory of a key.
 fn weight(key: &str) -> usize {
     key.len() + 64
 }
 
-/// Passes over the `{` of a document.
+/// Skip the `{` of a document.
 pub(super) fn enter(stream: Stream<'_>) -> io::Result<Window<Stream<'_>>> {
     let mut window = Window::new(stream, 0);
     window.skip_mark()?;
@@ -64,7 +65,7 @@ pub(super) fn enter(stream: Stream<'_>) -> io::Result<Window<Stream<'_>>> {
     Ok(window)
 }
 
-/// The next key of an object, with its colon passed; `None` where there is none.
+/// Return the next key of an object, with its colon skipped; `None` if there is none.
 pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<String>> {
     if window.peek()? == Some(b',') {
         window.consume(1);
@@ -90,7 +91,7 @@ pub(super) fn member<R: Read>(window: &mut Window<R>) -> io::Result<Option<Strin
     Ok(key)
 }
 
-/// Passes over one value; whether it was whole.
+/// Skip one value; return whether it was complete.
 pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
     match window.value(0)? {
         Extent::Passed => Ok(true),
@@ -105,7 +106,8 @@ pub(super) fn pass<R: Read>(window: &mut Window<R>) -> io::Result<bool> {
     }
 }
 
-/// Passes over an array; the keys of its telling element, and whether the array was whole.
+/// Skip an array; return the keys of the element that identifies the format, and whether the array was
+/// complete.
 fn array_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<(Vec<String>, bool)> {
     window.consume(1);
     let keys = element_keys(window, limit)?;

@@ -1,4 +1,4 @@
-//! Finds out how a file holds its records, and which tool wrote them, by looking at its beginning.
+//! Detection of a file's layout and format from its beginning.
 
 mod document;
 pub mod sidecar;
@@ -18,21 +18,21 @@ use crate::format::{Fields, Format, Overrides, by_keys};
 use crate::framing::{Elements, Extent, JsonLines, Lines, Pieces, Until, Window, holds_records};
 use crate::input::source::{Source, Stream};
 
-/// How a file holds its records.
+/// Layout of the records in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One a line.
+    /// One record per line.
     Lines,
-    /// As the elements of one array.
+    /// Elements of one array.
     Array,
-    /// As the elements of the array under this key of one object.
+    /// Elements of the array under this key of one object.
     Member(String),
-    /// One after the other, each over as many lines as it likes.
+    /// Concatenated values, each over any number of lines.
     Values,
 }
 
 impl Layout {
-    /// The name that manifests use.
+    /// Return the name used in manifests.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -44,42 +44,42 @@ impl Layout {
     }
 }
 
-/// One file with all that is needed to read its records.
+/// One file with all settings needed to read its records.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// The file.
+    /// File.
     pub source: Source,
-    /// How it holds records.
+    /// Layout of its records.
     pub layout: Layout,
-    /// Which tool wrote it.
+    /// Format of the tool that wrote it.
     pub format: &'static Format,
-    /// Whether it is read in one piece: a record in it goes on over several lines.
+    /// True if it is read as a whole: one of its records spans several lines.
     pub in_one: bool,
-    /// Where its records keep things.
+    /// Fields of its records.
     pub fields: Fields,
-    /// What its format needed from a file beside it.
+    /// Number that its format takes from a file beside it.
     pub beside: Option<SidecarNumber>,
-    /// The top-level keys of the record by which the format was told.
+    /// Top-level keys of the record that identified the format.
     pub keys: Vec<String>,
 }
 
-/// What the caller already knows.
+/// Settings of the caller.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// The format, where it is not to be found by looking.
+    /// Format, if it is not to be detected.
     pub format: Option<&'static Format>,
-    /// Fields to take from elsewhere than the format says.
+    /// Fields that override those of the format.
     pub overrides: Overrides,
-    /// The longest record that is looked at, in bytes.
+    /// Maximum length of a record in bytes.
     pub max_line_bytes: usize,
 }
 
-/// Looks at one file, up to its damage where it has some.
+/// Detect layout and format of one file, reading up to its damage if there is any.
 ///
 /// # Errors
-/// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document that holds no records,
-/// [`Error::Layout`] if it holds several arrays that could, [`Error::ByName`] if its records are the values of an object,
-/// [`Error::Unread`] if nothing here reads it.
+/// [`Error::Io`] if it cannot be read, [`Error::Document`] if it is one JSON document without records,
+/// [`Error::Layout`] if it holds several arrays of possible records, [`Error::ByName`] if its records are the
+/// values of an object, [`Error::Unread`] if its format is not supported.
 pub fn probe(source: Source, wishes: &Wishes, watch: &Watch) -> Result<Input> {
     source.readable(watch)?;
     let (layout, keys) = look(&source, wishes, watch)?;
@@ -104,7 +104,7 @@ fn look(source: &Source, wishes: &Wishes, watch: &Watch) -> Result<(Layout, Vec<
     }
 }
 
-/// A file that begins with an object: lines of records, or one document.
+/// Detect a file that begins with an object: lines of records, or one document.
 fn object(
     source: &Source,
     mut window: Window<Stream<'_>>,
@@ -137,8 +137,8 @@ fn object(
     }
 }
 
-/// One object that fills the file: a record itself, or the holder of an array of records. One that is neither is an
-/// error, unless it is on one line: a file of lines may have just one, and it may be a poor record.
+/// Detect one object that fills the file: a record itself, or the holder of an array of records. Any other is
+/// an error, unless it is on one line: a file of lines may have just one, with few fields.
 fn document(
     source: &Source,
     wishes: &Wishes,
@@ -153,7 +153,7 @@ fn document(
     let keys: Vec<String> = members.iter().map(|(key, _)| key.clone()).collect();
     match (fits(&keys)?, whole) {
         (true, true) => return Ok((Layout::Values, keys)),
-        // A first line that is torn inside its record looks like a document that is.
+        // A first line that is truncated inside its record looks like a truncated document.
         (true, false) => return lines(),
         (false, _) => {}
     }
@@ -176,10 +176,10 @@ fn document(
     Err(Error::Layout { path: PathBuf::from(&source.name), problem })
 }
 
-/// The records of a stream that is read from its start.
+/// Return the records of a stream that is read from its start.
 ///
 /// # Errors
-/// The reader's.
+/// Errors of the reader.
 pub(crate) fn records<'w>(
     stream: Stream<'w>,
     layout: &Layout,
@@ -198,7 +198,7 @@ pub(crate) fn records<'w>(
     Ok(Pieces::Elements(Elements::new(first(stream, layout)?, limit, until, open)))
 }
 
-/// A window that stands before the first record of a document.
+/// Return a window positioned before the first record of a document.
 fn first<'w>(stream: Stream<'w>, layout: &Layout) -> io::Result<Window<Stream<'w>>> {
     let Layout::Member(wanted) = layout else {
         let mut window = Window::new(stream, 0);

@@ -1,4 +1,4 @@
-//! A number that a format takes from a file beside the log.
+//! Number that a format takes from a file beside the log.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,22 +8,22 @@ use crate::format::Sidecar;
 use crate::input::source::Source;
 use crate::json::reference;
 
-/// The longest such file that is read, in bytes.
+/// Maximum size of such a file in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What was found of such a number.
+/// Result of the search for such a number.
 #[derive(Clone, Debug)]
 pub struct SidecarNumber {
-    /// The file that has it, or would have it.
+    /// Path of the file, whether it exists or not.
     pub path: PathBuf,
-    /// The key of the number.
+    /// Key of the number.
     pub key: &'static str,
-    /// The number, or why there is none.
+    /// Number, or the reason why there is none.
     pub number: Result<u64, String>,
 }
 
 impl SidecarNumber {
-    /// Looks beside a log. One that came through standard input lies nowhere.
+    /// Look beside a log. Standard input has no such place.
     pub(super) fn look(source: &Source, sidecar: Sidecar) -> Self {
         let path = Path::new(&source.name).with_file_name(sidecar.file);
         let number = if source.name == "-" {
@@ -36,7 +36,7 @@ impl SidecarNumber {
 }
 
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    // A pipe in its place would be waited for.
+    // Opening a pipe would block.
     if !path.is_file() {
         return Err("there is no such file".to_owned());
     }

@@ -1,4 +1,4 @@
-//! Which tool wrote a file, told by the keys of its first records.
+//! Detection of a file's format from the keys of its first records.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -14,10 +14,10 @@ use crate::json::project::{Path, Scan, Wanted, scan, skip_space, skip_string, sk
 use crate::json::reference;
 use crate::json::string::unescape;
 
-/// How many records are looked at for one that tells the format.
+/// Maximum number of records examined to detect the format.
 const RECORDS_PROBED: usize = 100;
 
-/// The keys of the telling one of the next elements: the first that some format claims, or else the first.
+/// Return the keys of the first of the next elements that matches a format's signature, or else of the first.
 pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io::Result<Vec<String>> {
     let mut telling = FormatProbe::new();
     for _ in 0..RECORDS_PROBED {
@@ -37,7 +37,8 @@ pub(super) fn element_keys<R: Read>(window: &mut Window<R>, limit: usize) -> io:
     Ok(telling.keys)
 }
 
-/// The keys of the telling one of the first values of a file, whatever arrays and lines they stand in.
+/// Return the keys of the first value of a file that matches a format's signature, or else of the first, in
+/// any arrays and lines.
 pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result<Vec<String>> {
     let io = |error| source.failed("read", error);
     let window = Window::new(source.undamaged(watch).map_err(io)?, 0);
@@ -53,8 +54,8 @@ pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result
     Ok(telling.keys)
 }
 
-/// Where an object holds records by name, as the path of jq: in itself, or under one of its keys. One value alone may be
-/// anything; of several, each has to be an object that fits.
+/// Return the path (as in jq) of an object whose values are records: the object itself, or the value of one
+/// of its keys. A single value proves nothing; of several, each has to be an object that fits.
 pub(super) fn by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<String> {
     if holds_by_name(object, fits) {
         return Some(".".to_owned());
@@ -75,7 +76,7 @@ fn holds_by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> bool {
     count > 1
 }
 
-/// The members of an object, as far as it is sound.
+/// Return the members of an object, as far as it is valid.
 fn members(object: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     let mut at = if object.first() == Some(&b'{') { 1 } else { object.len() };
     std::iter::from_fn(move || {
@@ -90,10 +91,10 @@ fn members(object: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     })
 }
 
-/// The record by which a file's format is told.
+/// Record that identifies a file's format.
 struct FormatProbe {
     keys: Vec<String>,
-    /// The keys of all signatures, what looks for them, and where it leaves them.
+    /// Keys of all signatures, the scan for them, and the slots of the scan.
     signatures: Vec<&'static str>,
     scan: Scan,
     found: Vec<Option<Range<usize>>>,
@@ -108,8 +109,8 @@ impl FormatProbe {
         Self { keys: Vec::new(), signatures, scan: Scan::new(Wanted::new(&paths)), found }
     }
 
-    /// Looks at one more record; whether there is no need for another. One odd record in front must not hide what all
-    /// the others are, so the first that a format claims counts more than the first.
+    /// Examine one more record; return whether to stop. One odd record at the front must not hide the format
+    /// of the others, so the first record that matches a signature takes precedence over the first one.
     fn look(&mut self, text: &[u8]) -> bool {
         let claimed = self.is_claimed(text);
         if claimed || self.keys.is_empty() {
@@ -118,7 +119,7 @@ impl FormatProbe {
         claimed && !self.keys.is_empty()
     }
 
-    /// Whether some format's signature is in an object.
+    /// Return whether an object matches some format's signature.
     fn is_claimed(&mut self, text: &[u8]) -> bool {
         let scanned = self.scan.object(text, &mut self.found);
         let pairs = self.signatures.iter().zip(&self.found);
@@ -127,7 +128,7 @@ impl FormatProbe {
     }
 }
 
-/// The top-level keys of an object; `None` where the text is none.
+/// Return the top-level keys of an object; `None` if the text is not one.
 pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
     let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
     reference::keys(&text[..end]).ok()

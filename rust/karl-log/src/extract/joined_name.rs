@@ -1,12 +1,12 @@
-//! Names made of several fields, as one text that says which.
+//! Names joined from several fields, without ambiguity.
 
 use std::borrow::Cow;
 
-/// What stands between parts.
+/// Separator of parts.
 pub(crate) const BETWEEN: &str = "/";
 
-/// A part of a joined name. A `/` in it is written `\/`, and the backslashes before a `/` or at its end are doubled, so
-/// that no two lists of parts are joined to one name; every other part is as it was.
+/// Return a part of a joined name. A `/` in it is escaped as `\/`, and the backslashes before a `/` or at its
+/// end are doubled, so that different lists of parts never give one name; every other part is unchanged.
 pub(crate) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
     if !name.contains(BETWEEN) && !name.ends_with('\\') {
         return name;
@@ -24,7 +24,7 @@ pub(crate) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// The name of these parts; one alone is its own name, and none have none.
+/// Join the parts to a name; a single part is the name itself, and no parts give `None`.
 pub(crate) fn joined(parts: Vec<String>) -> Option<String> {
     if parts.len() > 1 {
         return Some(parts.into_iter().map(|name| part(name.into())).collect::<Vec<_>>().join(BETWEEN));

@@ -1,4 +1,4 @@
-//! The fields of a record: from its text to one row.
+//! Extraction of the fields of a record: from its text to one row.
 
 pub(crate) mod joined_name;
 mod scanner;

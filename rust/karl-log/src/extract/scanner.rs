@@ -1,4 +1,4 @@
-//! One record's text to one row of columns, or to a reason why not.
+//! Conversion of one record's text to one row of columns, or to a reason for rejection.
 
 use super::settings::{Compare, Settings};
 use std::borrow::Cow;
@@ -20,15 +20,15 @@ use crate::json::reference;
 use crate::json::scalar::{Name, Reward, reward};
 use crate::rejects::{Reason, Tally};
 
-/// What is noted of a row.
+/// Flags of a row.
 struct RowFlags {
-    /// It has an id of its own.
+    /// True if it has an id of its own.
     named: bool,
-    /// Its domain is no name.
+    /// True if its domain is not a name.
     domain_lost: bool,
 }
 
-/// Where the scan leaves what.
+/// Scanner of the records of a file, with the slot of each field.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     input: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// Prepares to scan the records of a file, which keep things in `fields`.
+    /// Prepare to scan the records of a file with these fields.
     pub(crate) fn new(input: usize, fields: &Fields, settings: Settings) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         let id = fields.id.iter().map(|path| Slot::plain(path, &mut paths)).collect();
@@ -81,8 +81,9 @@ impl Scanner {
         }
     }
 
-    /// Takes what comes next of a file. A place in it where a line has to be [opened](crate::framing::JsonLines::open): what
-    /// begins there is an array, or does not end on its line.
+    /// Scan the next texts of a file. Return the offset at which a line has to be
+    /// [opened](crate::framing::JsonLines::open), if any: the value there is an array, or does not end on its
+    /// line.
     pub(crate) fn texts(
         &mut self,
         texts: &Texts<'_>,
@@ -119,7 +120,7 @@ impl Scanner {
         each_record(text, tally, |bytes, offset, tally| self.record(bytes, offset, rows, tally))
     }
 
-    /// Takes the record at the start of `bytes`; its length.
+    /// Scan the record at the start of `bytes`; return its length.
     fn record(
         &mut self,
         bytes: &[u8],
@@ -143,7 +144,7 @@ impl Scanner {
         Ok(scanned.end)
     }
 
-    /// Adds a row.
+    /// Add a row.
     fn row(&mut self, record: &[u8], offset: u64, rows: &mut impl RowSink) -> Result<RowFlags, Reason> {
         let length = u32::try_from(record.len()).map_err(|_| Reason::TooLong)?;
         let spot = PackedPlace::new(self.input, offset).ok_or(Reason::TooLong)?;
@@ -206,12 +207,13 @@ impl Scanner {
     }
 }
 
-/// The half of a digest that is kept: enough to order records of one id, and to see that one has changed.
+/// Return the kept half of a digest: enough to order records of one id, and to detect a changed one.
 pub(crate) fn upper(digest: u128) -> u64 {
     u64::try_from(digest >> 64).unwrap_or(u64::MAX)
 }
 
-/// The names of the seats, joined as [`parts`](crate::extract::joined_name) are; none where there is no seat, or one of them is empty.
+/// Return the names of the slots, joined as [`parts`](crate::extract::joined_name) are; `None` if there is no
+/// slot, or one of them is empty.
 #[inline]
 fn joined<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     match seats {
@@ -224,7 +226,7 @@ fn joined<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Opt
     }
 }
 
-/// The same for names that need a second look.
+/// Return the same for names that need unescaping or a conversion.
 #[inline(never)]
 fn join<'r>(seats: &[Slot], found: FieldValues<'r>, bad: Reason) -> Result<Option<Cow<'r, [u8]>>, Reason> {
     let mut whole: Option<Cow<'r, str>> = None;

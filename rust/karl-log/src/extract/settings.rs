@@ -1,16 +1,16 @@
-//! How records are judged while they are scanned.
+//! Settings of scanning.
 
-/// What of records is compared, to tell those that are equal.
+/// Part of a record to compare when duplicates are detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
-    /// What they teach, as they would be written; their bytes where they teach nothing that is known.
+    /// Training content, as it would be written; the record's bytes if the content is unknown.
     Content,
-    /// Their bytes.
+    /// Bytes of the record.
     Records,
 }
 
 impl Compare {
-    /// The name by which it is asked for.
+    /// Return the name used in options.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -19,21 +19,21 @@ impl Compare {
         }
     }
 
-    /// That of a name.
+    /// Return the variant of a name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         [Self::Content, Self::Records].into_iter().find(|compare| compare.name() == name)
     }
 }
 
-/// How to judge records.
+/// Settings of scanning.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// What of each record to hash, so that equal ones can be told.
+    /// Part of each record to hash, so that duplicates can be detected.
     pub compare: Option<Compare>,
-    /// Whether the caller asked for the domain by name: then a record whose domain is no name is no row. Else the domain is
-    /// for reports alone, and such a record has none.
+    /// True if the caller named the domain: then a record with an unusable domain is rejected. Otherwise the
+    /// domain is for reports alone, and such a record has none.
     pub domain_asked: bool,
-    /// Whether to parse every record in full, and to count duplicate keys as damage.
+    /// True to parse every record in full, and to count duplicate keys as damage.
     pub strict: bool,
 }

@@ -1,4 +1,4 @@
-//! Where the fast scan leaves a field, and the name that is made of what it left.
+//! Slots in which the fast scan stores a field, and conversion of their values to names.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -12,11 +12,11 @@ use crate::json::reference;
 use crate::json::scalar::{Name, name};
 use crate::json::string::plain;
 
-/// The slots of a field's choices.
+/// Slots of a field's choices.
 #[derive(Debug)]
 pub(crate) struct Slot(Vec<(usize, Made)>);
 
-/// What the scan found: the record and the place of each wanted value in it.
+/// Results of the scan: the record and the position of each wanted value in it.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldValues<'r> {
     pub(crate) record: &'r [u8],
@@ -24,7 +24,7 @@ pub(crate) struct FieldValues<'r> {
 }
 
 impl Slot {
-    /// Adds a field's paths to those that are scanned for.
+    /// Add a field's paths to the wanted ones.
     pub(crate) fn new(field: &Field, paths: &mut Vec<Path>) -> Self {
         let seat = |choice: &Choice| {
             paths.push(choice.path.clone());
@@ -33,13 +33,13 @@ impl Slot {
         Self(field.choices().iter().map(seat).collect())
     }
 
-    /// A path as it is.
+    /// Add a path without conversion.
     pub(crate) fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
         paths.push(path.clone());
         Self(vec![(paths.len() - 1, Made::AsIs)])
     }
 
-    /// The first choice that holds something, or else the last.
+    /// Return the first non-empty choice, or else the last.
     fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Made) {
         let mut chosen = (None, Made::AsIs);
         for &(slot, made) in &self.0 {
@@ -51,19 +51,19 @@ impl Slot {
         chosen
     }
 
-    /// The text of the value as it was written.
+    /// Return the text of the value as written.
     pub(crate) fn raw<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         self.choose(found).0
     }
 
-    /// The name that the value of the only choice is, where that needs no second look.
+    /// Return the name in the value of the only choice, if it needs neither unescaping nor conversion.
     #[inline]
     pub(crate) fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
         let [(slot, Made::AsIs)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
     }
 
-    /// The name that the value makes.
+    /// Return the name that the value yields.
     pub(crate) fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
         match self.choose(found) {
             (raw, Made::Hash) => hash(raw),
@@ -79,12 +79,12 @@ impl<'r> FieldValues<'r> {
     }
 }
 
-/// Whether a value is there and is neither null nor empty; a choice that holds nothing gives way to the next.
+/// Return whether a value is present and neither null nor empty; an empty choice gives way to the next.
 pub(crate) fn holds(raw: &[u8]) -> bool {
     !matches!(raw, b"null" | b"\"\"" | b"[]")
 }
 
-/// The hash of a text, or of anything else as it is written without spaces and needless escapes.
+/// Return the hash of a text, or of any other value as written without spaces and needless escapes.
 fn hash(raw: Option<&[u8]>) -> Name<'static> {
     let hex = |bytes: &[u8]| Name::Text(Cow::Owned(format!("{:032x}", id128(bytes))));
     match (raw, name(raw)) {

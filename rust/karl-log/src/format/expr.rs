@@ -1,4 +1,4 @@
-//! Where a value is in a record, and what is made of it.
+//! Field expressions: path of a value in a record, and conversion of the value.
 //!
 //! ```text
 //! field  = choice { "|" choice }                            the first that holds something
@@ -11,59 +11,59 @@ use std::num::NonZeroU64;
 use crate::error::{Error, Result};
 use crate::json::project::Path;
 
-/// A value of a record: the first of some choices that holds something.
+/// Value of a record: the first non-empty one of some choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field(Vec<Choice>);
 
-/// A path, and what is made of the value there.
+/// Path with the conversion of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Where the value is.
+    /// Path of the value.
     pub path: Path,
-    /// What is made of it.
+    /// Conversion of the value.
     pub made: Made,
 }
 
-/// What is made of a value.
+/// Conversion of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Made {
-    /// Nothing: it is taken as it is.
+    /// None: the value itself.
     AsIs,
-    /// The quotient of a whole number, rounded down: `sample_id//8`.
+    /// Quotient of an integer, rounded down: `sample_id//8`.
     Quotient(NonZeroU64),
-    /// XXH3-128 of its text, whatever its escapes: `hash(prompt)`.
+    /// XXH3-128 of its text, independent of escapes: `hash(prompt)`.
     Hash,
-    /// The value whose JSON text it is: `json(prompt)`.
+    /// Value parsed from its JSON text: `json(prompt)`.
     Json,
-    /// A numbered list of tool calls: `plan(events)`.
+    /// Numbered list of tool calls: `plan(events)`.
     Plan,
 }
 
 const WRAPPED: [(&str, Made); 3] = [("hash(", Made::Hash), ("json(", Made::Json), ("plan(", Made::Plan)];
 
 impl Field {
-    /// Where a name is: a group or a category.
+    /// Parse the field of a name: a group or a category.
     ///
     /// # Errors
-    /// [`Error::Field`] for a field that means nothing, or makes no name.
+    /// [`Error::Field`] for an invalid field, or one that does not yield a name.
     pub fn name(text: &str) -> Result<Self> {
         let fits = |made| matches!(made, Made::AsIs | Made::Hash | Made::Quotient(_));
         Self::parse(text, fits, "a name is made by hash(path) and path//number only")
     }
 
-    /// Where a part of a trajectory is.
+    /// Parse the field of a part of a trajectory.
     ///
     /// # Errors
-    /// [`Error::Field`] for a field that means nothing, or makes no such part.
+    /// [`Error::Field`] for an invalid field, or one that does not yield such a part.
     pub fn value(text: &str) -> Result<Self> {
         let fits = |made| matches!(made, Made::AsIs | Made::Json | Made::Plan);
         Self::parse(text, fits, "a part of a trajectory is made by json(path) and plan(path) only")
     }
 
-    /// Where a number is.
+    /// Parse the field of a number.
     ///
     /// # Errors
-    /// [`Error::Field`] for a field that means nothing, or that makes something of its value.
+    /// [`Error::Field`] for an invalid field, or one with a conversion.
     pub fn number(text: &str) -> Result<Self> {
         Self::parse(text, |made| made == Made::AsIs, "a number is taken as it is")
     }
@@ -76,7 +76,7 @@ impl Field {
         Err(Error::Field { path: text.to_owned(), problem })
     }
 
-    /// The choices, the preferred one first; never none.
+    /// Return the choices, the preferred one first; never empty.
     #[must_use]
     pub fn choices(&self) -> &[Choice] {
         &self.0

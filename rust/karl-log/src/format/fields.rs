@@ -1,63 +1,64 @@
-//! Where one file keeps things: its format, with what the caller wants from elsewhere.
+//! Fields of one file: those of its format, with the caller's overrides.
 
 use super::expr::{Choice, Field, Made};
 use super::preset::Format;
 use crate::error::{Error, Result};
 use crate::json::project::Path;
 
-/// What a caller wants taken from elsewhere than the format says.
+/// Fields that override those of the format.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// Instead of the format's id: paths separated by commas.
+    /// Id: paths separated by commas.
     pub id: Option<String>,
-    /// Instead of the format's group: fields separated by commas.
+    /// Group: fields separated by commas.
     pub group: Option<String>,
-    /// Instead of the format's reward: the paths of its components.
+    /// Reward: the paths of its components.
     pub reward: Option<Vec<String>>,
-    /// Instead of the format's conversation.
+    /// Conversation.
     pub messages: Option<String>,
-    /// Instead of the format's category.
+    /// Domain.
     pub domain: Option<String>,
-    /// A category that log Z is taken over.
+    /// Category over which log Z is computed.
     pub partition: Option<String>,
 }
 
-/// Where to look for everything in one file's records.
+/// Fields of the records of one file.
 #[derive(Clone, Debug)]
 pub struct Fields {
-    /// The parts of the id, joined by `/`.
+    /// Parts of the id, joined by `/`.
     pub id: Vec<Path>,
-    /// The parts of the group, joined by `/`.
+    /// Parts of the group, joined by `/`.
     pub group: Vec<Field>,
-    /// The components of the reward.
+    /// Components of the reward.
     pub reward: Vec<Field>,
-    /// The category for reports.
+    /// Category for reports.
     pub domain: Option<Field>,
-    /// The category that log Z is taken over.
+    /// Category over which log Z is computed.
     pub partition: Option<Field>,
-    /// The conversation.
+    /// Conversation.
     pub messages: Option<Field>,
-    /// The tools.
+    /// Tools.
     pub tools: Option<Field>,
-    /// The prompt.
+    /// Prompt.
     pub prompt: Option<Field>,
-    /// The completion.
+    /// Completion.
     pub completion: Option<Field>,
-    /// The text.
+    /// Text.
     pub text: Option<Field>,
-    /// What a rollout holds that failed.
+    /// Path that is set in a failed rollout.
     pub failed: Option<Path>,
-    /// True of a rollout that was cut short.
+    /// Path that is true in a truncated rollout.
     pub truncated: Option<Path>,
-    /// The key under which a message without content may keep its words.
+    /// Key of the text of a message without content.
     pub reasoning: &'static str,
 }
 
 impl Fields {
-    /// A format's fields with the caller's wishes over them; `number` is what the format's sidecar holds.
+    /// Return a format's fields with the caller's overrides; `number` is the number from the format's
+    /// sidecar.
     ///
     /// # Errors
-    /// [`Error::Field`] for a field that means nothing.
+    /// [`Error::Field`] for an invalid field.
     pub fn new(format: &Format, overrides: &Overrides, number: Option<u64>) -> Result<Self> {
         let name = |wish: &Option<String>, own: &str| optional(wish.as_deref().unwrap_or(own), Field::name);
         let group = overrides.group.clone().unwrap_or_else(|| own_group(format, number));
@@ -81,7 +82,7 @@ impl Fields {
         })
     }
 
-    /// Each field as it is written, parts joined by commas; those that the tool does not keep are absent.
+    /// Return each field as text, parts joined by commas; fields that the tool does not write are absent.
     #[must_use]
     pub fn paths(&self) -> Vec<(&'static str, String)> {
         let join = |parts: &[Field]| parts.iter().map(Field::to_string).collect::<Vec<_>>().join(",");
@@ -104,7 +105,7 @@ impl Fields {
         all.into_iter().filter(|(_, path)| !path.is_empty()).collect()
     }
 
-    /// The top-level keys of a record that anything is looked for under.
+    /// Return the top-level keys of a record that the fields use.
     #[must_use]
     pub fn roots(&self) -> Vec<&str> {
         let several = self.group.iter().chain(&self.reward);
@@ -116,19 +117,19 @@ impl Fields {
         made.chain(plain).map(Path::root).collect()
     }
 
-    /// The fields that together are the trajectory, for telling identical ones.
+    /// Return the fields that make up the trajectory, for the comparison of trajectories.
     pub(crate) fn trajectory(&self) -> impl Iterator<Item = &Field> {
         [&self.messages, &self.prompt, &self.completion, &self.text].into_iter().flatten()
     }
 
-    /// Whether an object with these top-level keys can be a record: it has a reward or a trajectory.
+    /// Return whether an object with these top-level keys can be a record: it has a reward or a trajectory.
     pub(crate) fn fit(&self, keys: &[String]) -> bool {
         let telling = self.reward.iter().chain(self.trajectory()).flat_map(Field::choices);
         telling.into_iter().any(|choice| keys.iter().any(|key| key == choice.path.root()))
     }
 }
 
-/// The format's group with the number of its sidecar in it; none where that is not known.
+/// Return the format's group with the number of its sidecar; empty if the number is unknown.
 fn own_group(format: &Format, number: Option<u64>) -> String {
     match (format.sidecar, number) {
         (None, _) => format.group.to_owned(),
@@ -137,7 +138,7 @@ fn own_group(format: &Format, number: Option<u64>) -> String {
     }
 }
 
-/// An id is taken as it stands in the record, so that a row can be found again by it.
+/// Parse a part of an id. An id is used as it is in the record, so that a row can be found again by it.
 fn id_part(text: &str) -> Result<Path> {
     let field = Field::name(text)?;
     match field.choices() {
@@ -146,7 +147,7 @@ fn id_part(text: &str) -> Result<Path> {
     }
 }
 
-/// What stands between commas; nothing in an empty text.
+/// Parse comma-separated parts; none in an empty text.
 fn all<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
     if text.is_empty() {
         return Ok(Vec::new());

@@ -1,9 +1,9 @@
-//! Records that name their fields plainly, and every other record together with `--id`, `--group`, `--reward` and
+//! Records with plain field names, and any other record together with `--id`, `--group`, `--reward` and
 //! `--messages`.
 
 use super::Format;
 
-/// The format that fits every record.
+/// Format that matches every record.
 pub const GENERIC: Format = Format {
     name: "generic",
     about: "id, group, reward and messages under their own names",

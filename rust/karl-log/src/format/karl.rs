@@ -1,13 +1,13 @@
-//! KARL's `trajectories.jsonl`, whose records have two forms, often in one file: what its taps write (`skill` an
-//! object, `trajectory.events`) and what its extractors write (`skill` a text, `domain` beside it,
+//! KARL's `trajectories.jsonl`. Its records have two forms, often in one file: those of its taps (`skill` an
+//! object, `trajectory.events`) and those of its extractors (`skill` a text, `domain` beside it,
 //! `trajectory.tool_calls`).
 //!
-//! No prompt is tried twice in it. KARL holds a reward against the mean of its domain, so the domain is the group,
-//! and `--score centre` is the advantage of its exporter. A record without one has no group.
+//! No prompt is attempted twice. KARL compares a reward with the mean of its domain, so the domain is the
+//! group, and `--score centre` is the advantage of its exporter. A record without a domain has no group.
 //!
-//! The taps keep no words of the model, so what is learnt is KARL's own lesson: the prompt, and the plan of tool
-//! calls that followed. The plan says nothing of success or reward, as KARL's did. Where a response was kept, it is
-//! the completion instead.
+//! The taps record no text of the model, so the training example is KARL's own: the prompt, and the plan of
+//! tool calls that followed. As in KARL, the plan mentions neither success nor reward. A recorded response is
+//! used as the completion instead.
 
 use super::Format;
 

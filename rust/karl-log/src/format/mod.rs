@@ -1,7 +1,7 @@
-//! Presets: where the logs of known tools keep a record's id, group, reward and conversation.
+//! Presets: fields of id, group, reward and conversation in the logs of known tools.
 //!
-//! One file a format, each a constant; a format is told by the keys of a record. [`generic`] stands last: it fits
-//! every record and takes the fields that carry their own names. [`expr`] is the language of their entries.
+//! Each format is a constant in a file of its own, detected by the keys of a record. [`generic`] is last: it
+//! matches every record and uses plain field names. [`expr`] is the language of their entries.
 
 pub mod expr;
 mod fields;
@@ -19,7 +19,7 @@ pub use expr::{Choice, Field, Made};
 pub use fields::{Fields, Overrides};
 pub use preset::{Format, Sidecar};
 
-/// All formats, the one that fits everything last.
+/// All formats, the generic one last.
 pub const FORMATS: [&Format; 8] = [
     &trajectory::TRAJECTORY,
     &tau_bench::TAU_BENCH,
@@ -31,20 +31,20 @@ pub const FORMATS: [&Format; 8] = [
     &generic::GENERIC,
 ];
 
-/// The format of that name; `_` and `-`, upper and lower case are the same.
+/// Return the format of that name, ignoring case; `_` and `-` are equal.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Format> {
     let name = name.to_ascii_lowercase().replace('_', "-");
     FORMATS.into_iter().find(|format| format.name == name)
 }
 
-/// The first format of which these top-level keys hold a signature.
+/// Return the first format with a signature among these top-level keys.
 #[must_use]
 pub fn by_keys(keys: &[String]) -> &'static Format {
     claimed_by(&|wanted| keys.iter().any(|key| key == wanted)).unwrap_or(&generic::GENERIC)
 }
 
-/// The first format that claims an object which has certain keys.
+/// Return the first format with a signature among the keys for which `has` is true.
 pub(crate) fn claimed_by(has: &dyn Fn(&str) -> bool) -> Option<&'static Format> {
     let claims = |signature: &&[&str]| signature.iter().all(|key| has(key));
     FORMATS.into_iter().find(|format| format.signatures.iter().any(claims))

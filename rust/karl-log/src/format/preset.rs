@@ -1,53 +1,53 @@
-//! What a preset says of a tool.
+//! Preset of a tool.
 
-/// Where one tool keeps things. Every entry but the first three is a [`Field`](super::Field) or a dotted path; an empty one means
-/// that the tool keeps no such thing.
+/// Fields of one tool. Every entry but the first three is a [`Field`](super::Field) or a dotted path; an
+/// empty one means that the tool does not write it.
 #[derive(Debug)]
 pub struct Format {
-    /// The name by which it is asked for and reported.
+    /// Name in options and reports.
     pub name: &'static str,
-    /// What it reads, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Top-level keys that records of this tool have, and together only its records; one list for each form that
-    /// they have had.
+    /// Sets of top-level keys that only records of this tool have together; one set for each form of its
+    /// records.
     pub signatures: &'static [&'static [&'static str]],
-    /// The paths of the parts of a record's id, joined by `/`.
+    /// Paths of the parts of a record's id, joined by `/`.
     pub id: &'static str,
-    /// The prompt or task that records share: fields, joined as those of the id.
+    /// Prompt or task that records share: fields, joined like those of the id.
     pub group: &'static str,
-    /// A number in the group that stands in no record.
+    /// Number in the group that is in no record.
     pub sidecar: Option<Sidecar>,
-    /// The reward.
+    /// Reward.
     pub reward: &'static str,
-    /// A category for reports.
+    /// Category for reports.
     pub domain: &'static str,
-    /// The conversation: an array of objects with `role` and `content`.
+    /// Conversation: an array of objects with `role` and `content`.
     pub messages: &'static str,
-    /// The tools that the model was offered.
+    /// Tools offered to the model.
     pub tools: &'static str,
-    /// For records without a conversation.
+    /// Prompt of records without a conversation.
     pub prompt: &'static str,
-    /// For records without a conversation.
+    /// Completion of records without a conversation.
     pub completion: &'static str,
-    /// For records without either.
+    /// Text of records with neither.
     pub text: &'static str,
-    /// What a rollout holds that failed for no fault of the model: its row has no reward.
+    /// Path that is set in a rollout that failed for reasons outside the model: its row has no reward.
     pub failed: &'static str,
-    /// True of a rollout that was cut short: its reward counts, its text is not written.
+    /// Path that is true in a truncated rollout: its reward counts, its text is not written.
     pub truncated: &'static str,
-    /// Where a message keeps its words when its `content` is null.
+    /// Key of a message's text when its `content` is null.
     pub reasoning: &'static str,
-    /// The version of the policy that made a rollout, or the step of the trainer that says it.
+    /// Version of the policy that made a rollout, or the trainer's step that identifies it.
     pub policy_version: &'static str,
-    /// The model's name.
+    /// Name of the model.
     pub model: &'static str,
-    /// How many tokens went in; 0 is unknown.
+    /// Number of input tokens; 0 is unknown.
     pub input_tokens: &'static str,
-    /// How many tokens came out; 0 is unknown.
+    /// Number of output tokens; 0 is unknown.
     pub output_tokens: &'static str,
 }
 
-/// Formats are told apart by name.
+/// Formats are equal if their names are.
 impl PartialEq for Format {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -57,7 +57,7 @@ impl PartialEq for Format {
 impl Eq for Format {}
 
 impl Format {
-    /// A tool that keeps nothing.
+    /// Preset without any field.
     pub(super) const NOTHING: Self = Self {
         name: "",
         about: "",
@@ -82,11 +82,11 @@ impl Format {
     };
 }
 
-/// A number that a tool keeps in a file beside the log, and that stands in the format's group by its name.
+/// Number that a tool writes to a file beside the log; the format's group refers to it by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Sidecar {
-    /// The name of the file.
+    /// Name of the file.
     pub file: &'static str,
-    /// The key of the number.
+    /// Key of the number.
     pub number: &'static str,
 }

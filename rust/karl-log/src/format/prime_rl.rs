@@ -1,13 +1,13 @@
-//! Rollouts that Prime Intellect's platform exports of a hosted prime-rl run: `results.jsonl`.
+//! Rollouts that Prime Intellect's platform exports from a hosted prime-rl run: `results.jsonl`.
 //!
-//! The trainer's group is a block of `rollouts_per_example` neighbours in `sample_id`: a problem that comes twice in
-//! a step makes two of them. How many that is stands in no record, but in `run_manifest.json` beside the file. So
-//! here, and in no other format, a group depends on more than its record: the same records without that file have no
-//! group, unless `--group run_id,step,problem_id,sample_id//8` says it.
+//! The trainer's group is a block of `rollouts_per_example` neighbours in `sample_id`: a problem that occurs
+//! twice in a step makes two groups. The size of the block is not in the records, but in `run_manifest.json`
+//! beside the file. So here, and in no other format, a group depends on more than its record: the same
+//! records without that file have no group, unless `--group run_id,step,problem_id,sample_id//8` gives it.
 //!
-//! `prompt` and `completion` are lists of messages as JSON texts, and each of their tool calls is a JSON text again.
-//! The model's words are often in `reasoning_content` alone: its parser takes for thought whatever no end of thought
-//! follows.
+//! `prompt` and `completion` are lists of messages as JSON texts, and each of their tool calls is a JSON text
+//! too. The model's text is often in `reasoning_content` alone: its parser treats text without an
+//! end-of-thought marker as reasoning.
 
 use super::{Format, Sidecar};
 

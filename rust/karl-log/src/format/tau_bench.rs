@@ -1,7 +1,7 @@
 //! tau-bench's `historical_trajectories` and the checkpoints of its `run.py`: one JSON array of results.
 //!
-//! The same task is run in several trials, so the task is the group. A trajectory ends with the user's or the
-//! environment's turn (`###STOP###`), which nobody trains on: it is trimmed on export.
+//! The same task is run in several trials, so the task is the group. A trajectory ends with a turn of the
+//! user or the environment (`###STOP###`), which is not trained on: export trims it.
 
 use super::Format;
 

@@ -1,6 +1,7 @@
-//! What `karl-fast convert` writes: the canonical trajectory, one a line. The manual's page `trajectory` defines it.
+//! Canonical trajectories, one per line, as `karl-fast convert` writes them. The manual's page `trajectory`
+//! defines them.
 //!
-//! Version 1 is read, and so is every later one whose keys below mean the same.
+//! Version 1 is supported, and every later one in which the keys below have the same meaning.
 
 use super::Format;
 

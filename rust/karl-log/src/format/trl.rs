@@ -1,8 +1,8 @@
-//! TRL's `log_completions` of GRPO and RLOO: `completions/completions_STEP.parquet`, a row a completion.
+//! TRL's `log_completions` of GRPO and RLOO: `completions/completions_STEP.parquet`, one row per completion.
 //!
-//! Parquet comes as lines, a key a column. Each reward function has a column of its own, and their weights stand nowhere:
-//! `trl_reward` is their plain sum, put in where the table is read, as TRL's own default is. The group is the step together
-//! with the hash of the prompt's text.
+//! Parquet is read as lines, one key per column. Each reward function has a column, and the weights are not
+//! recorded: `trl_reward` is the unweighted sum, added when the table is read, as TRL's own default is. The
+//! group is the step together with the hash of the prompt's text.
 
 use super::Format;
 

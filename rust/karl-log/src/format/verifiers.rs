@@ -1,10 +1,11 @@
-//! What `vf-eval -s` of verifiers saves, `results.jsonl`, and the `train_rollouts.jsonl` that prime-rl wrote in the
+//! `results.jsonl` of `vf-eval -s` of verifiers, and the `train_rollouts.jsonl` that prime-rl wrote in the
 //! same form until June 2026.
 //!
-//! An example is numbered within one environment, so its number alone would mix the environments of a folder: the
-//! prompt belongs to the group. The step of a training run stands in no record; rollouts of one example in several
-//! steps are one group. No field names a record: its id is the hash of its bytes. A rollout with an `error` was never
-//! scored, and its reward of 0 says nothing. One that was cut short was scored, but is nothing to learn from.
+//! Examples are numbered within one environment, so the number alone would mix the environments of a folder:
+//! the prompt is part of the group. The step of a training run is not recorded; rollouts of one example in
+//! several steps are one group. Records have no id field: the id is the hash of the bytes. A rollout with an
+//! `error` was never scored, and its reward of 0 is meaningless. A truncated one was scored, but is not used
+//! for training.
 
 use super::Format;
 

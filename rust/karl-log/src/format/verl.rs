@@ -1,10 +1,10 @@
-//! verl's `trainer.rollout_data_dir` and `validation_data_dir`: one file a step, `<step>.jsonl`.
+//! verl's `trainer.rollout_data_dir` and `validation_data_dir`: one file per step, `<step>.jsonl`.
 //!
-//! A record names neither itself nor its prompt: its id is the hash of its bytes, and its group the step together
-//! with the hash of the prompt's text, wherever the rows of a prompt lie. A prompt that comes twice in a batch makes
-//! one group of both. Chats were flattened to text before they were written. `score` is the sum of the scores of all
-//! tokens and may be NaN, which is missing. Files from before August 2025 have no `gts`, and too little else to be
-//! told by: they want `--format verl`.
+//! A record has neither an id nor a prompt id: its id is the hash of its bytes, and its group the step
+//! together with the hash of the prompt's text, wherever the rows of a prompt are. A prompt that occurs twice
+//! in a batch makes one group. Chats were flattened to text before they were written. `score` is the sum of
+//! the scores of all tokens and may be NaN, which counts as missing. Files from before August 2025 have no
+//! `gts`, and too few other keys to be detected: they need `--format verl`.
 
 use super::Format;
 
