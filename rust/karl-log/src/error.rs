@@ -1,135 +1,136 @@
-//! What can go wrong while a log is read or a data set is written.
+//! Errors of reading a log and writing a data set.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of everything in this crate.
+/// Result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a log could not be read or a data set not written. One damaged record is never an error: it is a
-/// [`Reason`](crate::rejects::Reason), counted.
+/// Reason why a log could not be read or a data set not written. One damaged record is never an error: it is
+/// a counted [`Reason`](crate::rejects::Reason).
 #[derive(Debug)]
 pub enum Error {
-    /// The operating system refused.
+    /// Error of the operating system.
     Io {
-        /// What was being done: `open`, `read`, `write`, ...
+        /// Operation: `open`, `read`, `write`, ...
         doing: &'static str,
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Its reason.
+        /// System error.
         source: io::Error,
     },
-    /// The input is not something that holds records.
+    /// Input that cannot hold records.
     Layout {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem.
         problem: String,
     },
-    /// The input holds nothing to convert, and the first that is wrong with it is a reward.
+    /// Input with nothing to convert, of which the first problem is a reward.
     Reward {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// Problem and its place.
         problem: String,
     },
-    /// The input is one JSON object that neither is a record nor holds an array of records.
+    /// Input that is one JSON object, neither a record nor with an array of records.
     Document {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// The keys of the object.
+        /// Keys of the object.
         keys: Vec<String>,
     },
-    /// The input is one JSON object whose values are the records, each under its name.
+    /// Input that is one JSON object with the records as values.
     ByName {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// The object, as a path of jq.
+        /// Object, as a path of jq.
         holder: String,
     },
-    /// A file that was to be converted, and is what a conversion writes.
+    /// Input of a conversion that is already the output of one.
     Converted {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// A file that nothing here reads.
+    /// Unsupported file.
     Unread {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         why: Unread,
     },
-    /// A dotted field path that means nothing.
+    /// Invalid dotted field path.
     Field {
-        /// As it came.
+        /// Path as given.
         path: String,
-        /// What is wrong with it.
+        /// Problem.
         problem: &'static str,
     },
-    /// A record is no longer what it was when the log was scanned.
+    /// Record that changed since the log was scanned.
     Changed {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Where the record began, in bytes of the decoded file.
+        /// Offset of the record, in bytes of the decoded file.
         offset: u64,
     },
-    /// A file is no longer what it was when it was opened, and did not only grow.
+    /// File that changed since it was opened, other than by growing.
     Rewritten {
-        /// The file.
+        /// File.
         path: PathBuf,
     },
-    /// A record that was to be written unread is no JSON, or more than one line: the rows have to be judged first.
+    /// Record to be copied unread that is not valid JSON, or spans several lines: the rows have to be
+    /// validated first.
     Unwritable {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Where the record begins, in bytes of the decoded file.
+        /// Offset of the record, in bytes of the decoded file.
         offset: u64,
     },
-    /// The output exists, and nobody said to replace it.
+    /// Existing output, without the option to replace it.
     Exists {
-        /// The output.
+        /// Output.
         path: PathBuf,
     },
-    /// Something that is no output of ours is in the place of the output: it is never replaced.
+    /// Place of the output taken by something that is not an output of this program: it is never replaced.
     Foreign {
-        /// The place.
+        /// Place.
         path: PathBuf,
-        /// What is there.
+        /// Description of its contents.
         problem: String,
     },
-    /// The place of the output is not what it was when the run began: what is there now stays.
+    /// Place of the output that changed since the run began; its contents stay.
     Taken {
-        /// The place.
+        /// Place.
         path: PathBuf,
-        /// What was done there.
+        /// Description of the change.
         problem: String,
     },
-    /// A path to write to that ends in no name, but in `..` or at the root.
+    /// Output path that ends in no name, but in `..` or at the root.
     Target {
-        /// The path.
+        /// Path.
         path: PathBuf,
     },
-    /// The numerics refused an argument.
+    /// Argument that the numerics reject.
     Draw(karl_core::Error),
-    /// The caller's own judgement of a row failed.
+    /// Failure of the caller's own validation of a row.
     Judge(String),
-    /// The caller asked to stop.
+    /// Cancellation by the caller.
     Interrupted,
 }
 
 impl Error {
-    /// An [`Error::Io`] with its path.
+    /// Return an [`Error::Io`] with its path.
     pub(crate) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { doing, path: path.to_path_buf(), source }
     }
 }
 
-/// Why a document holds no records.
+/// Reason why a document holds no records.
 pub(crate) const DOCUMENT: &str =
     "it is one JSON object that neither is a record nor holds an array of records";
 
-/// What is told of an object whose values are records.
+/// Return the message for an object with records as values.
 pub(crate) fn by_name(holder: &str) -> String {
     let under = holder.strip_prefix(".[").and_then(|key| key.strip_suffix(']'));
     let place = under.map_or_else(String::new, |key| format!(" under {key}"));
@@ -177,12 +178,12 @@ impl From<karl_core::Error> for Error {
     }
 }
 
-/// Why nothing here reads a file that may hold records.
+/// Reason why a file that may hold records is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is packed by this.
+    /// Compressed or archived in this format.
     Packed(&'static str),
-    /// Its text is in this encoding.
+    /// Text in this encoding.
     Encoded(&'static str),
 }
 
@@ -209,7 +210,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// tempfile puts a path of its own behind the message of the system, and gives the number of the error nowhere else.
+/// Return the error without tempfile's path, which it appends to the system's message; it gives the error
+/// number nowhere else.
 pub(crate) fn without_path(error: io::Error) -> io::Error {
     let text = error.to_string();
     let number = text.split_once("(os error ").and_then(|(_, rest)| rest.split_once(')')?.0.parse().ok());

@@ -1,4 +1,4 @@
-//! The second pass: the bytes of the chosen records, and only theirs.
+//! Second pass: the bytes of the chosen records only.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ const SHARE: usize = 32;
 /// Rows that one thread looks up at a time.
 pub(crate) const LOOKED_UP: usize = 4096;
 
-/// Reads records again, as they came; the result is in the order of `rows`.
+/// Read records again, unchanged; the result is in the order of `rows`.
 ///
 /// # Errors
 /// As [`fetch_each`].
@@ -30,15 +30,16 @@ pub fn fetch(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<V
     fetch_each(log, rows, threads, watch, |_, record| record)
 }
 
-/// Reads records again and makes something of each on the thread that read it, which then holds no other; the result is
+/// Read records again and convert each on the thread that read it, which then holds no other; the result is
 /// in the order of `rows`.
 ///
-/// Packed files are unpacked side by side, one a thread; the rows of plain ones are shared among the threads.
+/// Packed files are unpacked in parallel, one per thread; the rows of plain ones are shared among the
+/// threads.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if a file cannot be read, [`Error::Changed`](crate::Error::Changed) if a record no
-/// longer has the bytes that were scanned, [`Error::Draw`](crate::Error::Draw) for a row that the log does not have,
-/// [`Error::Interrupted`](crate::Error::Interrupted).
+/// [`Error::Io`](crate::Error::Io) if a file cannot be read, [`Error::Changed`](crate::Error::Changed) if a
+/// record no longer has the bytes that were scanned, [`Error::Draw`](crate::Error::Draw) for a row out of
+/// range, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn fetch_each<R: Send>(
     log: &Log,
     rows: &[u32],
@@ -58,10 +59,10 @@ pub fn fetch_each<R: Send>(
     Ok(made.into_iter().flatten().collect())
 }
 
-/// A record that is wanted.
+/// Record to read.
 #[derive(Clone, Copy)]
 struct WantedRecord {
-    /// Where among those asked for.
+    /// Index in the result.
     at: usize,
     row: u32,
     place: Place,
@@ -74,7 +75,7 @@ fn wanted(log: &Log, at: usize, row: u32) -> Result<WantedRecord> {
     Ok(WantedRecord { at, row, place, digest })
 }
 
-/// Every row is looked up in memory that nobody has touched for long, which threads wait for side by side.
+/// Look up every row, in parallel because the look-ups miss the cache.
 fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<WantedRecord>> {
     let parts = rows.chunks(LOOKED_UP).enumerate().collect();
     let part = |(part, rows): (usize, &[u32])| {
@@ -87,7 +88,7 @@ fn all_wanted(log: &Log, rows: &[u32], threads: usize) -> Result<Vec<WantedRecor
     Ok(all)
 }
 
-/// What one thread reads at a time: all of a packed file, or a part of a plain one.
+/// Split into shares that one thread reads at a time: all of a packed file, or a part of a plain one.
 fn shares<'a>(log: &Log, wanted: &'a [WantedRecord]) -> Vec<&'a [WantedRecord]> {
     let of_one_file = wanted.chunk_by(|a, b| a.place.input == b.place.input);
     let cut = |share: &'a [WantedRecord]| {
@@ -97,7 +98,7 @@ fn shares<'a>(log: &Log, wanted: &'a [WantedRecord]) -> Vec<&'a [WantedRecord]> 
     of_one_file.flat_map(cut).collect()
 }
 
-/// What is made of records of one file, by rising place.
+/// Read and convert records of one file, in ascending order of place.
 fn fetch_share<R>(
     source: &Source,
     share: &[WantedRecord],
@@ -108,7 +109,7 @@ fn fetch_share<R>(
     let mut reader =
         RecordReader::open(source, watch).map_err(|error| source.lost("open", first.offset, error))?;
     let mut made = Vec::with_capacity(share.len());
-    // A packed file is read forwards only: a row that is asked for again is copied.
+    // A packed file is read forwards only: a repeated row is copied.
     let mut again: Option<Vec<u8>> = None;
     for (index, &WantedRecord { at, row, place, digest }) in share.iter().enumerate() {
         let record = again.take().map_or_else(|| reader.record(place), Ok);
@@ -122,29 +123,29 @@ fn fetch_share<R>(
     Ok(made)
 }
 
-/// A record of a plain file, as it stands there.
+/// Record of a plain file, not yet read.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
     source: &'a Source,
     place: Place,
     digest: u64,
-    /// Whether nobody knows yet that it is a row.
+    /// True if the record has not been validated as a row.
     unread: bool,
 }
 
 impl<'a> Standing<'a> {
-    /// That of a row; none for a row that the log does not have.
+    /// Return the record of a row; `None` for a row out of range.
     pub(crate) fn new(log: &'a Log, row: u32, unread: bool) -> Option<Self> {
         let (place, digest) = log.record(row)?;
         Some(Self { source: &log.inputs[place.input].source, place, digest, unread })
     }
 
-    /// Bytes.
+    /// Return the length in bytes.
     pub(crate) const fn len(&self) -> usize {
         self.place.length as usize
     }
 
-    /// Reads the record from its file, which stays open for those that follow.
+    /// Read the record from its file, which stays open for the next ones.
     fn read(&self, open: &mut Option<(usize, File)>, to: &mut [u8]) -> Result<()> {
         let Place { input, offset, .. } = self.place;
         let lost = |doing| move |error| self.source.lost(doing, offset, error);
@@ -157,19 +158,19 @@ impl<'a> Standing<'a> {
         self.check(to)
     }
 
-    /// Refuses bytes that are not those that were scanned, or that are no row.
+    /// Reject bytes that differ from those scanned, or that are not a row.
     fn check(&self, record: &[u8]) -> Result<()> {
         unchanged(self.source, self.place, self.digest, record)?;
         if self.unread && !is_row(record) { Err(self.source.unwritable(self.place.offset)) } else { Ok(()) }
     }
 }
 
-/// Reads records again, each into a slice of its length; a file is opened once for all of its records, and a record that
-/// is wanted several times is read once.
+/// Read records again, each into a slice of its length; a file is opened once for all of its records, and a
+/// record that is requested several times is read once.
 ///
 /// # Errors
-/// As [`fetch_each`]; [`Error::Unwritable`](crate::Error::Unwritable) for a record that nobody has judged, and that is no
-/// row.
+/// As [`fetch_each`]; [`Error::Unwritable`](crate::Error::Unwritable) for a record that was not validated and
+/// is not a row.
 pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
     records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
     let mut file: Option<(usize, File)> = None;
@@ -184,15 +185,15 @@ pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<
     Ok(())
 }
 
-/// Refuses a record that is not what was scanned.
+/// Reject a record that differs from the one scanned.
 fn unchanged(source: &Source, place: Place, digest: u64, record: &[u8]) -> Result<()> {
     if upper(id128(record)) == digest { Ok(()) } else { Err(source.changed(place.offset)) }
 }
 
-/// How much of a packed file is passed over at a time: as much as a block of zstd holds, and less than a cache.
+/// Bytes of a packed file skipped at a time: as much as a block of zstd holds, and less than a cache.
 const PASSED: usize = 1 << 17;
 
-/// Passes over the next so many bytes of a stream; it may end before.
+/// Skip the next so many bytes of a stream; it may end before.
 fn pass(stream: &mut impl Read, mut bytes: u64, room: &mut [u8]) -> io::Result<()> {
     while bytes > 0 {
         let most = usize::try_from(bytes).map_or(room.len(), |bytes| bytes.min(room.len()));
@@ -206,7 +207,7 @@ fn pass(stream: &mut impl Read, mut bytes: u64, room: &mut [u8]) -> io::Result<(
     Ok(())
 }
 
-/// A file read at rising offsets: at any place where it is plain, by unpacking again where it is packed.
+/// Reader of a file at ascending offsets: seeking in a plain file, unpacking in a packed one.
 enum RecordReader<'w> {
     Plain(File),
     Packed { stream: Stream<'w>, at: u64, passed: Vec<u8> },

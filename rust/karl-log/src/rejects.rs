@@ -1,41 +1,41 @@
-//! What is found in a file beside its rows: what is no record, why, and where.
+//! Rejected rows of a file, with reason and place.
 
 use std::collections::BTreeMap;
 
-/// How many places of bad rows are kept for each file; all are counted.
+/// Number of places of rejected rows kept for each file; all are counted.
 pub(crate) const PLACES_KEPT: usize = 20;
 
-/// Why a row that was read is no record. Each is counted under its name on every run.
+/// Reason to reject a row. Each is counted under its name on every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The stream ends inside the record, or inside the array of records: a torn write.
     Torn,
     /// Not a JSON object.
     NotAnObject,
-    /// Not valid JSON.
+    /// Invalid JSON.
     Malformed,
     /// Longer than `--max-line-bytes`.
     TooLong,
-    /// Compressed bytes that cannot be unpacked; what followed them is lost.
+    /// Compressed bytes that cannot be unpacked; everything after them is lost.
     DamagedStream,
-    /// An id that is no string, number or truth value.
+    /// Id that is not a string, number or boolean.
     BadId,
-    /// A group that is no string, number or truth value.
+    /// Group that is not a string, number or boolean.
     BadGroup,
-    /// A category that is no string, number or truth value.
+    /// Category that is not a string, number or boolean.
     BadCategory,
-    /// A reward that is no number.
+    /// Reward that is not a number.
     RewardNotANumber,
-    /// A reward that is not finite, or beyond 1e100 in size.
+    /// Reward that is not finite, or has a magnitude above 1e100.
     RewardInfinite,
-    /// A rollout that failed for no fault of the model, so that its reward says nothing; no damage.
+    /// Rollout that failed for reasons outside the model, so its reward is meaningless; not damage.
     FailedRollout,
-    /// A key that stands twice; a reason with `--strict` only.
+    /// Duplicate key; a reason with `--strict` only.
     DuplicateKey,
 }
 
 impl Reason {
-    /// The name that reports use.
+    /// Return the name used in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,27 +55,27 @@ impl Reason {
     }
 }
 
-/// A row that is no record, and its place.
+/// Rejected row and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
-    /// The line, or the element of the array, from 1.
+    /// Number of the line, or of the element of the array, from 1.
     pub line: u64,
-    /// Its first byte, counted in the unpacked file.
+    /// Offset of the first byte in the unpacked file.
     pub offset: u64,
-    /// The path of the key that stands twice, where that is the reason.
+    /// Path of the duplicate key, if that is the reason.
     pub key: Option<String>,
 }
 
-/// What was found in a file, or in a range of it, beside its rows.
+/// Counts of a file, or of a range of it, besides its rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// Rows that are records.
+    /// Number of records.
     pub(crate) rows: u64,
-    /// Rows that are none, by reason.
+    /// Rejected rows, by reason.
     pub(crate) bad: BTreeMap<Reason, u64>,
-    /// The first of them.
+    /// Places of the first of them.
     pub(crate) places: Vec<Bad>,
     pub(crate) lines: u64,
     pub(crate) blank: u64,
@@ -83,9 +83,9 @@ pub(crate) struct Tally {
     pub(crate) duplicate_keys: u64,
     pub(crate) without_id: u64,
     pub(crate) unusable_domains: u64,
-    /// Whether reading stopped at a record that goes on beyond its line, which a range cannot tell the end of.
+    /// True if reading stopped at a record that spans several lines; its end cannot be found in a range.
     pub(crate) beyond: bool,
-    /// How far the last row comes, or where the last that is none begins.
+    /// End of the last record, or start of the last rejected row.
     pub(crate) reached: u64,
 }
 
@@ -94,7 +94,7 @@ impl Tally {
         self.count(offset, reason, None);
     }
 
-    /// Counts a record in which a key stands twice.
+    /// Count a record with a duplicate key.
     pub(crate) fn bad_key(&mut self, offset: u64, key: Option<String>) {
         self.count(offset, Reason::DuplicateKey, key);
     }

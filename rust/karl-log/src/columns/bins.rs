@@ -1,4 +1,4 @@
-//! Rows in bins, as each thread reads them.
+//! Bins of rows, filled by each reading thread.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -7,23 +7,24 @@ use super::locations::Locations;
 use super::row::{RowSink, ScannedRow};
 use crate::intern::{CachedInterner, NONE, NameBatch, SharedInterner};
 
-/// How many bits of an id tell its bin.
+/// Number of bits of an id that select its bin.
 pub(super) const BIN_BITS: u32 = 5;
 
-/// What nearly every record has beside its id; the rest is in [`OptionalColumns`] and in [`Locations`].
+/// Columns that nearly every record has besides its id; the rest is in [`OptionalColumns`] and in
+/// [`Locations`].
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct BinRow {
     pub(super) reward: f64,
     pub(super) group: u32,
-    /// Its number among the [`Locations`] of the thread.
+    /// Index among the [`Locations`] of the thread.
     pub(super) record: u32,
 }
 
 /// Columns that are empty in many logs.
 #[derive(Debug, Default)]
 pub(super) struct OptionalColumns {
-    /// The components of the reward after the first.
+    /// Components of the reward after the first.
     pub(super) components: Vec<ChunkedVec<f64>>,
     pub(super) domain: ChunkedVec<u32>,
     pub(super) partition: ChunkedVec<u32>,
@@ -37,7 +38,7 @@ pub(super) struct Bin {
     pub(super) extras: OptionalColumns,
 }
 
-/// The names of a log by column, which the threads that read it share.
+/// Names of a log by column, shared by the reading threads.
 #[derive(Debug)]
 pub(crate) struct NameTables {
     pub(super) groups: SharedInterner,
@@ -46,7 +47,7 @@ pub(crate) struct NameTables {
 }
 
 impl NameTables {
-    /// No name yet.
+    /// Create empty tables.
     pub(crate) fn new() -> Self {
         Self {
             groups: SharedInterner::new(),
@@ -56,7 +57,7 @@ impl NameTables {
     }
 }
 
-/// The rows that one thread reads.
+/// Rows of one reading thread, under construction.
 #[derive(Debug)]
 pub(crate) struct RowBins<'v> {
     read: ThreadRows,
@@ -66,7 +67,7 @@ pub(crate) struct RowBins<'v> {
     partitions: CachedInterner<'v>,
 }
 
-/// The rows that one thread has read.
+/// Rows of one reading thread, complete.
 #[derive(Debug)]
 pub(crate) struct ThreadRows {
     pub(super) bins: Vec<Bin>,
@@ -74,7 +75,7 @@ pub(crate) struct ThreadRows {
 }
 
 impl<'v> RowBins<'v> {
-    /// None yet, with so many components of the reward.
+    /// Create empty bins for so many components of the reward.
     pub(crate) fn new(components: usize, vocabulary: &'v NameTables) -> Self {
         let extras = || OptionalColumns {
             components: vec![ChunkedVec::default(); components.saturating_sub(1)],
@@ -93,13 +94,13 @@ impl<'v> RowBins<'v> {
         }
     }
 
-    /// All of them, none of which waits for its group any more.
+    /// Return all rows, with their groups numbered.
     pub(crate) fn done(mut self) -> ThreadRows {
         self.name();
         self.read
     }
 
-    /// Gives their groups to the rows that wait for them.
+    /// Number the groups of the pending rows.
     fn name(&mut self) {
         let Self { read, groups, unnamed, .. } = self;
         for (&(bin, row), code) in unnamed.rows.iter().zip(groups.codes(&unnamed.names)) {
@@ -131,8 +132,8 @@ impl RowSink for RowBins<'_> {
     }
 }
 
-/// Rows that wait for the number of their group. In a log of many groups every look-up waits for memory: of many at once,
-/// those in one part of the table wait together ([`SharedInterner::codes`]).
+/// Rows with a group that is not yet numbered. In a log of many groups every look-up misses the cache:
+/// batched look-ups in one part of the table overlap their misses ([`SharedInterner::codes`]).
 #[derive(Debug, Default)]
 struct PendingGroups {
     names: NameBatch,
@@ -148,7 +149,8 @@ impl PendingGroups {
     }
 }
 
-/// Adds a row's code after those of so many rows; a column begins with its first name, so that one without any is empty.
+/// Add a row's code after `before` rows; a column starts at its first name, so a column without names is
+/// empty.
 #[inline]
 fn add(column: &mut ChunkedVec<u32>, before: usize, code: u32) {
     if code != NONE || !column.is_empty() {
@@ -157,15 +159,15 @@ fn add(column: &mut ChunkedVec<u32>, before: usize, code: u32) {
     }
 }
 
-/// The bin of an id.
+/// Return the bin of an id.
 fn bin(id: u128) -> usize {
     usize::try_from(id >> (u128::BITS - BIN_BITS)).unwrap_or(0)
 }
 
-/// What one thread has left in a bin.
+/// Rows of one thread in a bin.
 pub(super) struct BinPart<'a> {
     pub(super) bin: Bin,
     pub(super) records: &'a Locations,
-    /// The number of the first of them among those of all threads.
+    /// Index of the first of them among the rows of all threads.
     pub(super) first: u32,
 }

@@ -1,14 +1,14 @@
-//! A column of names as small codes: group, domain, partition.
+//! Column of names as small codes: group, domain, partition.
 
 use std::borrow::Cow;
 
 use crate::intern::{NONE, Names, SharedInterner};
 use crate::parallel::map;
 
-/// How many names a list of them has at most, and how many bytes those may have together: a log may have any number.
+/// Maximum number of listed names, and their maximum total bytes: a log may have any number of names.
 pub const LISTED: (usize, usize) = (10_000, 1 << 22);
 
-/// A column that is made name by name.
+/// Column under construction, name by name.
 #[derive(Debug)]
 pub struct Builder {
     known: SharedInterner,
@@ -16,18 +16,18 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No row yet.
+    /// Create an empty column.
     #[must_use]
     pub fn new() -> Self {
         Self { known: SharedInterner::new(), codes: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Add a row.
     pub fn push(&mut self, name: Option<&str>) {
         self.codes.push(name.map_or(NONE, |name| self.known.code(name.as_bytes())));
     }
 
-    /// The column.
+    /// Return the column.
     #[must_use]
     pub fn finish(self) -> Category {
         let (names, way) = self.known.finish();
@@ -43,17 +43,17 @@ impl Default for Builder {
     }
 }
 
-/// Names in order of first use, and one code a row.
+/// Names in order of first use, and one code per row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Category {
-    /// Empty where no row has a name.
+    /// Codes; empty if no row has a name.
     codes: Vec<u32>,
     rows: usize,
     names: Names,
 }
 
 impl Category {
-    /// A column of so many rows whose names are to be numbered anew, by first use; no codes for a column without any.
+    /// Return a column with its names renumbered by first use; without codes if no row has a name.
     pub(crate) fn new(mut codes: Vec<u32>, rows: usize, names: Names, threads: usize) -> Self {
         let share = codes.len().div_ceil(threads.max(1)).max(1);
         let mut fresh = vec![NONE; names.len()];
@@ -74,7 +74,7 @@ impl Category {
         Self { codes, rows, names: names.numbered(order) }
     }
 
-    /// One code a row; [`NONE`] where the record has no name.
+    /// Return one code per row; [`NONE`] for a record without a name.
     #[must_use]
     pub fn codes(&self) -> Cow<'_, [u32]> {
         if self.codes.len() == self.rows {
@@ -84,20 +84,20 @@ impl Category {
         }
     }
 
-    /// The names by code.
+    /// Return the names by code.
     #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The name of a row.
+    /// Return the name of a row.
     #[must_use]
     pub fn name(&self, row: usize) -> Option<&str> {
         self.names.get(*self.codes.get(row)?)
     }
 
-    /// The codes of the names with the largest counts, as many as a list may have, in the order of the names; ties go by
-    /// name. Names that count nothing are left out.
+    /// Return the codes of the names with the largest counts, up to the maximum length of a list, in the
+    /// order of the names; ties are broken by name. Names with a count of zero are left out.
     #[must_use]
     pub fn largest(&self, counts: &[u64]) -> Vec<u32> {
         let name = |code: u32| self.names.get(code).unwrap_or_default();
@@ -117,7 +117,7 @@ impl Category {
         listed
     }
 
-    /// How many rows have each name, by code, and how many have none; of all rows, or of some.
+    /// Count the rows with each name, by code, and the rows without one; of all rows, or of some.
     #[must_use]
     pub fn count(&self, rows: Option<&[u32]>) -> (Vec<u64>, u64) {
         let mut counts = vec![0; self.names.len()];
@@ -133,7 +133,7 @@ impl Category {
     }
 }
 
-/// Codes below `count` in the order in which they first stand among some.
+/// Return the codes below `count` in the order of their first occurrence.
 fn first_uses(codes: &[u32], count: usize) -> Vec<u32> {
     let mut seen = vec![false; count];
     let mut first =

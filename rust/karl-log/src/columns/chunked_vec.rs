@@ -1,6 +1,6 @@
-//! A vector that grows without being moved.
+//! Vector that grows without moving its values.
 //!
-//! A common vector is copied whenever it is full, and every page of the copy is new to the process: over millions of rows
+//! A `Vec` is copied when it is full, and every page of the copy causes a page fault: over millions of rows
 //! that costs more than reading them.
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -8,8 +8,8 @@ use std::alloc::{Layout, handle_alloc_error};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use memmap2::MmapMut;
 
-/// Values in pieces: a small one, then as many large ones as it takes. The large ones are the system's own, to which they
-/// go back as soon as they are dropped; an allocator would keep them once it has seen some.
+/// Values in chunks: a small one, then large ones as needed. The large ones are mapped from the system and
+/// returned to it on drop; an allocator would keep them.
 #[derive(Debug)]
 pub(crate) struct ChunkedVec<T> {
     small: Vec<T>,
@@ -35,7 +35,7 @@ impl<T: Pod> Clone for ChunkedVec<T> {
 }
 
 impl<T: Pod> ChunkedVec<T> {
-    /// How many values the first piece has, and each later one.
+    /// Number of values in the first chunk, and in each later one.
     const SMALL: usize = SMALL_BYTES / size_of::<T>();
     const LARGE: usize = LARGE_BYTES / size_of::<T>();
 
@@ -60,7 +60,7 @@ impl<T: Pod> ChunkedVec<T> {
         }
     }
 
-    /// A value of the small piece, of which nothing is written before it is needed: there may be very many.
+    /// Push a value to the small chunk, which is allocated only when needed: there may be very many vectors.
     #[inline]
     fn first(&mut self, value: T) {
         if self.small.is_empty() {
@@ -69,7 +69,7 @@ impl<T: Pod> ChunkedVec<T> {
         self.small.push(value);
     }
 
-    /// The first value of a large piece.
+    /// Push the first value of a large chunk.
     #[cold]
     fn begin(&mut self, value: T) {
         let layout = Layout::new::<[u8; LARGE_BYTES]>();
@@ -78,7 +78,7 @@ impl<T: Pod> ChunkedVec<T> {
         self.large.push(piece);
     }
 
-    /// The value at a place, if there are so many.
+    /// Return the value at an index, if there is one.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<T> {
         if at >= self.len {
@@ -111,7 +111,7 @@ impl<T: Pod> ChunkedVec<T> {
         cast_slice_mut(&mut piece[..Self::LARGE * size_of::<T>()])
     }
 
-    /// All values in order.
+    /// Iterate over all values in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = T> {
         self.small.iter().chain(self.large.iter().flat_map(Self::values)).copied().take(self.len)
     }

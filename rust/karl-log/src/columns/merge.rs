@@ -1,4 +1,4 @@
-//! The rows of all threads as columns, sorted by (id, digest, place) bin by bin.
+//! Merge of the rows of all threads to columns, sorted by (id, digest, place) bin by bin.
 
 use super::bins::{Bin, BinPart, NameTables, ThreadRows};
 use super::category::Category;
@@ -21,7 +21,7 @@ pub(crate) struct Columns {
     pub(crate) fingerprints: Vec<u128>,
 }
 
-/// Joins the rows of all threads.
+/// Merge the rows of all threads.
 pub(crate) fn columns(
     mut parts: Vec<ThreadRows>,
     vocabulary: NameTables,
@@ -52,7 +52,7 @@ pub(crate) fn columns(
     all
 }
 
-/// The bins of all threads, bin by bin.
+/// Transpose the bins of all threads, to bin by bin.
 fn across(parts: Vec<ThreadRows>) -> Vec<Vec<Bin>> {
     let mut bins: Vec<Vec<Bin>> = Vec::new();
     for read in parts {
@@ -62,7 +62,7 @@ fn across(parts: Vec<ThreadRows>) -> Vec<Vec<Bin>> {
     bins
 }
 
-/// The ways from numbers of names as they were read to those of the columns.
+/// Maps from the numbers that names had while reading to those of the columns.
 struct Renumberings {
     group: Renumbering,
     domain: Renumbering,
@@ -77,7 +77,7 @@ struct RowCodes {
     partition: Vec<u32>,
 }
 
-/// A stretch of every column, to be filled.
+/// Slices of every column, to be filled.
 struct ColumnSlices<'a> {
     ids: &'a mut [u128],
     record: &'a mut [u32],
@@ -89,7 +89,7 @@ struct ColumnSlices<'a> {
 }
 
 impl<'a> ColumnSlices<'a> {
-    /// Columns of so many rows; those that no bin has stay empty.
+    /// Return the slices of columns of so many rows; columns that no bin has stay empty.
     fn new(
         all: &'a mut Columns,
         codes: &'a mut RowCodes,
@@ -116,7 +116,7 @@ impl<'a> ColumnSlices<'a> {
         }
     }
 
-    /// The first so many rows of each column; none of a column that the log does not have.
+    /// Split off the first rows of each column; none of an absent column.
     fn split_off(&mut self, rows: usize) -> Self {
         Self {
             ids: self.ids.split_off_mut(..rows).unwrap_or_default(),
@@ -133,7 +133,8 @@ impl<'a> ColumnSlices<'a> {
         }
     }
 
-    /// Lays down the rows of a bin. They are read as they lie, for to wait for what is read takes longer than to write.
+    /// Write the rows of a bin. Reads are sequential and writes are scattered, because waiting for a read
+    /// takes longer.
     fn fill(mut self, parts: &[BinPart<'_>], ways: &Renumberings) {
         let ranks = ranks(parts);
         let mut ranks = ranks.as_slice();
@@ -163,12 +164,12 @@ impl<'a> ColumnSlices<'a> {
     }
 }
 
-/// The codes of a column's names; rows behind its end have none.
+/// Iterate over the renumbered codes of a column; rows after its end have none.
 fn named<'a>(column: &'a ChunkedVec<u32>, way: &'a Renumbering) -> impl Iterator<Item = u32> {
     column.iter().map(|code| way.code(code)).chain(std::iter::repeat(NONE))
 }
 
-/// Lays each value down at its rank; no value in a column that the log does not have.
+/// Write each value at its rank; nothing to an absent column.
 fn lay<T>(column: &mut [T], ranks: &[u32], values: impl Iterator<Item = T>) {
     if column.is_empty() {
         return;
@@ -183,9 +184,10 @@ mod tests {
     use super::super::{PackedPlace, RowBins, RowSink, ScannedRow};
     use super::*;
 
-    /// Ids that differ in their last bits alone, some of them of several records, read by so many threads.
+    /// Return columns of ids that differ only in their last bits, some with several records, read by
+    /// `threads` threads.
     fn alike(threads: usize) -> Columns {
-        // Some threads have found nothing to read.
+        // Some threads read no rows.
         let vocabulary = NameTables::new();
         let mut parts: Vec<RowBins> = (0..=2 * threads).map(|_| RowBins::new(2, &vocabulary)).collect();
         for at in (0..500_u32).rev() {

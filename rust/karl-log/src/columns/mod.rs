@@ -1,9 +1,9 @@
-//! Rows on their way from a file to columns, in the order that depends on the records alone.
+//! Path of rows from a file to columns, in an order that depends only on the records.
 //!
-//! Each reading thread deals its rows into bins by the first bits of their id. Ids are hashes, so the bins are even,
-//! and the order of all rows is the order of the bins and within each that of (id, digest): every bin is sorted alone
-//! (`merge`), by whichever thread is free. A bin is freed as its rows reach their columns, so that the log is never
-//! in memory twice (`chunked_vec`).
+//! Each reading thread distributes its rows over bins by the first bits of their id. Ids are hashes, so the
+//! bins are even, and the order of all rows is the order of the bins and within each that of (id, digest):
+//! every bin is sorted alone (`merge`), by any free thread. A bin is freed as its rows are written to
+//! columns, so that the log is never in memory twice (`chunked_vec`).
 
 mod bins;
 pub mod category;

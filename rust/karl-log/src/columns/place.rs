@@ -1,18 +1,18 @@
-//! Where a record lies.
+//! Place of a record.
 
 use bytemuck::{Pod, Zeroable};
 
-/// How many bits of a spot are the offset: 16 TiB a file, and a million files.
+/// Number of bits for the offset: 16 TiB per file, and a million files.
 const OFFSET_BITS: u32 = 44;
 
-/// Where a record lies.
+/// Place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which file.
+    /// Index of the file.
     pub input: usize,
-    /// First byte in the unpacked file.
+    /// Offset of the first byte in the unpacked file.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
@@ -22,13 +22,13 @@ pub struct Place {
 pub(crate) struct PackedPlace(pub(crate) u64);
 
 impl PackedPlace {
-    /// None beyond the millionth file, or beyond 16 TiB of one.
+    /// Pack a file and an offset; `None` after the millionth file, or after 16 TiB of one.
     pub(crate) fn new(input: usize, offset: u64) -> Option<Self> {
         let input = u64::try_from(input).ok().filter(|input| input >> (64 - OFFSET_BITS) == 0)?;
         (offset >> OFFSET_BITS == 0).then_some(Self(input << OFFSET_BITS | offset))
     }
 
-    /// Which file.
+    /// Return the index of the file.
     pub(crate) fn input(self) -> usize {
         usize::try_from(self.0 >> OFFSET_BITS).unwrap_or(usize::MAX)
     }

@@ -1,11 +1,11 @@
-//! The order of the rows of one bin.
+//! Order of the rows of one bin.
 
 use super::bins::{BIN_BITS, BinPart};
 use super::locations::starts;
 use crate::counting_sort::counting_sort;
 
-/// The rank of each row of a bin, part after part. Equal ids and equal digests are equal records, and as good as each
-/// other: their place keeps the order from depending on threads.
+/// Return the rank of each row of a bin, part after part. Rows with equal ids and digests are equal records:
+/// their place makes the order independent of threads.
 pub(super) fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     let ids = parts.iter().flat_map(|part| part.bin.ids.iter());
     let mut keys = sorted(&(0..).zip(ids).map(|(row, id)| key(id, row)).collect::<Vec<_>>());
@@ -23,7 +23,7 @@ pub(super) fn ranks(parts: &[BinPart<'_>]) -> Vec<u32> {
     inverse(&keys)
 }
 
-/// The place of each row among the keys.
+/// Return the position of each row among the keys.
 fn inverse(keys: &[u64]) -> Vec<u32> {
     let mut ranks = vec![0; keys.len()];
     for (rank, &key) in (0..).zip(keys) {
@@ -32,20 +32,21 @@ fn inverse(keys: &[u64]) -> Vec<u32> {
     ranks
 }
 
-/// The bits of an id that follow those of its bin, which tell nearly all rows apart, and below them where the row is.
+/// Return a sort key: the bits of an id after those of its bin, which distinguish nearly all rows, above the
+/// row's index.
 fn key(id: u128, row: u32) -> u64 {
     let bits = (id << BIN_BITS) >> (u128::BITS - u32::BITS);
     u64::try_from(bits << u32::BITS).unwrap_or(u64::MAX) | u64::from(row)
 }
 
-/// Where the row of a key is.
+/// Return the row of a key.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is meant")]
 fn row(key: u64) -> u32 {
     key as u32
 }
 
-/// Sorts keys: dealt by their first bits, so many that one or two keys share them. Ids are hashes; where somebody has made
-/// them alike, they are sorted as any numbers.
+/// Sort keys, first into buckets by their leading bits, with one or two keys per bucket. Ids are hashes;
+/// crafted ids that share a bucket are sorted by comparison.
 fn sorted(keys: &[u64]) -> Vec<u64> {
     let bits = keys.len().max(2).ilog2().min(u32::BITS);
     let share = |key: u64| usize::try_from(key >> (u64::BITS - bits)).unwrap_or(0);

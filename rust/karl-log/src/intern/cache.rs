@@ -1,10 +1,10 @@
-//! The numbers of names that came lately: most categories have few names, and each of them comes again soon.
+//! Cache of recently used names: most categories have few names, and each recurs soon.
 
 use super::SharedInterner;
 use crate::intern::NONE;
 
-/// The names of a column as one thread meets them: a few short ones with their numbers, each in the one place that its
-/// bytes say, where the last that came there stays.
+/// Names of a column as one thread sees them: a direct-mapped cache of short names with their numbers, in
+/// which a new name replaces the old one in its slot.
 #[derive(Debug)]
 pub(crate) struct CachedInterner<'k> {
     known: &'k SharedInterner,
@@ -13,7 +13,8 @@ pub(crate) struct CachedInterner<'k> {
 
 const PLACES: usize = 64;
 
-/// A name of at most 16 bytes in two words, and its length. Names of one length have the same words only if they are equal.
+/// Name of at most 16 bytes as two words, and its length. Names of one length have equal words only if they
+/// are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Short {
     first: u64,
@@ -22,12 +23,12 @@ struct Short {
 }
 
 impl<'k> CachedInterner<'k> {
-    /// None came yet.
+    /// Create an empty cache.
     pub(crate) fn new(known: &'k SharedInterner) -> Self {
         Self { known, places: Box::new([(Short::default(), NONE); PLACES]) }
     }
 
-    /// The number of a name in UTF-8; [`NONE`] for no name.
+    /// Return the number of a name in UTF-8; [`NONE`] for no name.
     #[inline]
     pub(crate) fn code(&mut self, name: Option<&[u8]>) -> u32 {
         let Some(name) = name else { return NONE };
@@ -66,7 +67,7 @@ mod tests {
     fn a_name_that_came_lately_has_the_number_that_it_has() {
         let known = SharedInterner::new();
         let mut recent = CachedInterner::new(&known);
-        // Many more than there is room for, of every length, the empty one among them.
+        // Many more names than slots, of every length, including the empty one.
         let names: Vec<Vec<u8>> =
             (0..20).flat_map(|length| (b'a'..b'm').map(move |byte| vec![byte; length])).collect();
         for name in names.iter().chain(&names).flat_map(|name| [name, name]) {

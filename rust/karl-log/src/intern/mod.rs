@@ -1,4 +1,4 @@
-//! Distinct names by number, and the way from a name to its number while a log is read.
+//! Distinct names by number, and the map from a name to its number while a log is read.
 
 mod cache;
 mod names;

@@ -2,15 +2,15 @@
 
 use super::spellings;
 
-/// No name: the record has none.
+/// Number for a record without a name.
 pub const NONE: u32 = u32::MAX;
 
-/// Distinct names by number: one text with the end of each, at a fraction of the memory of as many strings.
+/// Distinct names by number: one text with the end of each, in a fraction of the memory of as many strings.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     text: String,
     ends: Vec<usize>,
-    /// Which of them has each number; empty where they stand in the order of their numbers.
+    /// Position of the name of each number; empty if positions and numbers are equal.
     places: Vec<u32>,
 }
 
@@ -23,19 +23,19 @@ impl PartialEq for Names {
 impl Eq for Names {}
 
 impl Names {
-    /// How many there are.
+    /// Return the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.places.is_empty() { self.ends.len() } else { self.places.len() }
     }
 
-    /// Whether there are none.
+    /// Return whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The name of that number.
+    /// Return the name of a number.
     #[must_use]
     pub fn get(&self, code: u32) -> Option<&str> {
         let place = if self.places.is_empty() { code } else { *self.places.get(code as usize)? } as usize;
@@ -43,21 +43,21 @@ impl Names {
         self.text.get(start..*self.ends.get(place)?)
     }
 
-    /// All names in the order of their numbers.
+    /// Iterate over all names in the order of their numbers.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         (0..self.len())
             .map(|code| u32::try_from(code).ok().and_then(|code| self.get(code)).unwrap_or_default())
     }
 
-    /// The numbers that names spell in several ways; none where there are no such names.
+    /// Return the numeric values that names spell in several ways; `None` if there are none.
     #[must_use]
     pub fn mixed(&self) -> Option<spellings::MixedSpellings> {
         spellings::mixed(self.iter())
     }
 
-    /// Those of some numbers, numbered anew in the order given. No text is moved, for each would be waited for.
-    /// Once, and after the last was added: numbers and places are then no longer the same.
+    /// Select and renumber names in the given order. No text is moved, because each would miss the cache.
+    /// Allowed once, and after the last name was added: numbers and positions then differ.
     pub(crate) fn numbered(self, order: Vec<u32>) -> Self {
         debug_assert!(self.places.is_empty(), "names are numbered anew once");
         if order.is_empty() { Self::default() } else { Self { places: order, ..self } }
@@ -73,7 +73,7 @@ impl Names {
         self.ends.extend(other.ends.iter().map(|end| start + end));
     }
 
-    /// Adds a name; its number.
+    /// Add a name; return its number.
     pub(crate) fn push(&mut self, name: &str) -> u32 {
         debug_assert!(self.places.is_empty(), "names are added before they are numbered anew");
         self.text.push_str(name);
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// Some names in UTF-8, not distinct.
+/// Batch of names in UTF-8, not distinct.
 #[derive(Debug, Default)]
 pub(crate) struct NameBatch {
     text: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The way from a name to its number, by a table of hashes.
+//! Map from a name to its number, by a hash table.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
@@ -9,12 +9,13 @@ use super::{NameBatch, Names};
 use crate::counting_sort::counting_sort;
 use crate::intern::NONE;
 
-/// Names with the way from a name to its number, which is needed only while they are read, by any number of threads.
+/// Names with the map from a name to its number, which any number of threads use while they read.
 ///
-/// A name is known by 96 bits of its XXH3-128, so that a look-up in a table of millions waits for memory once and not
-/// for the text too; that two of ten million names share them has a chance of 10^-15. The seed differs from process
-/// to process, so that no log can be made to collide; no outcome depends on it. Cut into parts by the hash, each of which
-/// one thread at a time looks into. Which number a name has depends on who came first: it is for telling names apart.
+/// A name is identified by 96 bits of its XXH3-128, so a look-up in a table of millions misses the cache once
+/// and not for the text too; the probability that two of ten million names collide is 10^-15. The seed
+/// differs between processes, so no log can force collisions; no result depends on it. The table is split
+/// into parts by the hash, each behind a lock. The number of a name depends on the order of threads: it only
+/// identifies the name.
 #[derive(Debug)]
 pub(crate) struct SharedInterner {
     parts: [Mutex<Table>; PARTS as usize],
@@ -24,25 +25,26 @@ pub(crate) struct SharedInterner {
 const PARTS: u32 = 16;
 
 impl SharedInterner {
-    /// None yet.
+    /// Create an empty table.
     pub(crate) fn new() -> Self {
         Self { parts: std::array::from_fn(|_| Mutex::default()), seed: Self::seed() }
     }
 
-    /// A seed that nobody can know before.
+    /// Return an unpredictable seed.
     pub(crate) fn seed() -> u64 {
         RandomState::new().build_hasher().finish()
     }
 
-    /// The number of a name in UTF-8, a new one where it was not seen before.
+    /// Return the number of a name in UTF-8; a new one for a new name.
     pub(crate) fn code(&self, name: &[u8]) -> u32 {
         let entry = Entry::new(name, self.seed);
         let part = part(&entry);
         number(part, self.part(part).code(entry, name))
     }
 
-    /// The numbers of many names, part by part. Every line of a part is looked at before the first is needed, so that those
-    /// of one part wait for memory together. Threads begin at different parts, so as not to queue for each.
+    /// Return the numbers of many names, part by part. Every cache line of a part is touched before the first
+    /// is needed, so that the misses of one part overlap. Threads begin at different parts to avoid
+    /// contention.
     pub(crate) fn codes(&self, batch: &NameBatch) -> Vec<u32> {
         let names: Vec<(Entry, &[u8])> =
             batch.iter().map(|name| (Entry::new(name, self.seed), name)).collect();
@@ -67,7 +69,7 @@ impl SharedInterner {
         self.parts[part as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All names, and the way to their numbers among all.
+    /// Return all names, and the map to their final numbers.
     pub(crate) fn finish(self) -> (Names, Renumbering) {
         let mut all = Names::default();
         let way = self.parts.map(|part| {
@@ -79,21 +81,21 @@ impl SharedInterner {
     }
 }
 
-/// Which part an entry belongs to.
+/// Return the part of an entry.
 fn part(entry: &Entry) -> u32 {
     entry.high % PARTS
 }
 
-/// The number of the name that has a number in a part.
+/// Return the number of a name from its part and its number in that part.
 fn number(part: u32, code: u32) -> u32 {
     code * PARTS + part
 }
 
-/// From the numbers of names as they were given to those among all: where the numbers of each part begin.
+/// Map from provisional to final numbers of names: the first number of each part.
 pub(crate) struct Renumbering([u32; PARTS as usize]);
 
 impl Renumbering {
-    /// The number among all; [`NONE`] stays.
+    /// Return the final number; [`NONE`] stays.
     #[inline]
     pub(crate) fn code(&self, code: u32) -> u32 {
         if code == NONE { NONE } else { self.0[(code % PARTS) as usize] + code / PARTS }
@@ -106,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of which each comes several times.
+    /// Return names, each of which occurs several times.
     fn names() -> Vec<String> {
         (0..20_000).map(|at| format!("name-{}", at * at % 7919)).collect()
     }

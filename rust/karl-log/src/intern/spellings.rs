@@ -1,25 +1,25 @@
-//! Names that are different spellings of one number: `1`, `1.0` and `1e0` are three names.
+//! Names that spell one numeric value differently: `1`, `1.0` and `1e0` are three names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::json::scalar::number;
 
-/// How many numbers with a point or an exponent are looked at.
+/// Maximum number of names with a point or an exponent to examine.
 const MOST: usize = 100_000;
 
-/// Numbers that names spell in several ways.
+/// Numeric values that names spell in several ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MixedSpellings {
-    /// How many such numbers there are.
+    /// Number of such values.
     pub numbers: usize,
-    /// The spellings of the first of them.
+    /// Spellings of the first of them.
     pub first: Vec<String>,
 }
 
-/// The numbers that some names spell in several ways; none where there are no such names.
+/// Return the numeric values that some names spell in several ways; `None` if there are none.
 ///
-/// Whole numbers have one plain spelling, so that only names with a point, an exponent or `-0` are held. Cost: two looks
-/// at each name that begins as a number does.
+/// Integers have one plain spelling, so only names with a point, an exponent or `-0` are stored. Cost: two
+/// passes over the names that begin like a number.
 pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<MixedSpellings> {
     let mut spelled: BTreeMap<(bool, String, i64), BTreeSet<&str>> = BTreeMap::new();
     for name in names.clone().filter(|name| !is_plain(name)).take(MOST) {
@@ -40,14 +40,14 @@ pub(super) fn mixed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<
     Some(MixedSpellings { numbers: spelled.len(), first })
 }
 
-/// Whether a name is no number, or one that has no other plain spelling.
+/// Return whether a name is not a number, or has no other plain spelling.
 fn is_plain(name: &str) -> bool {
     let begins = name.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     !begins || (name != "-0" && !name.contains(['.', 'e', 'E']))
 }
 
-/// A number as its sign, its digits and the power of ten of the last; none for a text that is no number, or whose power is
-/// beyond i64.
+/// Return a number as its sign, its digits and the power of ten of the last; `None` for a text that is not a
+/// number, or for a power out of the range of i64.
 fn value(name: &str) -> Option<(bool, String, i64)> {
     let text = number(name.as_bytes())?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

@@ -1,4 +1,4 @@
-//! A table of names by their hashes.
+//! Hash table of names.
 
 use twox_hash::XxHash3_128;
 
@@ -8,13 +8,13 @@ use crate::intern::NONE;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) names: Names,
-    /// A power of two, at most three quarters taken. An entry lies in the line that the low bits of its hash say, or in the
-    /// first after it that has room: a general table looks into two places for one name, and memory is what a look-up
-    /// waits for.
+    /// Cache lines, a power of two, at most three quarters full. An entry is in the line that the low bits of
+    /// its hash select, or in the first later one with a free slot: a general table reads two places for one
+    /// name, and cache misses dominate a look-up.
     lines: Vec<CacheLine>,
 }
 
-/// What memory gives at once. Filled from the front.
+/// One cache line of entries, filled from the front.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct CacheLine([Entry; WIDTH]);
@@ -25,7 +25,7 @@ const WIDTH: usize = 4;
 pub(super) struct Entry {
     low: u64,
     pub(super) high: u32,
-    /// [`NONE`] in a free slot.
+    /// Number; [`NONE`] in a free slot.
     code: u32,
 }
 
@@ -37,7 +37,7 @@ impl Entry {
         Self { low, high, code: NONE }
     }
 
-    /// Whether both are of one name.
+    /// Return whether both are entries of one name.
     fn is(&self, other: &Self) -> bool {
         (self.low, self.high) == (other.low, other.high)
     }
@@ -46,7 +46,7 @@ impl Entry {
 impl CacheLine {
     const FREE: Self = Self([Entry { low: 0, high: 0, code: NONE }; WIDTH]);
 
-    /// The code of an entry. Which of them it is can be guessed by nobody, so that there is a branch on all of them alone.
+    /// Return the code of an entry. Its slot is unpredictable, so there is one branch on all slots together.
     #[inline]
     fn find(&self, entry: &Entry) -> Option<u32> {
         let one = |at: usize| u32::from(self.0[at].is(entry)) << at;
@@ -64,7 +64,7 @@ impl CacheLine {
 }
 
 impl Table {
-    /// The number of an entry's name, a new one where it was not seen before.
+    /// Return the number of an entry's name; a new one for a new name.
     #[inline]
     pub(super) fn code(&mut self, entry: Entry, name: &[u8]) -> u32 {
         self.find(&entry).unwrap_or_else(|| self.learn(entry, name))
@@ -93,7 +93,7 @@ impl Table {
         entry.code
     }
 
-    /// What lies where an entry should.
+    /// Load the cache line of an entry.
     pub(super) fn touch(&self, entry: &Entry) -> u32 {
         self.lines.get(self.start(entry)).map_or(NONE, |line| line.0[0].code)
     }
@@ -107,7 +107,7 @@ impl Table {
         (line + 1) & (self.lines.len() - 1)
     }
 
-    /// Lays down an entry that is not there yet.
+    /// Insert an entry that is not in the table.
     fn put(&mut self, entry: Entry) {
         let mut at = self.start(&entry);
         loop {

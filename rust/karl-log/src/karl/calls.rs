@@ -1,4 +1,4 @@
-//! The calls of one record as numbers.
+//! Calls of one record as numbers.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,25 @@ use super::lazy::{Raw, quoted};
 use crate::json::project::{Scan, skip_space};
 use crate::json::string::unescape;
 
-/// Below it are the numbers of the tools that the formulas know by name, which are those of their kinds.
+/// Upper bound of the numbers of tools that the formulas know by name; they equal the numbers of their kinds.
 const KNOWN: u32 = 8;
 
-/// The tool of a call that names none.
+/// Tool of a call without a name.
 const UNKNOWN: &str = "unknown";
 
-/// A call: its tool, its success, its parameters and what v2 asks of those.
+/// Fields of a call: its tool, its success, its parameters and the fields of those that v2 needs.
 type EventFields<'a> = [Option<Raw<'a>>; 3 + PARAMS.len()];
 
-/// The same, and the preview of its input.
+/// The same fields, and the preview of its input.
 type CallFields<'a> = [Option<Raw<'a>>; 4 + PARAMS.len()];
 
-/// The calls of one record, and how often each tool was called.
+/// Calls of one record, and the count of each tool.
 pub(super) struct Calls {
     pub(super) all: Vec<Call>,
     pub(super) tools: Tools,
-    /// The tools that the formulas do not know by name.
+    /// Tools that the formulas do not know by name.
     names: TextInterner,
-    /// The tools that the record has a count of.
+    /// Tools with a count in the record.
     counted: TextInterner,
     pub(super) files: TextInterner,
 }
@@ -51,7 +51,7 @@ impl Calls {
         self.files.clear();
     }
 
-    /// A call as v1 reads it.
+    /// Read a call as v1 does.
     pub(super) fn plain(&mut self, [tool, success]: [Option<Raw<'_>>; 2]) -> Option<()> {
         let kind = ToolKind::of(text(tool)?.as_bytes());
         self.all.push(Call {
@@ -71,7 +71,7 @@ impl Calls {
         self.push(tool, success, [text(command)?, text(file)?])
     }
 
-    /// A call as newer records write it: parameters that are none are those of the preview.
+    /// Read a call in the form of newer records: missing parameters are taken from the preview.
     pub(super) fn call(
         &mut self,
         [tool, success, params, command, file, preview]: CallFields<'_>,
@@ -99,7 +99,7 @@ impl Calls {
         Some(())
     }
 
-    /// The elements of a list that are all objects.
+    /// Visit the elements of a list of objects.
     pub(super) fn each<'a, const N: usize>(
         &mut self,
         list: Raw<'a>,
@@ -125,7 +125,7 @@ impl Calls {
         }
     }
 
-    /// The counts of tools that the record has, each tool once; where v2 finds none, those of the calls.
+    /// Read the record's counts of tools, each tool once; if v2 finds none, use those of the calls.
     pub(super) fn count(&mut self, counts: Option<Raw<'_>>, version: Version) -> Option<()> {
         let given = counts.map_or(Some(()), |counts| self.given(counts));
         if version == Version::V2 && self.tools.counts().is_empty() {
@@ -154,7 +154,7 @@ impl Calls {
     }
 }
 
-/// Whether it is so, where it is said.
+/// Return a boolean, if present.
 pub(super) fn answer(raw: Option<Raw<'_>>) -> Result<Option<bool>, Fault> {
     match raw.map(|raw| raw.0) {
         None | Some(b"null") => Ok(None),
@@ -164,7 +164,7 @@ pub(super) fn answer(raw: Option<Raw<'_>>) -> Result<Option<bool>, Fault> {
     }
 }
 
-/// A whole number from 0 to 999,999,999; None for all else.
+/// Return an integer from 0 to 999,999,999; `None` for any other value.
 pub(super) fn whole(raw: Raw<'_>) -> Option<u32> {
     let digits = match raw.0 {
         [b'0', _, ..] | [] => return None,
@@ -174,7 +174,7 @@ pub(super) fn whole(raw: Raw<'_>) -> Option<u32> {
     (digits.len() < 10).then(|| digits.iter().try_fold(0, number))?
 }
 
-/// A text, empty where there is none; None for what is no text.
+/// Return a text, empty if absent; `None` for a value of another type.
 fn text(raw: Option<Raw<'_>>) -> Option<Cow<'_, str>> {
     match raw.map(|raw| raw.0) {
         None | Some(b"null") => Some("".into()),

@@ -1,8 +1,9 @@
-//! Records of the usual shape, which is most of a log, in one pass over their keys, to numbers.
+//! Fast path for records of the usual shape, most of a log: one pass over their keys, to numbers.
 //!
-//! The usual shape: outcome, trajectory, timing and whatever is in the list of calls are objects, where they are there;
-//! counts are whole, names are texts, and what is answered is answered by true or false. What has another shape (a
-//! canonical trajectory has), or is damaged, is for [`Raw`] to judge; both say the same of what both take.
+//! The usual shape: outcome, trajectory, timing and the elements of the list of calls are objects, if
+//! present; counts are integers, names are texts, and flags are booleans. Records of another shape (such as
+//! canonical trajectories), or damaged ones, are left to [`Raw`]; both agree on every record that both
+//! accept.
 
 use karl_reward::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 
@@ -10,11 +11,11 @@ use super::calls::{Calls, answer, whole};
 use super::lazy::Raw;
 use crate::json::project::{Path, Scan, Wanted};
 
-/// A record: its flags, what its trajectory says, its duration; then what has to be an object; then what v2 falls back on;
-/// then what no such record has.
+/// Number of fields of a record: its flags, the fields of its trajectory, its duration; then the required
+/// objects; then the fallbacks of v2; then fields that no such record has.
 const RECORD: usize = OUTCOME.len() + TRAJECTORY.len() + 7;
 
-/// Reads one record after the other; keys that come in the order in which they came before cost least.
+/// Scorer of one record after the other; keys in the same order as before cost least.
 pub(super) struct FastScorer {
     version: Version,
     record: Scan,
@@ -47,7 +48,7 @@ impl FastScorer {
         }
     }
 
-    /// The reward of a line; None where it has another shape.
+    /// Return the reward of a line; `None` if it has another shape.
     pub(super) fn reward(&mut self, line: &[u8], weights: [f64; 3]) -> Option<f64> {
         let [no, redo, build, continued, total, good, bad, errors, counts, events, seconds, rest @ ..] =
             self.fields(line)?;
@@ -68,14 +69,14 @@ impl FastScorer {
         if self.version == Version::V1 {
             return Some(numbers.reward_v1(weights));
         }
-        // v2 takes a total of 0 for none.
+        // v2 treats a total of 0 as missing.
         let some = |total: Option<u32>| total.filter(|total| *total > 0);
         let total = some(numbers.total).or(some(self.said(count).ok()?));
         self.ledger.hold(self.read.files.len());
         Some(Numbers { total, ..numbers }.reward_v2(&mut self.ledger))
     }
 
-    /// What is asked of a record, where it has the usual shape.
+    /// Return the needed fields of a record, if it has the usual shape.
     fn fields<'a>(&mut self, line: &'a [u8]) -> Option<[Option<Raw<'a>>; RECORD]> {
         let line = line.trim_ascii_end();
         let mut slots = [const { None }; RECORD];
@@ -99,7 +100,7 @@ impl FastScorer {
         }
     }
 
-    /// A count of the record; in v1, which makes none itself, what is not there is 0.
+    /// Return a count of the record; in v1, which counts nothing itself, a missing one is 0.
     fn said(&self, count: Option<Raw<'_>>) -> Result<Option<u32>, Fault> {
         match count {
             None => Ok((self.version == Version::V1).then_some(0)),
@@ -114,7 +115,7 @@ pub(super) fn scan(paths: &[String]) -> Scan {
     Scan::new(Wanted::new(&paths))
 }
 
-/// Seconds, NaN where they are not known; None for what is no number.
+/// Return seconds, NaN if unknown; `None` for a value that is not a number.
 fn seconds_of(raw: Option<Raw<'_>>) -> Option<f64> {
     match raw.map(|raw| raw.value()) {
         None | Some(Ok(Value::Null)) => Some(f64::NAN),

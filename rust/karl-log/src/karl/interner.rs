@@ -1,4 +1,4 @@
-//! Texts within one record as numbers.
+//! Texts of one record as numbers.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,12 +7,13 @@ use twox_hash::XxHash3_128;
 
 use crate::intern::SharedInterner;
 
-/// How many texts there may be room for between records.
+/// Maximum capacity kept between records.
 const MANY: usize = 1 << 10;
 
 /// Numbers of texts, from 1 in order of appearance.
 ///
-/// A text is known by its XXH3-128, whose seed differs from process to process: no record can be made to collide.
+/// A text is identified by its XXH3-128 with a seed that differs between processes: no record can force
+/// collisions.
 pub(super) struct TextInterner {
     seed: u64,
     seen: HashMap<u128, u32, BuildHasherDefault<Hashed>>,
@@ -23,7 +24,7 @@ impl TextInterner {
         Self { seed: SharedInterner::seed(), seen: HashMap::default() }
     }
 
-    /// The number of a text, a new one where it was not seen before.
+    /// Return the number of a text; a new one for a new text.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         let next = u32::try_from(self.seen.len() + 1).unwrap_or(u32::MAX);
         let hash = XxHash3_128::oneshot_with_seed(self.seed, text.as_bytes());
@@ -34,7 +35,7 @@ impl TextInterner {
         self.seen.len()
     }
 
-    /// Forgets all.
+    /// Forget all texts.
     pub(super) fn clear(&mut self) {
         if self.seen.len() > MANY {
             self.seen = HashMap::default();
@@ -43,7 +44,7 @@ impl TextInterner {
     }
 }
 
-/// What is hashed already.
+/// Hasher of values that are hashes already.
 #[derive(Default)]
 struct Hashed(u64);
 

@@ -1,4 +1,4 @@
-//! Raw JSON that can be looked into, for the reward of a record: nothing is built but what is asked for.
+//! Raw JSON with access to its parts, for the reward of a record: only requested values are built.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,20 +10,21 @@ use crate::json::reference;
 use crate::json::scalar::number;
 use crate::json::string::unescape;
 
-/// One value of a JSON text, as [`crate::json::project`] reads it: by structure, blind to damage in what is skipped.
+/// One value of a JSON text, read like [`crate::json::project`]: by structure, without detecting damage in
+/// skipped parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a>(pub(super) &'a [u8]);
 
 impl<'a> Raw<'a> {
-    /// The value that the text holds, white space around it left out.
+    /// Return the value of a text, without surrounding white space.
     ///
     /// # Errors
-    /// [`Fault::Syntax`] where the text ends early, or goes on after the value.
+    /// [`Fault::Syntax`] if the text ends early, or continues after the value.
     pub fn of(text: &'a [u8]) -> Result<Self, Fault> {
         let start = skip_space(text, 0);
         let inner = text.get(start..).unwrap_or_default();
         let inner = &inner[..inner.trim_ascii_end().len()];
-        // A scalar ends at what follows it, and at the top of a text nothing does.
+        // The end of a scalar is found by the byte after it, and at the top of a text there is none.
         match inner.first() {
             Some(b'{' | b'[' | b'"') if skip_value(inner, 0) != Ok(inner.len()) => Err(Fault::Syntax),
             None => Err(Fault::Syntax),
@@ -31,12 +32,12 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Return the value at a place of a text.
+    /// Return the value at a range of a text.
     pub(super) fn at(bytes: &'a [u8], place: Option<Range<usize>>) -> Option<Self> {
         place.and_then(|range| bytes.get(range)).map(Self)
     }
 
-    /// Visits what stands between the brackets, each with its key where it has one.
+    /// Visit the members or elements of a container, each with its key if it has one.
     pub(super) fn parts(
         self,
         object: bool,
@@ -63,7 +64,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Where the value begins whose key begins at `at`.
+    /// Return the start of the value after the key at `at`.
     fn value_of_key(self, at: usize) -> Result<usize, Fault> {
         if self.0.get(at) != Some(&b'"') {
             return Err(Fault::Syntax);
@@ -72,7 +73,7 @@ impl<'a> Raw<'a> {
         if self.0.get(end) == Some(&b':') { Ok(skip_space(self.0, end + 1)) } else { Err(Fault::Syntax) }
     }
 
-    /// Whether anything but space stands between the brackets.
+    /// Return whether the container is not empty.
     pub(super) fn some(self) -> bool {
         !matches!(self.0.get(skip_space(self.0, 1)), Some(b'}' | b']') | None)
     }
@@ -82,13 +83,13 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The key at the beginning of what stands before a value.
+/// Return the key before a value.
 pub(super) fn quoted(before: &[u8]) -> &[u8] {
     let colon = before.trim_ascii_end();
     colon.strip_suffix(b":").unwrap_or(colon).trim_ascii_end()
 }
 
-/// A key among some, by its bytes where it has no escape.
+/// Return the index of a key among `keys`, comparing bytes if it has no escape.
 fn place(quoted: &[u8], keys: &[&str]) -> Option<usize> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1))?;
     let bytes = keys.iter().position(|key| key.as_bytes() == inner);
@@ -98,12 +99,12 @@ fn place(quoted: &[u8], keys: &[&str]) -> Option<usize> {
     })
 }
 
-/// Leaves each key once, where it stood first, with the value it had last.
+/// Keep each key once, at its first position, with its last value.
 fn first_places<V: Copy>(entries: &mut Vec<(Cow<'_, str>, V)>) {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by(|&one, &two| entries[one].0.cmp(&entries[two].0));
     let mut again = vec![false; entries.len()];
-    // From the back, so that the last value wanders to the first place.
+    // From the back, so that the last value moves to the first position.
     for pair in order.windows(2).rev() {
         let (one, two) = (pair[0], pair[1]);
         if entries[one].0 == entries[two].0 {
@@ -115,7 +116,8 @@ fn first_places<V: Copy>(entries: &mut Vec<(Cow<'_, str>, V)>) {
     entries.retain(|_| later.next() != Some(&true));
 }
 
-/// A text of Python may hold half a surrogate pair; then it is its escapes, which equal no other text.
+/// A text of Python may hold half a surrogate pair; it is then represented by its escapes, which equal no
+/// other text.
 fn text(quoted: &[u8]) -> Result<Cow<'_, str>, Fault> {
     let escaped = || memchr::memmem::find(quoted, b"\\u").map(|_| String::from_utf8_lossy(quoted));
     unescape(quoted).or_else(escaped).ok_or(Fault::Syntax)
@@ -193,13 +195,13 @@ impl<'a> Node<'a> for Raw<'a> {
     }
 }
 
-/// The values of some keys of the object that is written as JSON in `text`, white space around it left out; None where
-/// there is none.
+/// Return the values of some keys of the object written as JSON in `text`, ignoring surrounding white space;
+/// `None` if there is no object.
 ///
 /// # Errors
-/// [`Fault::Syntax`] where a value that is asked for is none.
+/// [`Fault::Syntax`] if a requested value is invalid.
 pub fn within<'a, const N: usize>(text: &str, keys: [&str; N]) -> Result<Option<[Value<'a>; N]>, Fault> {
-    // Python's `strip` takes four separators for white space that Unicode does not.
+    // Python's `strip` treats four separators as white space that Unicode does not.
     let inner = text.trim_matches(|char: char| char.is_whitespace() || ('\x1c'..='\x1f').contains(&char));
     if !inner.starts_with('{') || !inner.ends_with('}') || reference::check(inner.as_bytes()).is_err() {
         return Ok(None);

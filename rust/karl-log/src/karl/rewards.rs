@@ -1,4 +1,4 @@
-//! The rewards of a whole log.
+//! Rewards of a whole log.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::parallel;
 
-/// How much of a log is one piece of work.
+/// Bytes of a log in one work item.
 const PIECE: usize = 1 << 20;
 
-/// How much of a file is read before its lines are scored.
+/// Bytes of a file read before its lines are scored.
 const READ: u64 = 16 << 20;
 
-/// [`rewards`] of a file, plain or packed. Memory: 16 MiB, or the longest line where that is longer.
+/// Compute [`rewards`] of a file, plain or packed. Memory: 16 MiB, or the longest line if that is longer.
 ///
 /// # Errors
-/// [`Error::Io`] where the file cannot be read, or is damaged in its packing; [`Error::Unread`] where nothing here reads it;
-/// [`Error::Interrupted`] where the watch says so.
+/// [`Error::Io`] if the file cannot be read, or its compressed data is damaged; [`Error::Unread`] if its
+/// format is not supported; [`Error::Interrupted`] on cancellation.
 pub fn rewards_in(
     path: &Path,
     version: Version,
@@ -38,7 +38,7 @@ pub fn rewards_in(
     loop {
         let read = (&mut stream).take(READ).read_to_end(&mut text);
         let read = read.map_err(|error| Error::io("read", path, error))?;
-        // A stream ends early where somebody wants to stop.
+        // A stream ends early on cancellation.
         watch.advance(read as u64)?;
         let last = read == 0;
         let end = if last { text.len() } else { memrchr(b'\n', &text).map_or(0, |at| at + 1) };
@@ -50,16 +50,16 @@ pub fn rewards_in(
     }
 }
 
-/// The reward of each line of a log, blank lines left out; NaN where a line has none.
+/// Compute the reward of each line of a log, without blank lines; NaN for a line without one.
 ///
-/// See [`score`], also for `weights`. The lines are dealt to threads in pieces, and stand in their order for any
-/// number of those. Cost: one reading of the text, and another of the events.
+/// See [`score`], also for `weights`. Threads share the lines in pieces; the order of the result does not
+/// depend on their number. Cost: one pass over the text, and another over the events.
 #[must_use]
 pub fn rewards(text: &[u8], version: Version, weights: [f64; 3], threads: usize) -> Vec<f64> {
     parallel::map(pieces(text), threads, |piece| of(piece, version, weights)).concat()
 }
 
-/// A text cut after ends of lines.
+/// Split a text after line ends.
 fn pieces(mut text: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::with_capacity(text.len() / PIECE + 1);
     while let Some(found) = text.get(PIECE..).and_then(|rest| memchr(b'\n', rest)) {
@@ -78,7 +78,7 @@ fn of(text: &[u8], version: Version, weights: [f64; 3]) -> Vec<f64> {
     lines.map(&mut reward).collect()
 }
 
-/// The reward of a line that has another shape than most.
+/// Compute the reward of a line of unusual shape.
 fn odd(line: &[u8], version: Version, weights: [f64; 3]) -> f64 {
     let reward = Raw::of(line).and_then(|record| score(&record, version, weights));
     reward.map_or(f64::NAN, |reward| reward.score)

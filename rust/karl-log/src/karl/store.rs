@@ -1,4 +1,4 @@
-//! What the records of a store say of their reward, for those that are as nearly all are.
+//! Fields of a store's records that concern their reward, for records of the usual shape.
 
 use karl_reward::{Node, Value, Version};
 
@@ -9,26 +9,27 @@ use crate::json::reference;
 use crate::json::scalar::LARGEST;
 use crate::parallel;
 
-/// What is asked of a record.
+/// Paths of these fields.
 const PATHS: [&str; 6] = ["outcome.reward_score", "skill.domain", "domain", "channel", "outcome", "skill"];
 
-/// How many lines are one piece of work.
+/// Number of lines in one work item.
 const PIECE: usize = 256;
 
-/// What a record of a store says.
+/// Fields of a record of a store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its channel, where it names one.
+    /// Channel, if named.
     pub channel: Option<String>,
-    /// Its domain, where it names one that is not empty.
+    /// Domain, if named and not empty.
     pub domain: Option<String>,
-    /// Its reward, where it has one.
+    /// Reward, if present.
     pub reward: Option<f64>,
 }
 
-/// What each line says; None for a line that is no JSON, and for one whose values are of other types than KARL writes.
+/// Read the fields of each line; `None` for invalid JSON, and for values of other types than KARL writes.
 ///
-/// v1 finds the domain in the skill where that is an object, v2 beside it. Cost: one parse of each line, which builds nothing.
+/// v1 finds the domain in the skill if that is an object, v2 beside it. Cost: one parse of each line, which
+/// builds nothing.
 #[must_use]
 pub fn stored(lines: &[&[u8]], version: Version, threads: usize) -> Vec<Option<Stored>> {
     let piece = |lines: &[&[u8]]| {
@@ -56,10 +57,10 @@ fn read(line: &[u8], version: Version, scan: &mut Scan) -> Option<Stored> {
     Some(Stored { channel, domain: domain.filter(|domain| !domain.is_empty()), reward })
 }
 
-/// A value of another type than KARL writes there.
+/// Error for a value of another type than KARL writes.
 struct UnexpectedType;
 
-/// A text, or that there is none.
+/// Return a text, or `None` if absent.
 fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None => Ok(None),
@@ -68,7 +69,7 @@ fn name(raw: Option<Raw<'_>>) -> Result<Option<String>, UnexpectedType> {
     }
 }
 
-/// A float of a size that can be squared, or that there is none.
+/// Return a float small enough to be squared, or `None` if absent.
 fn reward_of(raw: Option<Raw<'_>>) -> Result<Option<f64>, UnexpectedType> {
     match raw.map(|raw| raw.value()) {
         None | Some(Ok(Value::Null)) => Ok(None),

@@ -1,32 +1,33 @@
-//! What was found in one file.
+//! Counts of one file.
 
 use std::collections::BTreeMap;
 
 use crate::rejects::{Bad, PLACES_KEPT, Reason, Tally};
 
-/// What was found in one file.
+/// Counts of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// Records and whatever stood in place of one.
+    /// Number of rows: records and rejected rows.
     pub read: u64,
-    /// Rows that are no records, by reason.
+    /// Rejected rows, by reason.
     pub bad: BTreeMap<Reason, u64>,
-    /// The first of them.
+    /// Places of the first of them.
     pub places: Vec<Bad>,
-    /// Blank lines: no rows.
+    /// Blank lines: not rows.
     pub blank: u64,
-    /// Lines on which several records had been welded together; all were read.
+    /// Lines with several concatenated records; all were read.
     pub welded: u64,
-    /// Records in which a wanted key stood twice; the last one counts.
+    /// Records with a duplicate of a wanted key; the last one counts.
     pub duplicate_keys: u64,
-    /// Records without an id, which have the hash of their bytes in its place.
+    /// Records without an id, for which the hash of their bytes is used.
     pub without_id: u64,
-    /// Records whose domain is a list, an object or no text, where nobody asked for the domain: they have none.
+    /// Records with a domain that is a list, an object or invalid text, if the caller did not name the
+    /// domain: they have none.
     pub unusable_domains: u64,
 }
 
 impl Account {
-    /// Adds what was found in the next range of the file.
+    /// Add the counts of the next range of the file.
     pub(crate) fn add(&mut self, tally: &Tally, lines_before: u64) {
         self.read += tally.rows + tally.bad.values().sum::<u64>();
         for (&reason, &count) in &tally.bad {

@@ -1,8 +1,8 @@
-//! A whole log as columns: one row a record, in an order that depends on the records alone.
+//! A whole log as columns: one row per record, in an order that depends only on the records.
 //!
-//! Rows are sorted by (id, hash of the record's bytes). Everything after reading folds, breaks ties and numbers in
-//! that order, and so does not depend on how the records lay in files. Records with one id are told apart by their
-//! ordinal in it; records equal in id and bytes are interchangeable.
+//! Rows are sorted by (id, hash of the record's bytes). Everything after reading folds, breaks ties and
+//! numbers in that order, and so does not depend on how the records were distributed over files. Records with
+//! one id are distinguished by their ordinal in it; records equal in id and bytes are interchangeable.
 
 mod account;
 mod name_counts;
@@ -27,40 +27,40 @@ use crate::extract::Compare;
 use crate::format::Fields;
 use crate::rejects::Tally;
 
-/// All records of all files.
+/// Records of all files.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// The files, in the order given.
+    /// Files, in the order given.
     pub inputs: Vec<Input>,
-    /// What was found in each.
+    /// Counts of each file.
     pub accounts: Vec<Account>,
-    /// Files that were passed over because they hold no records, and why.
+    /// Files skipped because they hold no records, and why.
     pub skipped: Vec<(PathBuf, String)>,
-    /// Files that were passed over because nothing here reads them, and why; they may hold records.
+    /// Files skipped because their format is not supported, and why; they may hold records.
     pub refused: Vec<(PathBuf, String)>,
     records: RowLocations,
-    /// What each record's randomness is keyed by.
+    /// Keys of each record's random numbers.
     pub keys: Keys,
-    /// One column a component of the reward; NaN where it is missing.
+    /// One column per component of the reward; NaN if missing.
     pub components: Vec<Vec<f64>>,
-    /// The reward, where it is not the weighted sum of the components; NaN where it is missing. `[B]`
+    /// Reward, if it is not the weighted sum of the components; NaN if missing. `[B]`
     pub reward: Option<Vec<f64>>,
-    /// The task or prompt.
+    /// Task or prompt.
     pub group: Category,
-    /// The category for reports.
+    /// Category for reports.
     pub domain: Category,
-    /// The category that log Z is taken over.
+    /// Category over which log Z is computed.
     pub partition: Category,
-    /// What of each record was hashed.
+    /// Part of each record that was hashed.
     pub compare: Option<Compare>,
-    /// That hash, if it was asked for.
+    /// That hash, if requested.
     pub fingerprints: Option<Vec<u128>>,
-    /// What went by, where these are the records that were held of a stream.
+    /// Summary of the stream, if these records were drawn from one.
     pub streamed: Option<Arc<Streamed>>,
 }
 
 impl Log {
-    /// A log of files, of what was found beside rows in each of their ranges, in order, and of the rows.
+    /// Create the log of files, of the tallies of each of their ranges, in order, and of the rows.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for more rows than a `u32` can number.
@@ -95,37 +95,39 @@ impl Log {
         })
     }
 
-    /// What a record is to the random numbers, the ordinal being the hash of its bytes and not its rank: what a sampler
-    /// that goes over a stream can know of it.
+    /// Return the random key of a record with the hash of its bytes as ordinal in place of its rank: a
+    /// sampler over a stream knows only the hash.
     #[must_use]
     pub fn key_by_digest(&self, row: u32) -> Key {
         let row = row as usize;
         Key { ordinal: self.records.digest(row), ..self.keys.get(row) }
     }
 
-    /// The upper half of XXH3-128 of each record's bytes, row by row.
+    /// Return the upper half of XXH3-128 of each record's bytes, row by row.
     #[must_use]
     pub fn digests(&self) -> Vec<u64> {
         (0..self.len()).map(|row| self.records.digest(row)).collect()
     }
 
-    /// Where a record lies, and the upper half of XXH3-128 of its bytes; none for a row that the log does not have.
+    /// Return the place of a record, and the upper half of XXH3-128 of its bytes; `None` for a row out of
+    /// range.
     pub(crate) fn record(&self, row: u32) -> Option<(Place, u64)> {
         self.records.found(row as usize)
     }
 
-    /// Where a record lies; none for a row that the log does not have.
+    /// Return the place of a record; `None` for a row out of range.
     #[must_use]
     pub fn place(&self, row: u32) -> Option<Place> {
         self.records.place(row as usize)
     }
 
-    /// Where each record lies, row by row.
+    /// Iterate over the place of each record, row by row.
     pub fn places(&self) -> impl Iterator<Item = Place> {
         (0..self.len()).filter_map(|row| self.records.place(row))
     }
 
-    /// Rows from one on, in order, whose records have so many bytes together; one where the first has more.
+    /// Return consecutive rows from `first` on with at most so many bytes in total; one row if the first has
+    /// more.
     #[must_use]
     pub fn window(&self, first: u32, bytes: u64) -> Vec<u32> {
         let mut sum = 0;
@@ -136,19 +138,19 @@ impl Log {
         (first..u32::try_from(self.len()).unwrap_or(u32::MAX)).take_while(fits).collect()
     }
 
-    /// Where a row's record keeps things; the row has to be one of the log.
+    /// Return the fields of a row's record; the row has to be in range.
     pub(crate) fn fields(&self, row: u32) -> &Fields {
         &self.inputs[self.place(row).map_or(0, |place| place.input)].fields
     }
 
-    /// How many records there are.
+    /// Return the number of records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// How many records share their id with an earlier one, and, where trajectories were hashed, how many share
-    /// theirs with an earlier one of their group.
+    /// Count the records that share their id with an earlier one, and, if trajectories were hashed, those
+    /// that share theirs with an earlier one of their group.
     #[must_use]
     pub fn duplicates(&self) -> (u64, Option<u64>) {
         let ids = self.keys.repeated() as u64;
@@ -160,33 +162,34 @@ impl Log {
         (ids, trajectories)
     }
 
-    /// The lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest rank).
+    /// Return the lengths of records in bytes: smallest, median, ninetieth percentile, largest (nearest
+    /// rank).
     #[must_use]
     pub fn lengths(&self) -> Option<[u64; 4]> {
         spread(self.records.lengths().map(u64::from).collect())
     }
 
-    /// The sizes of groups in rows, in the same four numbers.
+    /// Return the sizes of groups in rows, in the same four numbers.
     #[must_use]
     pub fn group_sizes(&self) -> Option<[u64; 4]> {
         spread(self.group.count(None).0)
     }
 
-    /// Whether there are none.
+    /// Return whether there are no records.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }
 
-/// Rows are numbered by `u32` everywhere.
+/// Check that a `u32` can number all rows.
 fn check_rows(rows: usize) -> Result<()> {
     let wanted = u32::MAX as usize;
     let refused = karl_core::Error::Length { what: "log", got: rows, wanted };
     if rows > wanted { Err(refused.into()) } else { Ok(()) }
 }
 
-/// Smallest, median, ninetieth percentile and largest.
+/// Return smallest, median, ninetieth percentile and largest.
 fn spread(mut values: Vec<u64>) -> Option<[u64; 4]> {
     values.sort_unstable();
     let last = values.len().checked_sub(1)?;

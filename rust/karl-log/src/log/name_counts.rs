@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::columns::category::LISTED;
 
-/// Counts by name, of so many names at most.
+/// Counts by name, of a limited number of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameCounts {
-    /// By name.
+    /// Counts by name.
     pub named: BTreeMap<String, u64>,
-    /// Those of further names.
+    /// Count of all further names.
     pub other: u64,
-    /// Those without a name.
+    /// Count without a name.
     pub without: u64,
     bytes: usize,
 }

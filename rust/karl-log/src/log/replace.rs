@@ -1,11 +1,11 @@
-//! Columns that a caller made anew, in the place of those that were read.
+//! Replacement of columns by the caller's.
 
 use super::Log;
 use crate::columns::category::Category;
 use crate::error::Result;
 
 impl Log {
-    /// The same records with another reward, made of these components, or beside them.
+    /// Replace the reward by these components, and by a reward beside them.
     ///
     /// # Errors
     /// [`Error::Draw`](crate::Error::Draw) for a column of another length.
@@ -16,7 +16,7 @@ impl Log {
         Ok(self)
     }
 
-    /// The same records in other groups.
+    /// Replace the groups.
     ///
     /// # Errors
     /// As [`Log::with_components`].
@@ -26,7 +26,7 @@ impl Log {
         Ok(self)
     }
 
-    /// The same records in other domains.
+    /// Replace the domains.
     ///
     /// # Errors
     /// As [`Log::with_components`].

@@ -1,16 +1,16 @@
-//! What a stream held beside the records that its log has.
+//! Summary of a stream beyond the records in its log.
 
 use karl_core::stream::StreamSummary;
 
 use super::name_counts::NameCounts;
 use crate::input::pipe::Origin;
 
-/// What was found in a stream beside the records that its log has.
+/// Summary of a stream beyond the records in its log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Streamed {
-    /// The bytes that came.
+    /// Facts about the bytes of the stream.
     pub origin: Origin,
-    /// The rewards, and the target over them.
+    /// Rewards, and the target over them.
     pub facts: StreamSummary,
     /// Records by domain.
     pub domains: NameCounts,

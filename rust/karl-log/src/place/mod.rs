@@ -1,4 +1,5 @@
-//! Finished files and directories put in their place: whole or not at all, and in the place of nothing that is not ours.
+//! Atomic output of files and directories: complete or not at all, never replacing anything but an output of
+//! this program.
 //!
 //! ```text
 //! Target::look ──► work in a hidden file or directory beside it ──► Target::put
@@ -6,9 +7,9 @@
 //! by identity                                                       anything else:       an error, and all stays
 //! ```
 //!
-//! Where nothing was, a rename that replaces nothing puts the result there. An output of ours is swapped with the new one
-//! in one step; what came out is compared with what was looked at, and goes back where it differs. Runs that end at once
-//! in one folder take turns.
+//! If the target did not exist, a rename that replaces nothing puts the result there. An existing output is
+//! swapped with the new one in one step; the old one is compared with the first look, and swapped back if it
+//! differs. Runs that finish at once in one folder take turns.
 
 mod parents;
 mod print;
@@ -28,26 +29,26 @@ use self::print::Print;
 use self::rename::{exchange, rename_new};
 use crate::error::{Error, Result, without_path};
 
-/// How much of the target's name the hidden one has, in characters: a name may be as long as the file system allows.
+/// Characters of the target's name kept in the hidden name: a name may be as long as the file system allows.
 const NAME_KEPT: usize = 50;
 
-/// How often, and how long each time, a run waits for another that puts its result into the same folder.
+/// Number and length of waits for another run that puts its result into the same folder.
 const TURNS: (usize, Duration) = (500, Duration::from_millis(10));
 
-/// What may be replaced on request.
+/// Kind of output that may be replaced on request.
 #[derive(Debug)]
 pub struct Kind {
-    /// The names of all files that such a directory holds; `None` for a single file.
+    /// Names of all files in such a directory; `None` for a single file.
     pub(crate) names: Option<&'static [&'static str]>,
-    /// Whether what is there is of this kind; a directory holds nothing but regular files of these names by then.
+    /// Check that an output is of this kind; a directory has only regular files of these names by then.
     pub(crate) is_ours: fn(&Path) -> Result<bool>,
-    /// What somebody else did to what is ours since it was written.
+    /// Description of edits to an output since it was written, if any.
     pub(crate) edited: fn(&Path) -> Result<Option<String>>,
-    /// What is said of anything else.
+    /// Message for anything else.
     pub(crate) foreign: &'static str,
 }
 
-/// A file of Parquet.
+/// Parquet file.
 pub const PARQUET: Kind =
     Kind { names: None, is_ours: is_parquet, edited: |_| Ok(None), foreign: "is no file of Parquet" };
 
@@ -58,12 +59,12 @@ fn is_parquet(path: &Path) -> Result<bool> {
     Ok(begin == b"PAR1")
 }
 
-/// The place of an output, and what was there when it was looked at.
+/// Place of an output, and its contents at the first look.
 #[derive(Debug)]
 pub struct Target {
-    /// As it was given: in messages.
+    /// Path as given, for messages.
     shown: PathBuf,
-    /// Wherever the process goes.
+    /// Absolute path, independent of the working directory.
     path: PathBuf,
     found: Found,
 }
@@ -71,41 +72,41 @@ pub struct Target {
 #[derive(Debug)]
 enum Found {
     Nothing,
-    /// A directory without anything in it.
+    /// Empty directory.
     Empty(Print),
-    /// An output that is to be replaced.
+    /// Output to be replaced.
     Ours(Print),
 }
 
 impl Target {
-    /// Looks at a place before any work is done.
+    /// Look at a place before any work is done.
     ///
     /// # Errors
-    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if something else is;
-    /// [`Error::Target`] for a path that ends in no name; [`Error::Io`].
+    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if
+    /// something else is; [`Error::Target`] for a path that does not end in a name; [`Error::Io`].
     pub fn look(path: &Path, kind: &Kind, force: bool) -> Result<Self> {
         let shown = path.to_path_buf();
         let Some(name) = path.file_name() else { return Err(Error::Target { path: shown }) };
         let whole = absolute(path).map_err(|error| Error::io("look at", path, error))?;
-        // Without the slash at its end, behind which a link is what it leads to.
+        // Without the trailing slash, which would make the system follow a link.
         let path = whole.parent().map_or_else(|| whole.clone(), |parent| parent.join(name));
         let mut target = Self { shown, path, found: Found::Nothing };
         target.found = target.find(kind, force)?;
         Ok(target)
     }
 
-    /// The path as it was given.
+    /// Return the path as given.
     #[must_use]
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// The folder around it.
+    /// Return the parent folder.
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// What was seen first is what is judged, and what is compared in the end.
+    /// Find what is at the path. One look serves both the check of its kind and the final comparison.
     fn find(&self, kind: &Kind, force: bool) -> Result<Found> {
         let print = match Print::of(&self.path) {
             Err(error) if is_absent(&error) => return Ok(Found::Nothing),
@@ -126,7 +127,7 @@ impl Target {
         }
     }
 
-    /// Refuses to go on where something else is there by now.
+    /// Check that the place has not changed.
     ///
     /// # Errors
     /// [`Error::Taken`], [`Error::Io`].
@@ -143,7 +144,7 @@ impl Target {
         }
     }
 
-    /// What is there now, where nothing was.
+    /// Return the error for something that appeared at a free place.
     fn made(&self) -> Error {
         let what = match fs::symlink_metadata(&self.path) {
             Ok(facts) if facts.is_symlink() => "a symbolic link",
@@ -159,7 +160,7 @@ impl Target {
         Error::Taken { path: self.shown.clone(), problem }
     }
 
-    /// A hidden directory beside it: with the mode of the one that is there, else with the one that the umask gives.
+    /// Create a hidden directory beside it, with the mode of the existing one, or else by the umask.
     pub(crate) fn hidden_directory(&self) -> Result<TempDir> {
         let allowed = fs::Permissions::from_mode(mode(&self.path).unwrap_or(0o777));
         let made =
@@ -167,7 +168,7 @@ impl Target {
         made.map_err(|error| Error::io("create a directory beside", &self.shown, without_path(error)))
     }
 
-    /// A hidden file beside it.
+    /// Create a hidden file beside it.
     pub(crate) fn hidden_file(&self) -> Result<NamedTempFile> {
         let allowed = fs::Permissions::from_mode(0o666);
         let made =
@@ -180,13 +181,13 @@ impl Target {
         format!(".{}.karl-fast-", name.chars().take(NAME_KEPT).collect::<String>())
     }
 
-    /// Puts a whole directory in this place, with the mode of the one that is there; its names are on the disk then.
+    /// Move a whole directory to this place, with the mode of the existing one, and sync it to disk.
     ///
     /// # Errors
-    /// [`Error::Taken`] where something else is there by now; [`Error::Io`]. The target is then what it was, unless all
-    /// that failed was to remove the old output or to sync the folder around it: then it is the new one.
+    /// [`Error::Taken`] if the place has changed; [`Error::Io`]. The target is then unchanged, unless only
+    /// the removal of the old output or the sync of the parent folder failed: then it is the new output.
     pub(crate) fn put_directory(&self, directory: TempDir) -> Result<()> {
-        // The umask may have taken some of it away.
+        // The umask may have cleared some of its bits.
         if let Some(kept) = mode(&self.path).filter(|&kept| mode(directory.path()) != Some(kept)) {
             let kept = fs::set_permissions(directory.path(), fs::Permissions::from_mode(kept));
             kept.map_err(|error| Error::io("keep the mode of", &self.shown, error))?;
@@ -195,10 +196,10 @@ impl Target {
         self.put(&Hidden { print, path: directory.keep() })
     }
 
-    /// Puts a whole file in this place, as a directory is put.
+    /// Move a whole file to this place, like a directory.
     ///
     /// # Errors
-    /// [`Error::Taken`] where something else is there by now; [`Error::Io`].
+    /// [`Error::Taken`] if the place has changed; [`Error::Io`].
     pub fn put_file(&self, path: PathBuf) -> Result<()> {
         let print = Print::of(&path).map_err(|error| self.not_renamed(error))?;
         self.put(&Hidden { path, print })
@@ -209,7 +210,7 @@ impl Target {
         self.check()?;
         match &self.found {
             Found::Nothing => self.place(new)?,
-            // Never anything else than an empty directory is replaced so.
+            // This replaces only an empty directory.
             Found::Empty(_) => fs::rename(&new.path, &self.path).map_err(|error| self.not_placed(error))?,
             Found::Ours(old) => self.replace(new, old)?,
         }
@@ -221,7 +222,7 @@ impl Target {
         rename_new(&new.path, &self.path).map_err(|error| self.not_placed(error))
     }
 
-    /// A rename that failed: because something is there by now, or for a reason of the system.
+    /// Return the error for a failed rename: something is there now, or the system's reason.
     fn not_placed(&self, error: io::Error) -> Error {
         use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
         let refused = matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory);
@@ -236,7 +237,7 @@ impl Target {
         Error::io("rename to", &self.shown, error)
     }
 
-    /// Swaps the new output with the old one, which goes if it is what was looked at.
+    /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
     fn replace(&self, new: &Hidden, old: &Print) -> Result<()> {
         match exchange(&new.path, &self.path) {
             Ok(true) => {}
@@ -249,7 +250,7 @@ impl Target {
         Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
     }
 
-    /// The same on file systems that cannot swap: for a moment nothing is there, never half an output.
+    /// Do the same on file systems that cannot swap: for a moment nothing is there, never half an output.
     fn replace_by_two_renames(&self, new: &Hidden, old: &Print) -> Result<()> {
         let mut aside = new.path.as_os_str().to_owned();
         aside.push(".old");
@@ -262,13 +263,13 @@ impl Target {
         }
     }
 
-    /// Refuses what was taken out of this place where it is not the output that was looked at.
+    /// Reject a replaced output that differs from the first look.
     fn is_old(&self, old: &Print, path: &Path) -> Result<()> {
         let now = Print::of(path).map_err(|error| Error::io("look at", &self.shown, error))?;
         old.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
     }
 
-    /// That what was there before could not go back, and where it is.
+    /// Return the error for an old output that could not be moved back, with its path.
     fn kept(&self, path: &Path) -> Error {
         let problem = format!(
             "something else was put there while this run was at work; what was there before is now {}",
@@ -278,8 +279,8 @@ impl Target {
     }
 }
 
-/// Why something cannot be of a kind: a link, a file for a directory or the other way round, a directory with something
-/// else in it.
+/// Return why something cannot be of a kind: a link, a file instead of a directory or the reverse, a
+/// directory with other contents.
 fn foreign(kind: &Kind, print: &Print) -> Option<String> {
     let Some(names) = kind.names else {
         return (!print.is_file()).then(|| kind.foreign.to_owned());
@@ -292,7 +293,7 @@ fn foreign(kind: &Kind, print: &Print) -> Option<String> {
     })
 }
 
-/// Removes an output that another has taken the place of, also one that was not to be written to.
+/// Remove a replaced output, even if it is read-only.
 fn remove(old: &Print, path: &Path) -> Result<()> {
     if old.entries().is_some() {
         let _may_not_be_ours = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
@@ -301,7 +302,7 @@ fn remove(old: &Print, path: &Path) -> Result<()> {
     old.remove(path).map_err(|error| Error::io(doing, path, error))
 }
 
-/// A finished output under its hidden name; it goes from there, if it is still there.
+/// Finished output under its hidden name; removed on drop if it is still there.
 struct Hidden {
     path: PathBuf,
     print: Print,
@@ -315,13 +316,14 @@ impl Drop for Hidden {
     }
 }
 
-/// The turn of a run among those that put their results into one folder.
+/// Lock that orders the runs that put their results into one folder.
 struct Turn {
     _locked: Option<File>,
 }
 
 impl Turn {
-    /// Waits a while for others. A folder that cannot be locked or listed has no turns: each run looks for itself then.
+    /// Wait a while for others. A folder that cannot be locked or listed has no lock: each run then relies on
+    /// its own checks.
     fn take(folder: &Path) -> Self {
         let Ok(file) = File::open(folder) else { return Self { _locked: None } };
         for _ in 0..TURNS.0 {
@@ -334,19 +336,19 @@ impl Turn {
     }
 }
 
-/// Whether an error says that nothing is there, and not that nobody can tell.
+/// Return whether an error means that nothing is there, rather than that this is unknown.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The mode of a directory that its owner can write to.
+/// Return the mode of a directory that its owner can write to.
 fn mode(path: &Path) -> Option<u32> {
     let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
 }
 
-/// Puts a folder's names on the disk. One that may not be listed cannot be opened for it: its names are then written when
-/// the system writes them.
+/// Sync a folder to disk. One that may not be listed cannot be opened for that: the system writes its names
+/// at a time of its choosing.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     match File::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -361,7 +363,7 @@ mod tests {
     const OURS: Kind =
         Kind { names: Some(&["old"]), is_ours: |_| Ok(true), edited: |_| Ok(None), foreign: "is foreign" };
 
-    /// A finished directory, an older output, and what was seen of that.
+    /// Return a finished directory, an older output, and the target with its first look.
     fn staged(folder: &Path) -> (Hidden, Target) {
         let path = folder.join("out");
         fs::create_dir(&path).unwrap();

@@ -1,10 +1,10 @@
-//! The folders on the way to an output.
+//! Parent folders of an output.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders made on the way to a target, innermost first; gone again unless they are kept.
+/// Folders created for a target, innermost first; removed on drop unless they are kept.
 pub(crate) struct Parents(Vec<PathBuf>);
 
 impl Parents {
@@ -14,7 +14,7 @@ impl Parents {
         for path in missing.into_iter().rev() {
             match fs::create_dir(path) {
                 Ok(()) => made.0.insert(0, path.to_path_buf()),
-                // Somebody else made it meanwhile.
+                // Another process created it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
                 Err(error) => return Err(error),
             }
@@ -29,7 +29,7 @@ impl Parents {
 
 impl Drop for Parents {
     fn drop(&mut self) {
-        // One that holds something by now is somebody else's too, and stays.
+        // A folder that is no longer empty is in use and stays.
         self.0.iter().for_each(|made| drop(fs::remove_dir(made)));
     }
 }

@@ -1,4 +1,4 @@
-//! The identity of a file, or of a directory with the files in it, at one moment.
+//! Identity of a file, or of a directory with its files, at one moment.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,11 +28,11 @@ impl Facts {
     }
 }
 
-/// What stands at a path; a symbolic link stands for itself.
+/// Identity of a path; a symbolic link is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Print {
     own: Facts,
-    /// The files of a directory by name; `None` where it is no directory.
+    /// Files of a directory by name; `None` if it is not a directory.
     entries: Option<BTreeMap<OsString, Facts>>,
 }
 
@@ -43,7 +43,7 @@ impl Print {
         Ok(Self { own: Facts::of(&facts), entries })
     }
 
-    /// Whether it is a directory without anything in it.
+    /// Return whether it is an empty directory.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.as_ref().is_some_and(BTreeMap::is_empty)
     }
@@ -52,12 +52,12 @@ impl Print {
         self.own.is_file
     }
 
-    /// The names in a directory, and whether each is of a file.
+    /// Return the names in a directory, and whether each is a file.
     pub(super) fn entries(&self) -> Option<impl Iterator<Item = (&OsString, bool)>> {
         Some(self.entries.as_ref()?.iter().map(|(name, facts)| (name, facts.is_file)))
     }
 
-    /// Whether the same file or directory stands at a path, whatever became of its contents.
+    /// Return whether the same file or directory is at a path, with any contents.
     pub(super) fn stands_at(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|facts| {
             let now = Facts::of(&facts);
@@ -65,7 +65,7 @@ impl Print {
         })
     }
 
-    /// What was done since to what stands at the same path `now`.
+    /// Describe the change since then to the same path, which is `now`.
     pub(super) fn change(&self, now: &Self) -> Option<String> {
         if self == now {
             return None;
@@ -83,7 +83,7 @@ impl Print {
         said.into_iter().find_map(|(name, said)| Some(format!("{} {said}", name?.to_string_lossy())))
     }
 
-    /// Removes what is known here, and nothing that came or changed since.
+    /// Remove these files, and nothing that was added or changed since.
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         let Some(entries) = &self.entries else { return remove_file(path, self.own) };
         for (name, &facts) in entries {
@@ -93,7 +93,7 @@ impl Print {
     }
 }
 
-/// What is said of a target where another file or directory stands.
+/// Message for a target that another file or directory has replaced.
 const OTHER: &str = "something else took its place";
 
 fn entries(directory: &Path) -> io::Result<BTreeMap<OsString, Facts>> {

@@ -1,4 +1,4 @@
-//! Renames that replace nothing, and swaps of two names, on file systems that know them and on those that do not.
+//! Renames that replace nothing, and swaps of two names, with fallbacks for file systems without them.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// Gives a file or directory a name that is free.
+/// Rename a file or directory to a free name.
 ///
 /// # Errors
-/// Of the kind `AlreadyExists` where the name is taken.
+/// Of the kind `AlreadyExists` if the name is taken.
 pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_unknown(error) => without_flags(from, to),
@@ -18,7 +18,7 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Swaps two names; `false` where the file system cannot.
+/// Swap two names; return `false` if the file system cannot.
 pub(super) fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
         Err(error) if is_unknown(error) => Ok(false),
@@ -26,12 +26,13 @@ pub(super) fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether an error says that the system or the file system does not know a flag.
+/// Return whether an error means that the system or the file system does not support a flag.
 fn is_unknown(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::INVAL | Errno::NOTSUP)
 }
 
-/// A plain rename of a directory fails where something is, an empty directory aside; a link of a file always does.
+/// Rename without flags. A plain rename of a directory fails if the name is taken, except by an empty
+/// directory; a hard link of a file always does.
 fn without_flags(from: &Path, to: &Path) -> io::Result<()> {
     if fs::symlink_metadata(to).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
@@ -42,7 +43,7 @@ fn without_flags(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // No links here: the name is taken by a new file, which nobody else can have made, and that is replaced.
+        // No hard links here: create a new file under the name, which fails if it is taken, and replace that.
         Err(_) => File::create_new(to).and_then(|_| fs::rename(from, to)),
     }
 }
