@@ -2,4 +2,5 @@
 
 from karl_fast.entrypoint import main
 
-main()
+if __name__ == "__main__":
+    main()
