@@ -6,18 +6,17 @@ import json
 import math
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import karl_fast
 from karl_fast import errors
+from karl_fast.log import parquet_in
 from tests import rows
 from tests.hostile.peak import MIB, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -36,6 +35,46 @@ def test_rows_are_the_records_of_a_log_of_lines(tmp_path: Path) -> None:
         karl_fast.sample(path, tmp_path / name, k=64, score="zscore", seed=3)
     assert rows.files(tmp_path / "a") == rows.files(tmp_path / "b")
     assert karl_fast.read(table).inputs[0]["path"] == str(table)
+
+
+def test_messages_have_the_fields_that_they_have_in_a_log_of_lines(tmp_path: Path) -> None:
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    parameters = [{"type": "object", "properties": {"a": {"type": "integer"}}}, {"type": "object", "required": ["b"]}]
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+        {"role": "tool", "content": "3", "tool_call_id": "c", "name": "f"},
+        {"role": "assistant", "content": "done"},
+    ]
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": one}}
+        for name, one in zip("fg", parameters, strict=True)
+    ]
+    record = {"id": "a", "group": None, "messages": messages, "tools": tools, "info": {"seed": None}, "reward": 1.0}
+    table = write(tmp_path / "log.parquet", [record])
+    lines = rows.write(tmp_path / "log.jsonl", [record])
+    made = []
+    for name, path in (("a", table), ("b", lines)):
+        karl_fast.sample(path, tmp_path / name, k=1, split=(1, 0, 0))
+        made.append(json.loads((tmp_path / name / "train.jsonl").read_text("utf-8")))
+    assert made[0] == made[1]
+    with parquet_in.lines(str(table)) as copy:
+        assert json.loads(Path(copy.path).read_text("utf-8")) == record
+
+
+def test_nulls_in_a_list_stay_where_they_are_no_fields(tmp_path: Path) -> None:
+    made = {
+        "a": [None, 1],
+        "b": [None, {"x": None}],
+        "c": [{"x": {"y": None, "z": [None]}}],
+        "d": [{"m": [("k", None)]}],
+    }
+    keyed = pyarrow.list_(pyarrow.struct([("m", pyarrow.map_(pyarrow.string(), pyarrow.int64()))]))
+    columns = {name: pyarrow.array([value], keyed if name == "d" else None) for name, value in made.items()}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "log.parquet")
+    with parquet_in.lines(str(tmp_path / "log.parquet")) as copy:
+        found = json.loads(Path(copy.path).read_text("utf-8"))
+    assert found == {"a": [None, 1], "b": [None, {}], "c": [{"x": {"z": [None]}}], "d": [{"m": {"k": None}}]}
 
 
 def completions(step: int) -> list[dict[str, Any]]:

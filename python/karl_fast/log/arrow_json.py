@@ -2,6 +2,9 @@
 
 A text depends on the value alone: not on the width of an integer, the kind of string or list, dictionary encoding,
 chunks, nulls elsewhere or the version of pyarrow. What JSON has no form for is refused by its type.
+
+All structs of a list have the same fields, with null for those that a record did not have. Such fields are left out, so
+that messages are those of the record; null as ``content`` stays, which messages with tool calls have.
 """
 
 from __future__ import annotations
@@ -32,12 +35,13 @@ class FormlessError(ValueError):
     """A type or a value that JSON has no form for."""
 
 
-def writer(kind: Any, *, binary: bool) -> Writer:
+def writer(kind: Any, *, binary: bool, listed: bool = False) -> Writer:
     """Return the function that gives the JSON text of each value of an array of this type.
 
     Args:
         kind: the type.
         binary: write binary values as the UTF-8 text that they have to be; without it, refuse their types.
+        listed: leave out null fields of structs: the values stand in a list.
 
     Raises:
         FormlessError: JSON has no form for the type. The function raises it for a binary value that is not UTF-8, and
@@ -61,25 +65,25 @@ def writer(kind: Any, *, binary: bool) -> Writer:
     for fits, write in simple:
         if fits(kind):
             return write
-    return _nested(kind, binary)
+    return _nested(kind, binary, listed)
 
 
-def _nested(kind: Any, binary: bool) -> Writer:
+def _nested(kind: Any, binary: bool, listed: bool) -> Writer:
     """Return the writer of a type that is made of others, or of bytes."""
     import pyarrow
     from pyarrow import types
 
     if isinstance(kind, pyarrow.BaseExtensionType):
-        return _extension(kind, binary)
+        return _extension(kind, binary, listed)
     if types.is_dictionary(kind):
-        values = writer(kind.value_type, binary=binary)
+        values = writer(kind.value_type, binary=binary, listed=listed)
         return lambda array: values(array.dictionary_decode())
     if types.is_struct(kind):
-        return _struct(kind, binary)
+        return _struct(kind, binary, listed)
     if types.is_map(kind):
-        return _map(kind, binary)
+        return _map(kind, binary, listed)
     if hasattr(kind, "value_field"):
-        return partial(_lists, write=writer(kind.value_type, binary=binary))
+        return partial(_lists, write=writer(kind.value_type, binary=binary, listed=True))
     if _is_binary(kind) and binary:
         return _binaries
     raise FormlessError(str(kind))
@@ -159,25 +163,26 @@ def _duration_of(kind: Any) -> Callable[[int], str]:
     return lambda ticks: seconds(ticks, PER_SECOND[kind.unit])
 
 
-def _extension(kind: Any, binary: bool) -> Writer:
+def _extension(kind: Any, binary: bool, listed: bool) -> Writer:
     """Return the writer of what an extension stores; identifiers and booleans have a form of their own."""
     if kind.extension_name == "arrow.uuid":
         return lambda array: [NULL if one is None else f'"{UUID(bytes=one)}"' for one in array.storage.to_pylist()]
     if kind.extension_name == "arrow.bool8":
         return lambda array: _cast(array.storage.cast("bool"))
-    write = writer(kind.storage_type, binary=binary)
+    write = writer(kind.storage_type, binary=binary, listed=listed)
     return lambda array: write(array.storage)
 
 
-def _struct(kind: Any, binary: bool) -> Writer:
+def _struct(kind: Any, binary: bool, listed: bool) -> Writer:
     names = [field.name for field in kind]
     if len({*names}) < len(names):
         raise FormlessError(f"{kind}, which has two fields of one name")
-    fields = [writer(field.type, binary=binary) for field in kind]
+    fields = [writer(field.type, binary=binary, listed=listed) for field in kind]
+    form = present if listed else objects
 
     def write(array: Any) -> Texts:
         columns = [field(array.field(at)) for at, field in enumerate(fields)]
-        return _nulled(array, objects(names, columns, len(array)))
+        return _nulled(array, form(names, columns, len(array)))
 
     return write
 
@@ -188,9 +193,18 @@ def objects(names: Iterable[str], columns: list[Texts], rows: int) -> Texts:
     return [template % row for row in zip(*columns, strict=True)] if columns else ["{}"] * rows
 
 
-def _map(kind: Any, binary: bool) -> Writer:
+def present(names: list[str], columns: list[Texts], rows: int) -> Texts:
+    """Return one object a row, as ``objects``, without the fields that are null."""
+    if not any(NULL in column for name, column in zip(names, columns, strict=True) if name != "content"):
+        return objects(names, columns, rows)
+    heads = [(quoted(name) + ": ", name == "content") for name in names]
+    fields = (zip(heads, row, strict=True) for row in zip(*columns, strict=True))
+    return ["{" + ", ".join(head + text for (head, kept), text in row if kept or text != NULL) + "}" for row in fields]
+
+
+def _map(kind: Any, binary: bool, listed: bool) -> Writer:
     """Return the writer of maps: an object where keys are strings, a list of pairs where they are not."""
-    keys, items = writer(kind.key_type, binary=binary), writer(kind.item_type, binary=binary)
+    keys, items = writer(kind.key_type, binary=binary), writer(kind.item_type, binary=binary, listed=listed)
     shape = "{%s}" if _is_string(kind.key_type) else "[%s]"
     pair = "%s: %s" if _is_string(kind.key_type) else "[%s, %s]"
 
