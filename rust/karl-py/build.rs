@@ -12,7 +12,7 @@ fn main() {
     }
 }
 
-/// What Cargo says of this build.
+/// Return a variable of this build from Cargo.
 fn variable(name: &str) -> String {
     println!("cargo::rerun-if-env-changed={name}");
     std::env::var(name).unwrap_or_else(|_| "unknown".to_owned())

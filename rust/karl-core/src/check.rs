@@ -1,4 +1,4 @@
-//! What arguments have to be: each check names the argument, what came and what was wanted.
+//! Checks of arguments: each error names the argument, the value and the expected value.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::numeric::float::Real;
 use crate::numeric::parallel::{self, BLOCK};
 
-/// Refuses an argument whose length is not the one wanted.
+/// Check the length of an argument.
 ///
 /// # Errors
 /// [`Error::Length`].
@@ -61,7 +61,7 @@ pub(crate) fn check_finite<T: Real>(what: &'static str, values: &[T]) -> Result<
     check_each(what, values, f64::is_finite)
 }
 
-/// The same over the places that a mask keeps: all without one. What stands at the others is not looked at.
+/// Check that the values at the positions of a mask are finite, all without one. Others are not read.
 pub(crate) fn check_finite_where<T: Real>(
     what: &'static str,
     values: &[T],

@@ -1,6 +1,6 @@
-//! What can be wrong with an argument: one small enum, so that every caller can name each case.
+//! Errors of arguments: one small enum, so that every caller can name each case.
 //!
-//! The enum is exhaustive on purpose: a new variant must not compile until each binding has given it a face.
+//! The enum is exhaustive on purpose: a new variant must not compile until each binding handles it.
 
 use std::fmt;
 
@@ -48,11 +48,11 @@ pub enum Error {
     },
     /// A row that the columns do not have.
     Row {
-        /// Where it stands in the argument.
+        /// Its position in the argument.
         index: usize,
         /// The row.
         row: i64,
-        /// How many there are.
+        /// Number of rows.
         count: usize,
     },
     /// A share lies outside (0, 1].
@@ -96,7 +96,7 @@ pub enum Error {
         what: &'static str,
         /// The number found.
         value: f64,
-        /// What it has to be above.
+        /// The bound.
         low: f64,
     },
     /// A number lies outside the closed range that a formula takes.
@@ -149,7 +149,7 @@ pub enum Error {
     Bytes {
         /// The kind of state.
         what: &'static str,
-        /// What is wrong with them.
+        /// The defect of the bytes.
         problem: &'static str,
     },
     /// Two states that were not made with the same settings, so that their union means nothing.
@@ -163,7 +163,7 @@ pub enum Error {
     Replacement {
         /// The sampler.
         what: &'static str,
-        /// Whether it draws with replacement.
+        /// True if it draws with replacement.
         replaces: bool,
     },
     /// A score is taken within groups, and no row has a group.

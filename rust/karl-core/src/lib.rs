@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  rewards ──► advantage ──► filter ──► target ──► sample ──► rows
-//!  groups      who gets      which      how much   which,     in the order
-//!              credit        rows       each row   for this   of the draw
-//!                            count      weighs     seed
+//!  groups      credit        eligible   weight     rows of    in the order
+//!              of rows       rows       of each    this       of the draw
+//!                                       row        seed
 //! ```
 //!
 //! Each stage is a module of pure functions over columns; [`selection`] runs them in a row. There is no
 //! Python here, no file, no clock and no generator: a draw is a function of (seed, records, settings), with
 //! the same bits on every machine. The keys of a draw take their `exp` and `log` from `libm`; loops over long
-//! columns take them from [`numeric::exp`], whose bits are the same everywhere too.
+//! columns take them from [`numeric::exp`], which has the same bits everywhere too.
 //!
 //! A missing number is NaN and stays missing; an infinite one is an error that names its row; nothing panics
 //! on what a log holds.

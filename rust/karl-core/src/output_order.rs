@@ -4,12 +4,12 @@ use crate::error::{Error, Result};
 use crate::rng::keys::Keys;
 use crate::rng::{Key, Purpose, uniform};
 
-/// Copies of a row are told apart by this bit of the ordinal and those above: no log has so many records of one id.
+/// First bit of the ordinal that numbers the copies of a row: no log has so many records of one id.
 const COPIES_FROM: u32 = 40;
 
-/// The drawn rows in the order they are written: by a second uniform number of each record, then by row.
+/// Return the drawn rows in the order of writing: by a second uniform number of each record, then by row.
 ///
-/// A row that stands several times in a row is written as often, each time by a number of its own.
+/// A row that is repeated in adjacent places is written as often, each copy by a number of its own.
 ///
 /// A draw comes out best first; written that way, a trainer that reads in file order would see the best rows
 /// first. Shapes: rows `[k]`, keys `[B]`. Cost: one hash a row and a sort.

@@ -4,15 +4,15 @@ use crate::check::{check_finite, check_not_negative};
 use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
 
-/// How far the fractions of a split may be from 1 in sum: 0.7 + 0.2 + 0.1 is not 1 in floats.
+/// Largest distance of the sum of split fractions from 1: 0.7 + 0.2 + 0.1 is not 1 in floats.
 const SLACK: f64 = 1e-9;
 
 /// A group of drawn rows, which falls into one split whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is to the random numbers.
+    /// Its key for random numbers.
     pub key: Key,
-    /// How many rows of it were drawn, copies counted.
+    /// Number of its drawn rows, copies counted.
     pub rows: u64,
 }
 

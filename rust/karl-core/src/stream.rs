@@ -1,8 +1,8 @@
-//! One pass over rewards that are never held: their statistics, their target, and the rows that a draw could need.
+//! One pass over rewards without storing them: their statistics, their target, and the rows that a draw could need.
 //!
-//! The key of a row in a weighted reservoir knows of that row alone ([`reservoir`](crate::sample::reservoir)), so the
-//! rows of the largest keys can be kept while the others go by. Everything told of the others is a sum without an order
-//! ([`crate::numeric::exact`]), so a stream in any order tells the same.
+//! The key of a row in a weighted reservoir depends on that row alone ([`reservoir`](crate::sample::reservoir)), so
+//! that only the rows of the largest keys are kept. The statistics of the others are sums that do not depend on order
+//! ([`crate::numeric::exact`]), so that a stream has the same result in any order.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,20 +18,20 @@ use crate::selection::Selection;
 use crate::sketch::Moments;
 use crate::target::{Boltzmann, StreamSums, Temperature, check_temperature};
 
-/// What a stream has to know before its first row.
+/// Settings of a stream, needed before its first row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamSettings {
     /// The weight of each component of the reward.
     pub weights: Vec<f64>,
     /// Rows with a smaller reward are dropped.
     pub min_reward: Option<f64>,
-    /// What becomes of a reward before it is tempered; none where it is tempered as it is.
+    /// Shaping of a reward before it is tempered; None to temper it unchanged.
     pub shaping: Option<AsymmetricScale>,
     /// b of `exp(b * reward)`.
     pub inverse_temperature: f64,
     /// Which of all draws.
     pub seed: u64,
-    /// How many rows are held.
+    /// Largest number of rows to hold.
     pub room: usize,
 }
 
@@ -52,7 +52,7 @@ pub struct RewardStream<T> {
     kept: (Moments, Vec<Moments>),
 }
 
-/// What a stream was, once it has ended.
+/// Summary of a finished stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamSummary {
     /// Rows by verdict.
@@ -69,7 +69,7 @@ pub struct StreamSummary {
     pub kept: (Moments, Vec<Moments>),
     /// The largest key that was not held, less log Z; none where every row that may be drawn was.
     pub threshold: Option<f64>,
-    /// How many rows were held.
+    /// Number of held rows.
     pub held: usize,
 }
 
@@ -80,7 +80,7 @@ impl StreamSummary {
         Selection { target: self.target.clone(), ..held }
     }
 
-    /// How many rows have a verdict.
+    /// Return the number of rows with a verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> u64 {
         self.verdicts.iter().filter(|(one, _)| *one == verdict).map(|(_, count)| count).sum()
@@ -110,13 +110,13 @@ impl<T> RewardStream<T> {
         })
     }
 
-    /// Takes in one row by its key (the ordinal being a hash of its bytes) and the components of its reward, NaN for one
-    /// that is missing; `item` is asked for if the row is held.
+    /// Add one row by its key (its ordinal is a hash of its bytes) and the components of its reward, NaN for a
+    /// missing one; `item` is called if the row is held.
     ///
-    /// Cost: a few `exp`; a hash, two `log` and a place in a heap for a row whose key may be large enough.
+    /// Cost: a few `exp`; a hash, two `log` and a place in a heap for a row with a key that may be large enough.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for an infinite component, or a reward whose weight is beyond f64.
+    /// [`Error::NotFinite`] for an infinite component, or a reward with a weight beyond f64.
     pub fn push(&mut self, key: Key, components: &[f64], item: impl FnOnce() -> T) -> Result<()> {
         let index = self.rows;
         self.rows += 1;
@@ -179,7 +179,7 @@ impl<T> RewardStream<T> {
         }
     }
 
-    /// What was seen, and what is held, in the order of the draw.
+    /// Return the summary of the stream, and the held rows in the order of the draw.
     ///
     /// # Errors
     /// [`Error::NotFinite`] for a log Z beyond f64.
@@ -206,14 +206,14 @@ fn push(moments: &mut [Moments], components: &[f64]) {
     moments.iter_mut().zip(components).for_each(|(moments, &component)| moments.push(component));
 }
 
-/// What can become of a row of a stream.
+/// Possible verdicts on a row of a stream.
 const VERDICTS: [Verdict; 3] = [Verdict::Kept, Verdict::MissingReward, Verdict::BelowMinimum];
 
 fn place(verdict: Verdict) -> usize {
     VERDICTS.iter().position(|&one| one == verdict).unwrap_or(0)
 }
 
-/// Where a row stands in the draw: by descending key, then in the order in which a log has its records.
+/// Rank of a row in the draw: by descending key, then in the order of records in a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rank {
     key: f64,

@@ -18,7 +18,7 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
-/// What a column of numbers looks like. Without any number, mean, std, min and max are NaN.
+/// Statistics of a column of numbers. Without any number, mean, std, min and max are NaN.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Numbers that are not missing.
@@ -31,7 +31,7 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How they spread over the range asked for; numbers outside it are in no bin.
+    /// Histogram over the requested range; numbers outside it are in no bin.
     pub histogram: Histogram,
 }
 
@@ -72,7 +72,7 @@ impl Summary {
     }
 }
 
-/// What one pass tells of numbers.
+/// Statistics of a first pass over numbers.
 #[derive(Clone, Copy)]
 struct FirstPass {
     count: u64,
@@ -114,7 +114,7 @@ impl FirstPass {
     }
 }
 
-/// What a second pass tells, with the mean and the bins at hand.
+/// Statistics of a second pass, given the mean and the bins.
 #[derive(Clone, Copy, Default)]
 struct SecondPass {
     squares: Compensated,
@@ -141,7 +141,8 @@ impl SecondPass {
     }
 }
 
-/// The last bin whose lower edge is at or below the value: guessed from how many bins a unit has, decided by the edges.
+/// Return the last bin with a lower edge at or below the value: first guess from the bins per unit, then compare
+/// edges.
 fn bin(edges: &[f64], in_one: f64, value: f64) -> usize {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates; NaN is 0")]
     let mut bin = (((value - edges[0]) * in_one) as usize).min(BINS - 1);

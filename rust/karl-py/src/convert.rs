@@ -53,7 +53,7 @@ pub(crate) struct MistypedFacts {
     wanted: String,
 }
 
-/// What was found in one file.
+/// Facts of one file.
 #[derive(IntoPyObject)]
 pub(crate) struct FileFacts {
     path: String,
@@ -69,7 +69,7 @@ pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
     Kind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
 }
 
-/// The kind of transcripts whose lines have these keys; none where they are of no transcript.
+/// Return the kind of the transcripts with these keys in their lines; None where no kind matches.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "a list is taken as a vector")]
 pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {

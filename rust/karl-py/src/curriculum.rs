@@ -15,13 +15,13 @@ use crate::sketch::{Shared, of_kind};
 type Column<'py> = Bound<'py, PyArray1<f64>>;
 type Counts<'py> = Bound<'py, PyArray1<u64>>;
 
-/// The probability that a group of K rollouts is not all right and not all wrong.
+/// Compute the probability that a group of K rollouts is neither all right nor all wrong.
 ///
 /// ```text
 /// M(q, K) = 1 - q^K - (1 - q)^K
 /// ```
 ///
-/// To the last digits for rates near 0 and 1. M is symmetric in q, largest at 1/2, and 0 for a group of one.
+/// Accurate to the last digits for rates near 0 and 1. M is symmetric in q, largest at 1/2, and 0 for a group of one.
 ///
 /// Args:
 ///     rates: success rates q from 0 to 1; NaN is missing and stays so. float64 or float32. [P]
@@ -34,7 +34,7 @@ type Counts<'py> = Bound<'py, PyArray1<u64>>;
 ///     ArgumentError: a rate outside [0, 1], or a size below 1.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
-/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), whose dynamic sampling keeps such groups.
+/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), where dynamic sampling keeps such groups.
 #[pyfunction]
 #[pyo3(signature = (rates, *, size))]
 pub(crate) fn mixed_group_probability<'py>(
@@ -73,17 +73,17 @@ pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) 
     Ok(out?.into_pyarray(py))
 }
 
-/// The prompts whose success rates lie nearest to a target, nearest first.
+/// Return the prompts with success rates nearest to a target, nearest first.
 ///
 /// ```text
-/// the k least |rate_i - target|;   of equal ones the smaller id, and without ids the earlier row
+/// the k least |rate_i - target|;   ties: the smaller id, and without ids the earlier row
 /// ```
 ///
 /// Args:
 ///     rates: success rates from 0 to 1; NaN is never chosen. float64 or float32. [P]
-///     k: how many, 0 or more; all that have a rate where there are fewer.
+///     k: number of prompts, 0 or more; all that have a rate where there are fewer.
 ///     target: from 0 to 1.
-///     ids: of equally near prompts the one of the smaller id comes first; without ids, the earlier row. [P]
+///     ids: id of each prompt, to order equally near ones; without ids, the earlier row comes first. [P]
 ///
 /// Returns:
 ///     Row numbers, int64. [k]
@@ -92,7 +92,7 @@ pub(crate) fn outcome_variance<'py>(py: Python<'py>, rates: &Bound<'py, PyAny>) 
 ///     ArgumentError: a rate or a target outside [0, 1], a k below 0, or columns that differ in length.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
-/// Reference: PACED-RL (arXiv:2602.12642), which asks the prompts nearest to 1/2.
+/// Reference: PACED-RL (arXiv:2602.12642), which takes the prompts nearest to 1/2.
 #[pyfunction]
 #[pyo3(signature = (rates, k, *, target=0.5, ids=None))]
 pub(crate) fn nearest_rate<'py>(
@@ -108,11 +108,11 @@ pub(crate) fn nearest_rate<'py>(
     Ok(rows.into_iter().map(i64::from).collect::<Vec<i64>>().into_pyarray(py))
 }
 
-/// What is known of the success rates of tasks: a Beta distribution each, from counts.
+/// Beta posteriors of the success rates of tasks, from counts.
 ///
-/// `rate ~ Beta(a + successes, b + failures)`; a prior of (1, 1) is uniform, (0.5, 0.5) is Jeffreys'. Tasks stand by
-/// ascending id in every array. Counts are integers, so merging the posteriors of two halves is the posterior of the
-/// whole, to the bit. The length of a posterior is the count of its tasks.
+/// `rate ~ Beta(a + successes, b + failures)`; a prior of (1, 1) is uniform, (0.5, 0.5) is Jeffreys'. Tasks are in
+/// ascending order of id in every array. Counts are integers, so that merging the posteriors of two halves gives the
+/// posterior of the whole, to the bit. The length of a posterior is the number of its tasks.
 ///
 /// Raises:
 ///     ArgumentError: a prior outside [1e-6, 1e9].

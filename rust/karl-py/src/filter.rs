@@ -40,7 +40,7 @@ pub(crate) fn reasons() -> Vec<&'static str> {
     Reason::ALL.into_iter().map(Reason::name).collect()
 }
 
-/// Drops groups whose outcomes are all equal.
+/// Drop groups with equal outcomes.
 #[pyfunction]
 #[pyo3(signature = (outcomes, group_ids=None, *, offsets=None, rewards=None))]
 pub(crate) fn constant_groups<'py>(
@@ -80,7 +80,7 @@ pub(crate) fn mixed_groups<'py>(
     Ok(Filtered::new(py, kept))
 }
 
-/// What a mask leaves of the groups that could teach: how many there were, are short, and are constant.
+/// Count the effects of a mask on groups with a training signal: groups before it, now short, now constant.
 #[pyfunction]
 #[pyo3(signature = (keep, rewards, group_ids=None, *, offsets=None, min_group=2))]
 pub(crate) fn starved<'py>(
@@ -101,7 +101,7 @@ pub(crate) fn starved<'py>(
     Ok((found.groups, found.short, found.constant))
 }
 
-/// Keeps the groups whose rewards vary most: a share `p` of the sum of the variances, or `k` groups.
+/// Keep the groups with the largest variance of rewards: a share `p` of the sum of the variances, or `k` groups.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids=None, *, offsets=None, p=None, k=None, ddof=0))]
 pub(crate) fn variance_top<'py>(
@@ -142,7 +142,7 @@ pub(crate) fn overlong<'py>(
     Ok(Filtered::new(py, kept))
 }
 
-/// What is added to the reward of a rollout that comes near the limit of tokens.
+/// Return the penalty for the reward of a rollout near the limit of tokens.
 #[pyfunction]
 #[pyo3(signature = (lengths, *, max_tokens, cache_tokens, form="dapo", factor=None))]
 pub(crate) fn soft_overlong_penalty<'py>(
@@ -170,7 +170,7 @@ pub(crate) fn soft_overlong_penalty<'py>(
     Ok(compute(py, work)?.into_pyarray(py))
 }
 
-/// Drops rollouts whose policy is more than `max_age` versions behind.
+/// Drop rollouts of a policy more than `max_age` versions behind.
 #[pyfunction]
 #[pyo3(signature = (versions, *, now, max_age))]
 pub(crate) fn stale<'py>(
@@ -227,7 +227,7 @@ pub(crate) fn low_ratio_negatives<'py>(
     Ok(Filtered::new(py, kept))
 }
 
-/// Drops tokens whose probability has moved far enough in the direction of their advantage.
+/// Drop tokens with a probability that has moved far enough in the direction of their advantage.
 #[pyfunction]
 pub(crate) fn probability_difference<'py>(
     py: Python<'py>,

@@ -12,7 +12,7 @@ use crate::boundary::error::ArgumentError;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// What stands beside the log-probabilities under the policy, as it came.
+/// Arguments besides the log-probabilities under the policy, not yet parsed.
 #[derive(Clone, Copy)]
 struct Beside<'a, 'py> {
     logp_ref: &'a Any<'py>,

@@ -126,7 +126,7 @@ mod _core {
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// Whether this is a debug build: right, and many times slower.
+    /// True in a debug build: correct, and many times slower.
     #[pymodule_export]
     const DEBUG: bool = cfg!(debug_assertions);
 }

@@ -180,7 +180,7 @@ impl LogSumExp {
         self.state.lock().log_mean_exp()
     }
 
-    /// How many values were seen.
+    /// Return the number of values.
     fn __len__(&self) -> usize {
         usize::try_from(self.state.lock().count()).unwrap_or(usize::MAX)
     }

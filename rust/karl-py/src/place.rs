@@ -17,21 +17,21 @@ pub(crate) struct Target {
 
 #[pymethods]
 impl Target {
-    /// That of a data set, a folder.
+    /// Return the place of a data set, a directory.
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
     fn data_set(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
         enter(py, None, |_| directory::target(&path, force)).map(|inner| Self { inner })
     }
 
-    /// That of a file of trajectories.
+    /// Return the place of a file of trajectories.
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
     fn trajectories(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
         enter(py, None, |_| convert::target(&path, force)).map(|inner| Self { inner })
     }
 
-    /// That of a file of Parquet.
+    /// Return the place of a Parquet file.
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
     fn parquet(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {

@@ -53,7 +53,7 @@ fn law_by_name(name: &str) -> PyResult<Law> {
     }
 }
 
-/// What a state of keys has drawn, as a dictionary.
+/// Draw of a state of keys, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Held<'py> {
     keys: Table<'py>,
@@ -126,7 +126,7 @@ impl Top {
         self.inner.lock().seed()
     }
 
-    /// What is drawn.
+    /// Return the draw.
     fn drawn<'py>(&self, py: Python<'py>) -> PyResult<Held<'py>> {
         let (entries, inclusion, threshold) = compute(py, || {
             let mut state = self.inner.lock();

@@ -14,7 +14,7 @@ use crate::boundary::grouping::{Given, Grouping, score};
 
 type Doubles<'py> = Bound<'py, PyArray1<f64>>;
 
-/// What `boltzmann` found, as a dictionary.
+/// Result of `boltzmann`, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Target<'py> {
     inverse_temperature: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Target<'py> {
     log_weights: Bound<'py, PyArray1<f64>>,
 }
 
-/// How sharply: exactly one of the two is given.
+/// Return the temperature from exactly one of two arguments.
 pub(crate) fn temperature(ess: Option<f64>, inverse_temperature: Option<f64>) -> PyResult<Temperature> {
     match (ess, inverse_temperature) {
         (Some(share), None) => Ok(Temperature::Ess(share)),
@@ -79,15 +79,15 @@ pub(crate) fn boltzmann<'py>(
     })
 }
 
-/// The soft value of each row's group: between the mean of its rewards and the largest.
+/// Compute the soft value of each row's group: between the mean of its rewards and the largest.
 ///
 /// ```text
 /// V = t log((1/n) sum_i exp(r_i / t))      t = temperature:   0 -> max r,   infinite -> mean r
 /// ```
 ///
-/// It stands on each row, so that `rewards - soft_value(...)` is the advantage of OAPL and of A*PO, and with an infinite
-/// temperature that of Kimi k1.5. A*PO writes the mean as temperature 0. A missing reward is left out; where rewards are
-/// all equal the value is exactly theirs.
+/// Each row has the value of its group, so that `rewards - soft_value(...)` is the advantage of OAPL and of A*PO, and
+/// with an infinite temperature that of Kimi k1.5. A*PO writes the mean as temperature 0. A missing reward is left
+/// out; the value of equal rewards is exactly theirs.
 ///
 /// Args:
 ///     rewards: float64 or float32; NaN or null is missing. [B]
@@ -162,7 +162,7 @@ pub(crate) fn regression_intercept<'py>(
     })
 }
 
-/// Weights of advantage-weighted regression.
+/// Compute the weights of advantage-weighted regression.
 ///
 /// ```text
 /// w_i = min(exp(A_i / t), clip),      normalised after the clip: w_i / sum_j w_j      t = temperature
@@ -171,9 +171,9 @@ pub(crate) fn regression_intercept<'py>(
 /// Args:
 ///     advantages: float64 or float32; a missing one has weight 0. [B]
 ///     temperature: above zero. The paper's is 0.05 or 1.
-///     clip: the largest weight before it is normalised; None for none, and then normalised weights are a softmax, which
+///     clip: the largest weight before it is normalised; without one (None), normalised weights are a softmax, which
 ///         cannot overflow.
-///     normalised: whether the weights add up to 1.
+///     normalised: true for weights that add up to 1.
 ///
 /// Returns:
 ///     float64. [B]
@@ -182,7 +182,7 @@ pub(crate) fn regression_intercept<'py>(
 ///     ArgumentError: an infinite advantage, a weight beyond float64, or a temperature or clip not above zero.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
-/// Reference: Peng et al., Advantage-Weighted Regression (arXiv:1910.00177), whose clip is 20.
+/// Reference: Peng et al., Advantage-Weighted Regression (arXiv:1910.00177), with a clip of 20.
 #[pyfunction]
 #[pyo3(signature = (advantages, *, temperature, clip=20.0, normalised=false))]
 pub(crate) fn awr_weights<'py>(

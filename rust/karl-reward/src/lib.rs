@@ -17,13 +17,13 @@
 //!
 //! The formula is written once ([`formula`]), over a trait that typed records, raw lines and columns implement.
 //!
-//! Where Python raises on a value that has the wrong type, there is a [`Fault`] of the same class here, found in the same
-//! order. Three things are left out: whole numbers of more than 64 bits are taken as the nearest float, and those beyond
-//! every float as one number; a tool's name that is a list or an object equals no other; and sums of floats are plain, as
-//! up to Python 3.11.
+//! Where Python raises on a value of the wrong type, this crate returns a [`Fault`] of the same class, in the same
+//! order. Three things differ: integers of more than 64 bits become the nearest float, and those beyond every float
+//! one number; a tool's name that is a list or an object equals no other; and sums of floats are plain, as up to
+//! Python 3.11.
 //!
-//! A canonical trajectory (`karl_fast_trajectory`) has its events in its messages, its time in `duration_seconds`, and an
-//! outcome where somebody adds one.
+//! A canonical trajectory (`karl_fast_trajectory`) has its events in its messages, its time in `duration_seconds`,
+//! and an outcome if one was added.
 //!
 //! Reference: the repository Diomandeee/karl, commits 7d5ef32 (v1) and c41d1c5 (v2). The replica is frozen at both.
 

@@ -9,7 +9,7 @@ pub struct Component {
     pub name: &'static str,
     /// Rounded to four decimals.
     pub value: f64,
-    /// Whether KARL writes it as a whole number.
+    /// True if KARL writes it as an integer.
     pub whole: bool,
 }
 

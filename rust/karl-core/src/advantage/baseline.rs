@@ -13,7 +13,8 @@ use crate::numeric::float::Real;
 /// A_i = (r_i - baseline) / temperature
 /// ```
 ///
-/// A missing reward stays missing. Shapes: rewards `[B]`, result `[B]`. Cost: one pass.
+/// A missing reward stays missing.
+/// Shapes: rewards `[B]`, result `[B]`. Cost: one pass.
 /// Reference: karl 1.0.0, `karl/reward_engine.py:235-247`, with a baseline of 0.5 and a temperature of 1.
 ///
 /// # Errors
@@ -40,23 +41,22 @@ pub struct Ema {
     pub baselines: Vec<f64>,
 }
 
-/// The reward less a running mean of the rewards of its group before it.
+/// Return each reward less a running mean of the earlier rewards of its group.
 ///
 /// ```text
 /// A_i = r_i - b_g,    then  b_g <- (1 - alpha) b_g + alpha r_i
 /// ```
 ///
-/// Rows are taken in the order given, which is time: this is the one score that depends on it. A group that the state does
-/// not know begins at `start`. A missing reward, and a row without a group, have no advantage and move nothing. The
-/// state that comes back holds what it held, and the new groups behind it in order of appearance.
+/// Rows are in order of time: this is the only score that depends on their order. A group that is not in the state
+/// begins at `start`. A missing reward and a row without a group have no advantage and do not change the state. The
+/// returned state has the old groups first, then the new ones in order of appearance.
 /// Shapes: rewards `[B]`, ids `[B]`, result `[B]`. Cost: linear where ids are dense, else one sort.
 /// Reference: the skill weights of karl 1.0.0 (`karl/weight_updater.py:25-38`, alpha 0.1), which are `b_g + 0.5`.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for an infinite reward, or a baseline of the state that is not finite; [`Error::Number`] for a
-/// `start` that is not; [`Error::Range`] for an
-/// alpha outside 0 to 1; [`Error::Row`] for an id of the state that is negative or stands there twice;
-/// [`Error::Length`] where columns differ in rows.
+/// [`Error::NotFinite`] for an infinite reward, or a baseline of the state that is not finite; [`Error::Number`] for
+/// a `start` that is not finite; [`Error::Range`] for an alpha outside 0 to 1; [`Error::Row`] for an id of the state
+/// that is negative or occurs twice; [`Error::Length`] where columns differ in rows.
 pub fn ema_baseline<R: Real>(
     rewards: &[R],
     ids: &[i64],

@@ -9,11 +9,11 @@ use crate::numeric::sum::sum;
 /// The numbers of [`empg`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Empg {
-    /// How fast a gradient fades with entropy.
+    /// Rate at which the gradient falls with entropy.
     pub fade: f64,
-    /// How fast the bonus fades with the entropy of the next step.
+    /// Rate at which the bonus falls with the entropy of the next step.
     pub bonus_fade: f64,
-    /// The bonus of a step whose next step is the surest.
+    /// Largest bonus: that of a step before the step of least entropy.
     pub bonus: f64,
     /// Added to the span of the entropies, and to the mean that scales the gains.
     pub eps: f64,

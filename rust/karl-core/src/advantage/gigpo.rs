@@ -11,7 +11,7 @@ use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 use crate::numeric::sum::sum;
 
-/// What the statistics of a trajectory's advantage count.
+/// Unit of the statistics of trajectory advantages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Each trajectory once, as the paper has it.
@@ -21,7 +21,7 @@ pub enum Unit {
     Step,
 }
 
-/// How advantages are scaled.
+/// Scaling of advantages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Norm {
     /// Centred only.
@@ -49,11 +49,11 @@ impl Norm {
 pub struct Gigpo {
     /// The discount of a step.
     pub gamma: f64,
-    /// What the advantage of a step is multiplied by: the paper's omega.
+    /// Factor of the step advantage: the paper's omega.
     pub step_weight: f64,
-    /// What the statistics of a trajectory's advantage count.
+    /// Unit of the statistics of trajectory advantages.
     pub unit: Unit,
-    /// How both are scaled.
+    /// Scaling of both advantages.
     pub norm: Norm,
 }
 
@@ -73,15 +73,15 @@ pub struct Steps<'a, R> {
 /// The advantages of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Credit {
-    /// That of the trajectory, a step. `[U]`
+    /// Advantage of the trajectory, for each step. `[U]`
     pub episode: Vec<f64>,
-    /// That of the step among those from the same state. `[U]`
+    /// Advantage of the step among the steps from the same state. `[U]`
     pub step: Vec<f64>,
     /// `episode + step_weight * step`. `[U]`
     pub joint: Vec<f64>,
 }
 
-/// Group-in-group advantages.
+/// Compute group-in-group advantages.
 ///
 /// ```text
 /// R_k   = r_k + gamma R_{k+1}                            within a trajectory
@@ -90,14 +90,15 @@ pub struct Credit {
 /// A_k   = A^E + step_weight A^S_k
 /// ```
 ///
-/// A state is shared within a group only. A step whose state no other step of its group begins in has A^S = 0, and so has
-/// a trajectory alone in its group A^E; a trajectory that comes back to a state is compared with itself. `ARLArena` gives a
-/// trajectory alone in its group its raw return. Shapes: see [`Steps`]; results `[U]`. Cost: linear, and one sort.
+/// States are shared within a group only. A^S is 0 where no other step of the group begins in the same state, and A^E
+/// is 0 for a trajectory alone in its group; a trajectory that returns to a state is compared with itself. `ARLArena`
+/// gives a trajectory alone in its group its raw return. Shapes: see [`Steps`]; results `[U]`. Cost: linear, and one
+/// sort.
 /// Reference: Feng et al. 2025, `GiGPO` (arXiv:2505.10978), equations 3 and 5 to 8.
 ///
 /// # Errors
-/// As [`discounted_returns`], [`centre`] and [`zscore`]; [`Error::Length`](crate::Error::Length) where columns differ;
-/// [`Error::Number`](crate::Error::Number) for a step weight that is not finite.
+/// As [`discounted_returns`], [`centre`] and [`zscore`]; [`Error::Length`](crate::Error::Length) where columns
+/// differ; [`Error::Number`](crate::Error::Number) for a step weight that is not finite.
 pub fn gigpo<R: Real>(steps: Steps<'_, R>, how: Gigpo, threads: usize) -> Result<Credit> {
     let Steps { rewards, trajectories, groups, states } = steps;
     check_length("group_ids", groups.rows(), trajectories.len())?;

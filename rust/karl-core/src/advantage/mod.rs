@@ -1,4 +1,4 @@
-//! Who gets credit: the number that is tempered, from the rewards of a group.
+//! Credit assignment: the score of each row, from the rewards of its group.
 //!
 //! | point | formula | file |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //! | [`fixed_baseline`], [`ema_baseline`] | a number; a running mean in the order given |
 //! | [`whiten()`], [`reinforce_plus_plus`], [`reinforce_plus_plus_baseline`] | over all tokens |
 //! | [`discounted_returns`], [`gigpo()`], [`empg()`] | steps of trajectories |
-//! | [`Convention`] | what a trainer does, defects included |
+//! | [`Convention`] | the advantages of a trainer, defects included |
 //!
 //! Groups come as codes in any order, or end to end ([`Layout`]); rewards are f64 or f32, sums always f64.
 //!
@@ -29,7 +29,7 @@
 //! - `r -> r + c` changes nothing; `r -> a r` with `a > 0` multiplies `Centre` and `LeaveOneOut` by `a`, and
 //!   leaves `ZScore` with `eps = 0` as it is;
 //! - a group's advantages depend on no other group, and renaming groups changes nothing;
-//! - a group whose present rewards are all equal has advantage exactly 0, and so has a group of one. Equality
+//! - a group with equal present rewards has advantage exactly 0, and so has a group of one. Equality
 //!   is tested on the rewards (max = min), never on a standard deviation that rounding may have left above 0;
 //! - a missing reward (NaN) is missing, not 0: it is left out of its group's statistics and its advantage is
 //!   NaN. A row without a group has advantage NaN;
@@ -159,7 +159,7 @@ impl Score {
         }
     }
 
-    /// Whether the score of a row is undefined without a group.
+    /// Return whether the score of a row is undefined without a group.
     #[must_use]
     pub const fn needs_groups(&self) -> bool {
         !matches!(self, Self::Raw)

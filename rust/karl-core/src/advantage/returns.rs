@@ -1,4 +1,4 @@
-//! What a step is worth with what follows it.
+//! Discounted returns of steps.
 
 use super::engine::contiguous::cut;
 use crate::check::{check_length, check_not_infinite, check_range};

@@ -11,7 +11,7 @@ use crate::numeric::float::Real;
 /// The numbers of [`shrunk()`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shrunk {
-    /// How many rewards at the mean of all a group is given on top of its own.
+    /// Number of rewards at the overall mean that are added to each group.
     pub strength: f64,
     /// The least a deviation may be.
     pub floor: f64,

@@ -37,7 +37,7 @@ pub fn zscore<'a, R: Real>(
     score(rewards, groups.into(), &ZScore { ddof, eps }, threads)
 }
 
-/// What the deviation that divides is taken over.
+/// Rows over which the standard deviation is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// The group; so is the mean.
@@ -49,16 +49,16 @@ pub enum Extent {
     Global,
 }
 
-/// As [`zscore()`], with the deviation over what `extent` says.
+/// Compute [`zscore()`] with the standard deviation over `extent`.
 ///
 /// ```text
 /// batch    A_i = (r_i - mean_g) / (std + eps)
 /// global   A_i = (r_i - mean)   / (std + eps)
 /// ```
 ///
-/// Of a batch, a group whose rewards are all equal keeps advantage exactly 0; of the whole it does not, for its
-/// mean may lie beside the mean of all: there only rewards that are all equal, of whatever group, have advantage 0.
-/// Sums over all rows fold blocks of rows in their order, for any number of threads. Cost: two more passes.
+/// With `batch`, a group of equal rewards keeps advantage exactly 0. With `global` it does not, because its mean may
+/// differ from the overall mean: there advantages are exactly 0 only if all rewards of all groups are equal. Sums
+/// over all rows fold blocks of rows in their order, for any number of threads. Cost: two more passes.
 /// References: as [`zscore()`]; Hu et al. 2025, REINFORCE++ (arXiv:2501.03262) for a deviation over the batch.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
-//! Which prompts to ask next: the ones whose groups will differ, by what is known of their success rates.
+//! Choice of the next prompts, from their success rates: those with groups of differing rewards.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
-//! | [`rates`] | what a success rate is worth: mixed groups, variance, nearness to a target |
-//! | [`posterior`] | what is known of the success rates: a Beta distribution a task |
+//! | [`rates`] | value of a success rate: mixed groups, variance, nearness to a target |
+//! | [`posterior`] | estimates of success rates: one Beta distribution for each task |
 
 pub mod posterior;
 pub mod rates;

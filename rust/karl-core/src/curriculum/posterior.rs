@@ -1,4 +1,4 @@
-//! What is known of the success rates of tasks.
+//! Beta posteriors of the success rates of tasks.
 
 use special::Beta;
 
@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::rng::{Key, Purpose, uniform};
 use crate::sketch::codec::{Reader, SketchKind, Writer};
 
-/// What a prior may hold. The series of a quantile takes about as many terms as the root of what was seen, so that it
-/// has to end somewhere.
+/// Bounds of a prior. The series of a quantile takes about as many terms as the square root of the counts, so that
+/// these need a bound.
 const LEAST: f64 = 1e-6;
 const MOST: f64 = 1e9;
 
-/// What was seen of one task.
+/// Counts of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
     id: i64,

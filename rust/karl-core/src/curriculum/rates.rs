@@ -1,4 +1,4 @@
-//! What a success rate is worth.
+//! Values of success rates.
 
 use std::cmp::Ordering;
 
@@ -43,10 +43,10 @@ pub fn outcome_variance<R: Real>(rates: &[R], threads: usize) -> Result<Vec<f64>
     Ok(mapped(rates, threads, |rate| rate * (1.0 - rate)))
 }
 
-/// The prompts whose rates lie nearest to a target, nearest first.
+/// Return the prompts with rates nearest to a target, nearest first.
 ///
 /// ```text
-/// the k least |rate_i - target|;   of equal ones the smaller id, and without ids the earlier row
+/// the k least |rate_i - target|;   ties: the smaller id, and without ids the earlier row
 /// ```
 ///
 /// A missing rate (NaN) is never chosen. Shapes: rates and ids `[P]`, result up to `[k]`. Cost: linear, and a sort of

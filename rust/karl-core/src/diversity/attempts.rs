@@ -1,4 +1,4 @@
-//! What k attempts reach, from n of them.
+//! Success and reward of k attempts, from n of them.
 
 use crate::check::{check_counts, check_length, check_not_infinite, check_parts, check_positive};
 use crate::error::Result;

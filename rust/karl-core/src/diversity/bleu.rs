@@ -1,11 +1,11 @@
-//! How much of a sequence stands in the others.
+//! Self-BLEU: overlap of each sequence with the others.
 
 use super::ngram::{Grams, Sequences};
 use super::vendi::SparseCounts;
 use crate::check::check_positive;
 use crate::error::Result;
 
-/// What becomes of a precision of 0, which would make the whole score 0.
+/// Treatment of a precision of 0, which would make the whole score 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Smoothing {
     /// It stays: a sequence that shares no n-gram of some order scores 0.

@@ -1,7 +1,7 @@
-//! How evenly categories are used: one number from the weights of a given list of them.
+//! Evenness of the use of categories: one number from the weights of a list of them.
 //!
-//! A category that could have been used and was not stands in the list with weight 0. Entropy says how many are used
-//! and how evenly, Gini how unevenly; neither says whether the choice answers to the input
+//! A category that was available but not used has weight 0 in the list. Entropy measures the number of used
+//! categories and their evenness, Gini their unevenness; neither measures whether the choice depends on the input
 //! ([`mutual_information`](super::mutual_information)).
 
 use crate::check::{check_finite, check_most, check_within};

@@ -1,4 +1,4 @@
-//! Whether outputs answer to their inputs.
+//! Dependence of outputs on their inputs.
 
 use super::evenness::{effective_number, entropy};
 use super::ngram::{NO_PAIR, number, pair, split};
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::group::{Groups, numbered};
 use crate::numeric::sum::sum;
 
-/// What inputs and outputs say of each other, in nats.
+/// Mutual information of inputs and outputs, in nats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Information {
     /// Rows that have both an input and an output.
@@ -20,7 +20,7 @@ pub struct Information {
     pub output_entropy: f64,
     /// H(Y | X), of the outputs within one input.
     pub within_entropy: f64,
-    /// What `mutual` is too high by on average where few rows fill many pairs.
+    /// Mean excess of `mutual` where few rows fill many pairs.
     pub bias: f64,
 }
 

@@ -1,20 +1,20 @@
-//! How many different things a set of rollouts does, and how much of that a draw keeps.
+//! Diversity of a set of rollouts, and of a draw from it.
 //!
 //! | question | point | file |
 //! |---|---|---|
 //! | how many n-grams differ | [`distinct_n()`] | `distinct.rs` |
-//! | how much of a sequence stands in the others | [`self_bleu()`] | `bleu.rs` |
+//! | how much of a sequence occurs in the others | [`self_bleu()`] | `bleu.rs` |
 //! | how many different sequences there are | [`vendi_ngrams`], [`ngram_gram`] | `vendi.rs` |
 //! | what k attempts reach | [`pass_at_k`], [`best_at_k`] | `attempts.rs` |
 //! | how evenly categories are used | [`entropy`], [`evenness`], [`effective_number`], [`gini`], [`coverage`] |
 //! `evenness.rs` |
-//! | whether outputs answer to their inputs | [`mutual_information`] | `information.rs` |
+//! | whether outputs depend on their inputs | [`mutual_information`] | `information.rs` |
 //!
 //! Laws, each with a test: a repeated set has the diversity of the set once (`vendi_ngrams`, `entropy`, `gini`);
 //! the names of tokens, categories and groups do not matter; the effective numbers of n things lie in 1 to n.
 //!
-//! Where there is nothing to measure (no n-gram, no weight, fewer attempts than k) the answer is NaN, which says
-//! "missing", never a 0 that says "no diversity".
+//! Where there is nothing to measure (no n-gram, no weight, fewer attempts than k) the result is NaN for "missing",
+//! never 0, which would mean "no diversity".
 
 mod attempts;
 mod bleu;

@@ -35,7 +35,7 @@ impl<'a> Sequences<'a> {
         self.offsets.len()
     }
 
-    /// Whether there is no sequence.
+    /// Return whether there is no sequence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty()
@@ -53,7 +53,7 @@ pub(super) struct Grams<'a> {
     order: usize,
     /// The number of the n-gram that begins at each token; `Groups::NONE` where a sequence ends before it.
     codes: Vec<u32>,
-    /// How many differ.
+    /// Number of distinct n-grams.
     pub(super) distinct: usize,
 }
 
@@ -106,13 +106,13 @@ impl<'a> Grams<'a> {
         &self.codes[start..end.saturating_sub(self.order - 1).max(start)]
     }
 
-    /// How many n-grams there are.
+    /// Return the number of n-grams.
     pub(super) fn total(&self) -> usize {
         (0..self.rows()).map(|row| self.row(row).len()).sum()
     }
 }
 
-/// The pair that stands for none.
+/// Marker of no pair.
 pub(super) const NO_PAIR: u64 = u64::MAX;
 
 /// Two codes as one number; no code is `u32::MAX`, so no pair is [`NO_PAIR`].

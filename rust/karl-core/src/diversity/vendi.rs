@@ -17,7 +17,7 @@ pub(super) struct SparseCounts {
 }
 
 impl SparseCounts {
-    /// How often each sequence has each n-gram.
+    /// Return the count of each n-gram in each sequence.
     pub(super) fn of(grams: &Grams<'_>, threads: usize) -> Self {
         let parts = parallel::map(grams.rows(), threads, |rows| Self::of_rows(grams, rows));
         let mut all =
@@ -174,23 +174,23 @@ pub fn vendi_ngrams(sequences: Sequences<'_>, n: usize, threads: usize) -> Resul
     Ok(score.clamp(1.0, count.max(1.0)))
 }
 
-/// A symmetric matrix whose eigenvalues other than 0 are those of `K / B`.
+/// Symmetric matrix with the nonzero eigenvalues of `K / B`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gram {
     /// Its rows, end to end.
     pub values: Vec<f64>,
-    /// How many rows it has.
+    /// Number of rows.
     pub size: usize,
 }
 
-/// The smaller of `K / B` and its n-gram side, for [`vendi_ngrams`] of order 1 by somebody's eigenvalues.
+/// Return the smaller of `K / B` and its n-gram side, for [`vendi_ngrams`] of order 1 with another eigenvalue solver.
 ///
 /// ```text
 /// X X^T / B  or  X^T X / B,   X_ig = count_i(g) / ||counts_i||
 /// ```
 ///
-/// Both have the same eigenvalues but for zeros. Sequences shorter than n are left out. Shapes: result `[m, m]`, m the
-/// lesser of sequences and different n-grams. Cost: that of its products.
+/// Both have the same eigenvalues but for zeros. Sequences shorter than n are left out. Shapes: result `[m, m]`, m
+/// the lesser of sequences and different n-grams. Cost: that of its products.
 ///
 /// # Errors
 /// [`Error::Positive`](crate::Error::Positive) for `n = 0`.

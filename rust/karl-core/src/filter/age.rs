@@ -4,14 +4,15 @@ use super::Reason;
 use super::groups::each;
 use crate::error::{Error, Result};
 
-/// Drops rollouts whose policy is more than `max_age` versions behind.
+/// Drop rollouts of a policy more than `max_age` versions behind.
 ///
 /// ```text
 /// keep_i = now - version_i <= max_age
 /// ```
 ///
-/// A version is the number of steps that the policy had taken when the rollout began; a `max_age` of 0 keeps what is
-/// on-policy. What that leaves of groups is told by [`starved`](super::groups::starved). Shapes: `[B]`. Cost: one pass.
+/// A version is the number of steps that the policy had taken when the rollout began; a `max_age` of 0 keeps
+/// on-policy rollouts only. [`starved`](super::groups::starved) counts the groups that this leaves short. Shapes:
+/// `[B]`. Cost: one pass.
 ///
 /// # Errors
 /// [`Error::Outside`] for a version from after `now`; [`Error::Negative`] for a negative `max_age`.

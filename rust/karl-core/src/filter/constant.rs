@@ -1,4 +1,4 @@
-//! How many groups are constant, and where they sit.
+//! Number of constant groups, and their levels of reward.
 
 use crate::advantage::engine::constant_groups::ConstantGroups;
 use crate::check::check_length;
@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::group::Groups;
 use crate::numeric::parallel;
 
-/// How many groups have no difference in reward, and where they sit.
+/// Number of groups without a difference in reward, and their levels of reward.
 ///
-/// Only groups with two or more present rewards count. A log whose groups are mostly at the top is too easy,
-/// one whose groups are mostly at the bottom too hard.
+/// Only groups with two or more present rewards count. A log with most groups at the top is too easy, one with most
+/// groups at the bottom too hard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConstantCount {
     /// Groups with two or more present rewards.

@@ -38,7 +38,7 @@ impl Firsts {
 /// Groups of which one table is found in the second-level cache by any row.
 const NEAR: usize = 1 << 14;
 
-/// Whether the present values of each group differ, which does not depend on the order of rows.
+/// Return whether the present values of each group differ, which does not depend on the order of rows.
 pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let threads = if values.len() < ALONE { 1 } else { threads.max(1) };
     if groups.len() <= NEAR {
@@ -86,17 +86,17 @@ fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads:
     differs
 }
 
-/// Drops groups whose outcomes are all equal (dynamic sampling), and says where shaped rewards hide that.
+/// Drop groups with equal outcomes (dynamic sampling), and mark those where shaped rewards hide that.
 ///
 /// ```text
 /// keep_i = max_g(outcome) > min_g(outcome),   g the group of i
 /// ```
 ///
-/// The group is judged by what it is rewarded *for*, never by the reward after shaping: a group that failed as a whole
-/// still differs in its length penalties, and a filter by the deviation of the shaped reward keeps it. With `rewards`
-/// such groups are told apart as [`Reason::PhantomGroup`]. Equality is exact, max against min. A group of one is
-/// constant. Outcomes that are NaN are missing: left out of their group, and dropped. So are missing rewards, where
-/// those are given. Shapes: all `[B]`. Cost: one pass a column, and one over the rows.
+/// A group is judged by its *outcomes*, never by the reward after shaping: the length penalties of a group that
+/// failed as a whole still differ, and a filter by the deviation of the shaped reward keeps it. With `rewards`, such
+/// groups get [`Reason::PhantomGroup`]. Equality is exact, max against min. A group of one is constant. Outcomes that
+/// are NaN are missing: left out of their group, and dropped. So are missing rewards, where those are given.
+/// Shapes: all `[B]`. Cost: one pass a column, and one over the rows.
 /// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.2.
 ///
 /// # Errors
@@ -158,7 +158,7 @@ pub fn mixed(right: &[bool], groups: &Groups, threads: usize) -> Result<Vec<Reas
     Ok(each(right.len(), threads, reason))
 }
 
-/// What a filter left of the groups that could teach.
+/// Effect of a filter on the groups with a training signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Starved {
     /// Groups that had enough rollouts, and a difference in reward, before the filter.
@@ -183,7 +183,7 @@ impl Starved {
     }
 }
 
-/// How many present values a group has, the least and the largest.
+/// Number of present values of a group, the least and the largest.
 #[derive(Clone, Copy)]
 struct ValueRange {
     count: usize,
@@ -200,7 +200,7 @@ impl ValueRange {
         self.max = self.max.max(value);
     }
 
-    /// Whether all are equal; true for one and for none.
+    /// Return whether all values are equal; true for one value and for none.
     fn is_constant(&self) -> bool {
         self.min >= self.max
     }

@@ -6,11 +6,12 @@ use crate::check::{check_counts, check_length, check_most, check_not_negative};
 use crate::error::{Error, Result};
 use crate::numeric::parallel;
 
-/// Drops rollouts that were cut at the limit of tokens (overlong filtering).
+/// Drop rollouts that were truncated at the limit of tokens (overlong filtering).
 ///
-/// Without `truncated`, a rollout of `max_tokens` or more is taken as cut: one that ended by itself at the last token
-/// cannot be told from it. With it, the flags decide, and a rollout longer than the limit is dropped too.
-/// Shapes: all `[B]`. Cost: one pass. Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
+/// Without `truncated`, a rollout of `max_tokens` or more counts as truncated: one that ended by itself at the last
+/// token looks the same. With it, the flags decide, and a rollout longer than the limit is dropped too.
+/// Shapes: all `[B]`. Cost: one pass.
+/// Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4.
 ///
 /// # Errors
 /// [`Error::Outside`] for a negative length; [`Error::Length`] for columns that differ in rows.
@@ -45,7 +46,7 @@ pub enum Form {
     OpenRlhf(f64),
 }
 
-/// What is added to the reward of a rollout that comes near the limit.
+/// Return the penalty for the reward of a rollout near the limit of tokens.
 ///
 /// ```text
 /// x = (T - (L - C)) / C        T tokens of the rollout, L the limit, C the last stretch before it

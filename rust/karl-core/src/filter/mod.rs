@@ -85,7 +85,7 @@ impl Reason {
         Self::BelowLow,
     ];
 
-    /// The name that counts are told under.
+    /// Return the name used in counts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -108,7 +108,7 @@ impl Reason {
     }
 }
 
-/// How many rows have each reason, in the order of [`Reason::ALL`]. The counts add up to the rows. Cost: linear.
+/// Count the rows of each reason, in the order of [`Reason::ALL`]. The counts add up to the rows. Cost: linear.
 #[must_use]
 pub fn counts(reasons: &[Reason]) -> [usize; 15] {
     // Four tables, so that a run of one reason is not one chain of additions to one place.

@@ -1,4 +1,4 @@
-//! Rollouts and tokens that the policy has moved too far from, told by their log-probabilities.
+//! Filters of off-policy rollouts and tokens, by their log-probabilities.
 
 use std::ops::Range;
 
@@ -77,20 +77,21 @@ impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
     }
 }
 
-/// Drops rollouts of negative advantage that the policy has fallen away from.
+/// Drop rollouts of negative advantage that have become less likely under the policy.
 ///
 /// ```text
 /// keep_i = A_i >= 0  or  mean_t(logp_old - logp) <= delta
 /// ```
 ///
-/// The second is the geometric mean of the ratio, at least `exp(-delta)`: 0.223 = ln 1.25 stands for 0.8. The mean is
-/// over the tokens of the rollout that the mask takes; a rollout without any is kept. A missing advantage drops.
+/// The second is the geometric mean of the ratio, at least `exp(-delta)`: 0.223 = ln 1.25 means 0.8. The mean is over
+/// the unmasked tokens of the rollout; a rollout without any is kept. A missing advantage drops.
 /// Shapes: advantages `[B]`. Cost: one pass over the tokens.
-/// Reference: SAMPO (arXiv:2602.21534), section on clipping; the off-policy sequence mask of DeepSeek-V3.2 is the same.
+/// Reference: SAMPO (arXiv:2602.21534), section on clipping; the off-policy sequence mask of DeepSeek-V3.2 is the
+/// same.
 ///
 /// # Errors
-/// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage or a `delta` that
-/// is not finite.
+/// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage or a `delta`
+/// that is not finite.
 pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
     tokens: &RatioTokens<'_, L, O>,
     advantages: &[A],
@@ -108,16 +109,17 @@ pub fn low_ratio_negatives<L: Real, O: Real, A: Real>(
     Ok(each(advantages.len(), threads, reason))
 }
 
-/// Drops tokens whose probability has moved far enough in the direction of their advantage.
+/// Drop tokens with a probability that has moved far enough in the direction of their advantage.
 ///
 /// ```text
 /// d_t = exp(logp_t) - exp(logp_old_t)
 /// A > 0:  drop where d_t > high          A < 0:  drop where d_t < -low          A = 0:  keep
 /// ```
 ///
-/// A difference and not a ratio: a rare token may double without being far, by total variation. Tokens outside the mask
-/// are kept. A missing advantage drops all tokens of its rollout. Shapes: advantages `[B]`, result `[T]`. Cost: two
-/// exponentials a token. Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl.
+/// The difference, not the ratio, is bounded: a rare token may double in probability with little total variation.
+/// Tokens outside the mask are kept. A missing advantage drops all tokens of its rollout.
+/// Shapes: advantages `[B]`, result `[T]`. Cost: two exponentials a token. Reference: DPPO with binary total
+/// variation (arXiv:2602.04879); the default loss of prime-rl.
 ///
 /// # Errors
 /// [`Error::Length`] for advantages of other rollouts; [`Error::NotFinite`] for an infinite advantage;

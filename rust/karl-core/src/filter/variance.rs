@@ -8,7 +8,7 @@ use crate::group::Groups;
 use crate::numeric::float::Real;
 use crate::numeric::sum::{Compensated, sum};
 
-/// How many groups are kept, of those whose rewards differ, largest variance first.
+/// Number of groups to keep, of those with differing rewards, largest variance first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Top {
     /// The fewest that hold this share of the sum of the variances, in [0, 1]; 1 keeps all that have any.
@@ -17,15 +17,15 @@ pub enum Top {
     Count(usize),
 }
 
-/// Keeps the groups whose rewards vary most.
+/// Keep the groups with the largest variance of rewards.
 ///
 /// ```text
 /// v_g = sum_i (r_i - mean_g)^2 / (n_g - ddof),   v_(1) >= v_(2) >= ...
 /// share p:  the smallest m with v_(1) + ... + v_(m) >= p * sum_g v_g          count k:  m = k
 /// ```
 ///
-/// Groups of equal variance stand in the order in which they first appear. A group whose rewards are all equal has
-/// variance exactly 0 and is never kept. Shapes: rewards `[B]`. Cost: three passes, and a sort of the groups.
+/// Groups of equal variance are in order of first appearance. A group of equal rewards has variance exactly 0 and is
+/// never kept. Shapes: rewards `[B]`. Cost: three passes, and a sort of the groups.
 /// Reference: RAGEN-2 (2026), which filters prompts by the variance of their reward.
 ///
 /// # Errors

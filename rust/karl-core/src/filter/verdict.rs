@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::group::Groups;
 use crate::numeric::parallel;
 
-/// What became of a row.
+/// Verdict of the rules on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -67,7 +67,7 @@ impl Verdict {
     }
 }
 
-/// How many rows have each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
+/// Count the rows of each verdict, in the order of [`Verdict::ALL`]. The counts add up to the rows.
 #[must_use]
 pub fn tally(verdicts: &[Verdict], threads: usize) -> [usize; 8] {
     let mut counts = [0; 8];
@@ -139,7 +139,7 @@ impl Rules {
     }
 }
 
-/// Marks rows whose reward is NaN.
+/// Mark rows with a reward of NaN.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
@@ -159,7 +159,7 @@ pub fn missing_group(verdicts: &mut [Verdict], groups: &Groups, threads: usize) 
     Ok(())
 }
 
-/// Marks rows whose log-weight is NaN or minus infinity.
+/// Mark rows with a log-weight of NaN or minus infinity.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
@@ -171,7 +171,7 @@ pub fn missing_log_weight(verdicts: &mut [Verdict], log_weights: &[f64], threads
     Ok(())
 }
 
-/// Marks each row whose fingerprint a kept row before it in the same group has too.
+/// Mark each row that has the fingerprint of an earlier kept row of the same group.
 ///
 /// Rows without a group are compared among themselves. A row dropped by an earlier rule is no original: its
 /// copy stays. Cost: one sort of the kept rows.
@@ -203,11 +203,10 @@ pub fn below_minimum(verdicts: &mut [Verdict], rewards: &[f64], minimum: f64, th
     Ok(())
 }
 
-/// Marks rows of groups whose present rewards are all equal.
+/// Mark rows of groups with equal present rewards.
 ///
-/// The group is judged on all present rewards, as the log was read, not on what other rules have left: a
-/// group is constant because it teaches nothing, not because a filter made it so. A group of one teaches nothing
-/// either, for its advantage is 0, and is marked as one. A row without a group is not judged. Cost: linear.
+/// A group is judged by all its present rewards in the log, including those of rows that other rules dropped. A group
+/// of one has advantage 0 and is marked too. A row without a group is not marked. Cost: linear.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.

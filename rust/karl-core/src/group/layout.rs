@@ -34,7 +34,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Whether a row has a group.
+    /// Return whether a row has a group.
     pub(crate) fn has(&self, row: usize) -> bool {
         match self {
             Self::Coded(groups) => groups.code(row).is_some(),

@@ -97,7 +97,7 @@ impl<'a> Groups<'a> {
         Ok(Groups { codes: Cow::Owned(codes), count, grouped })
     }
 
-    /// Groups whose rows stand side by side: row `i` of the offsets is group `i`, which may be empty.
+    /// Return groups of adjacent rows: row `i` of the offsets is group `i`, which may be empty.
     ///
     /// Cost: linear.
     ///
@@ -119,7 +119,7 @@ impl<'a> Groups<'a> {
         self.count
     }
 
-    /// Whether there is no group at all.
+    /// Return whether there is no group at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -194,7 +194,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What is normalised together.
+/// Sets of rows that are normalised together.
 #[derive(Clone, Copy, Debug)]
 pub enum Scopes<'a> {
     /// All rows.

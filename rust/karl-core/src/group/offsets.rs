@@ -50,7 +50,7 @@ impl<'a> Offsets<'a> {
         self.0.len() - 1
     }
 
-    /// Whether there is no row.
+    /// Return whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -82,7 +82,7 @@ impl<'a> Offsets<'a> {
         (0..self.len()).map(|row| self.row(row))
     }
 
-    /// Whether each of these rows has `size` values.
+    /// Return whether each of these rows has `size` values.
     #[inline]
     pub(crate) fn are_alike(&self, rows: Range<usize>, size: usize) -> bool {
         // Without a way out, so that many are looked at together.

@@ -30,7 +30,8 @@ pub enum Direction {
 /// What is summed is `p_v (exp(-d) - 1 + d)` with d the log-ratio, which adds up to the same and is never negative: no term
 /// cancels another, and a small divergence keeps its digits.
 /// Normalised log-probabilities are logits too. A token of probability 0 adds nothing; one that only the other
-/// distribution excludes makes the divergence infinite. Shapes: `[N, V]` row by row, result `[N]`.
+/// distribution excludes makes the divergence infinite.
+/// Shapes: `[N, V]` row by row, result `[N]`.
 /// Cost: two passes over each row, three exponentials a token.
 ///
 /// # Errors
@@ -97,7 +98,7 @@ struct DistributionPair<'a, T> {
     direction: Direction,
 }
 
-/// What a row has in common.
+/// Terms common to a row.
 struct RowTerms {
     log_z: f64,
     log_z_ref: f64,

@@ -40,7 +40,7 @@ pub enum Estimator {
     K3,
 }
 
-/// What the importance ratio does in a gradient.
+/// Role of the importance ratio in the gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     /// It is a constant that multiplies the loss.
@@ -167,10 +167,11 @@ pub fn gradient<T: Real>(
     check_finite("gradient", &slopes).map(|()| slopes)
 }
 
-/// Rewards less the K1 of their rollouts: the penalty in the reward, whose score-function gradient is that of the reverse KL.
+/// Subtract the K1 of each rollout from its reward; the score-function gradient of this penalty is that of the
+/// reverse KL.
 ///
 /// ```text
-/// r_i - kl_coef * sum over its tokens that count of (logp - logp_ref)
+/// r_i - kl_coef * sum over its unmasked tokens of (logp - logp_ref)
 /// ```
 ///
 /// Shapes: rewards `[B]`, tokens `[offsets.values()]`, result `[B]`. A missing reward stays missing. Cost: one pass.

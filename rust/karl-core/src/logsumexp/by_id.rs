@@ -1,5 +1,5 @@
-//! Log-sum-exp of groups whose values stand in any order. Where neighbours are of one group as a rule, its runs are taken
-//! together, with the same bits.
+//! Log-sum-exp of groups with values in any order. Where most neighbours are of one group, runs are summed together,
+//! with the same bits.
 //!
 //! Speed: runs of one group are summed together. Record: `benches/record/kernels.json`, "log-sum-exp of 1,250,000
 //! groups of 8", ids.
@@ -34,7 +34,7 @@ pub fn log_sum_exp_by<T: Real>(values: &[T], groups: &Groups<'_>, threads: usize
     })
 }
 
-/// Whether a row is of the group of the one before more often than not.
+/// Return whether most rows are of the same group as the row before.
 fn in_runs(codes: &[u32]) -> bool {
     let alike = codes.iter().zip(codes.iter().skip(1)).filter(|(code, next)| code == next).count();
     alike > codes.len() / 2
@@ -57,7 +57,7 @@ fn by_run<T: Real>(values: &[T], groups: &Groups<'_>, threads: usize) -> Vec<f64
     logs
 }
 
-/// All rows, and the groups from `first` on, whose logarithms are to be filled in.
+/// All rows, and the groups from `first` on with the logarithms to be filled in.
 struct GroupRange<'a, T> {
     values: &'a [T],
     codes: &'a [u32],

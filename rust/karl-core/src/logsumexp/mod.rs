@@ -107,7 +107,7 @@ fn joined<const M: usize>(parts: &[PowerSums<M>]) -> PowerSums<M> {
     PowerSums { top, powers: powers.map(Compensated::value) }
 }
 
-/// What exponents are relative to: of nothing but zeros, anything.
+/// Return the reference of the exponents: the top, or any number where all weights are zero.
 #[inline(always)]
 fn anchor(top: f64) -> f64 {
     if top == f64::NEG_INFINITY { 0.0 } else { top }
@@ -116,7 +116,7 @@ fn anchor(top: f64) -> f64 {
 /// The values of a block.
 struct ValueBlock<'a, T, const M: usize>(&'a [T]);
 
-/// How far above what weights are relative to a value may lie, so that no sum of their squares is infinite.
+/// Largest excess of a value over the reference, such that no sum of squares of weights is infinite.
 const REACH: f64 = 300.0;
 
 impl<T: Real, const M: usize> Kernel for ValueBlock<'_, T, M> {

@@ -91,7 +91,7 @@ impl Fit {
 }
 
 impl RowBatch {
-    /// Rows of any length from `first` on, whose values these are.
+    /// Fill in the logarithms of rows of any length, from `first` on, with these values.
     #[inline(always)]
     fn fill<T: Real>(&mut self, values: &[T], offsets: &Offsets<'_>, first: usize, logs: &mut [f64]) {
         let begin = offsets.row(first).start;

@@ -7,23 +7,25 @@ use crate::group::Layout;
 use crate::numeric::float::Real;
 use crate::numeric::sum::Compensated;
 
-/// The soft value of each row's group: the mean of its rewards where the temperature is high, the largest where it is low.
+/// Compute the soft value of each row's group: between the mean of its rewards (high temperature) and the largest
+/// (low).
 ///
 /// ```text
 /// V = t log((1/n) sum_i exp(r_i / t))      t = temperature:   0 -> max r,   infinite -> mean r
 /// ```
 ///
-/// It is computed as `max + t log1p(mean expm1((r - max) / t))`, which keeps its digits at both ends. A missing reward is
-/// left out of its group; a row without a group, or whose group has no reward, has none (NaN). A group whose rewards are
-/// all equal has exactly that value.
+/// It is computed as `max + t log1p(mean expm1((r - max) / t))`, which keeps its digits at both ends. A missing
+/// reward is left out of its group; a row without a group, or in a group without rewards, has NaN. A group of equal
+/// rewards has exactly that value.
 ///
 /// Groups come by codes, or end to end. Shapes: `[B]`, result `[B]`. Cost: two passes, one `expm1` a row.
-/// References: OAPL (arXiv:2602.19362); A*PO (arXiv:2505.20686), which writes the mean as temperature 0; the mean is the
-/// baseline of Kimi k1.5 (arXiv:2501.12599).
+/// References: OAPL (arXiv:2602.19362); A*PO (arXiv:2505.20686), which writes the mean as temperature 0; the mean is
+/// the baseline of Kimi k1.5 (arXiv:2501.12599).
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or a spread
-/// beyond f64; [`Error::Negative`](crate::Error::Negative) for a negative temperature.
+/// [`Error::Length`](crate::Error::Length) where rewards and groups differ in rows;
+/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or a spread beyond f64;
+/// [`Error::Negative`](crate::Error::Negative) for a negative temperature.
 pub fn soft_value<'a, T: Real>(
     rewards: &[T],
     groups: impl Into<Layout<'a>>,

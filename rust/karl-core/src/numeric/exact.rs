@@ -148,7 +148,7 @@ impl Total {
         Self { bins }
     }
 
-    /// Floats whose sum is the total, by falling size; all but the first are zero or more.
+    /// Return floats that add up to the total, by falling size; all but the first are zero or more.
     #[must_use]
     pub fn terms(&self) -> Vec<f64> {
         let mut terms = Vec::new();
@@ -179,7 +179,7 @@ impl Total {
 /// Powers of two in a bin of a [`Total`].
 const DIGIT: i32 = 32;
 
-/// How many bins of a [`LogSum`] below the highest can still be seen in its value.
+/// Number of bins of a [`LogSum`] below the highest that can affect its value.
 const SEEN: i64 = 4;
 
 /// Powers of two in a bin.
@@ -237,7 +237,7 @@ impl LogSum {
         self.forget();
     }
 
-    /// What the sum holds: the number of each bin, ascending, and the integer in it.
+    /// Return the bins of the sum: the number of each, ascending, and the integer in it.
     pub(crate) fn bins(&self) -> impl Iterator<Item = (i64, u128)> {
         self.bins.iter().map(|(&bin, &sum)| (bin, sum))
     }

@@ -22,7 +22,7 @@ use crate::numeric::simd::{Kernel, wide};
 pub(crate) const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 pub(crate) const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Added and taken away again, it rounds to an integer, which stands in the low bits of the sum.
+/// Adding and subtracting this rounds to an integer, which is then in the low bits of the sum.
 const ROUND: f64 = 1.5 * (1_u64 << 52) as f64;
 
 /// Of degree 8, with an error of 2^-57 in `r^3 Q`. By Remez's algorithm in 60 digits, then rounded.

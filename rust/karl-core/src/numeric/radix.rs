@@ -21,7 +21,7 @@ const ROWS: usize = 1 << 15;
 /// Groups of one range at most, as a power of two.
 const MOST_BITS: u32 = 12;
 
-/// Groups whose table is found in the second-level cache by any row.
+/// Largest number of groups with a table that stays in the second-level cache for access in any order.
 const NEAR: usize = 1 << 12;
 
 /// Return whether rows of this many groups are bucketed.

@@ -19,7 +19,7 @@ pub const SIDE: usize = 64;
 /// `run` has to be marked `#[inline(always)]`, and so has every function that it calls; a closure cannot be, so that one
 /// which is more than a few operations is compiled apart, for the narrowest vectors.
 pub trait Kernel {
-    /// What the loop gives.
+    /// Result of the loop.
     type Output;
 
     /// Runs the loop, at the vector width of the caller.

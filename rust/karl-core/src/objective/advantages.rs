@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 
-/// What one advantage is for.
+/// Unit that has one advantage.
 #[derive(Clone, Copy, Debug)]
 pub enum Per<'a> {
     /// A sequence: all its tokens have the same.
@@ -109,7 +109,7 @@ impl<'a> Values<'a> {
 /// The advantages of some tokens.
 #[derive(Clone, Copy)]
 pub(super) enum TokenAdvantages<'a> {
-    /// They share one, which stands at a place.
+    /// One value for all, at this index.
     One { value: f64, index: usize },
     /// One each.
     Single(&'a [f32]),

@@ -1,4 +1,4 @@
-//! How the losses of tokens become one number.
+//! Aggregation of the losses of tokens to one number.
 
 use std::ops::Range;
 
@@ -79,7 +79,7 @@ pub fn token_weights(
     Ok(weights)
 }
 
-/// How many there are that are not masked.
+/// Numbers of unmasked tokens and of sequences that have any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     tokens: u64,
@@ -113,7 +113,7 @@ pub(super) struct Weight {
 }
 
 impl Aggregate {
-    /// Refuses denominators that nobody can mean.
+    /// Check that the denominators are finite and 1 or more.
     ///
     /// # Errors
     /// [`Error::Range`](crate::Error::Range) for a denominator below 1, NaN or infinite.
@@ -129,7 +129,7 @@ impl Aggregate {
         }
     }
 
-    /// Whether the tokens have to be counted before the first weight is known.
+    /// Return whether the tokens must be counted before the first weight is known.
     fn counts(&self) -> bool {
         match self {
             Self::SequenceMean { sequences }

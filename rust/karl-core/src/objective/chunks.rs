@@ -31,9 +31,9 @@ fn cut(offsets: &Offsets) -> Vec<Range<usize>> {
     blocks
 }
 
-/// What `one` makes of each block and of its part of `column`, in the order of the blocks.
+/// Return the results of `one` for each block and its part of `column`, in the order of the blocks.
 ///
-/// `size` says how many elements of the column belong to a block.
+/// `size` returns the number of elements of the column in a block.
 pub(super) fn map<T: Send, R: Send>(
     offsets: &Offsets,
     mut column: &mut [T],

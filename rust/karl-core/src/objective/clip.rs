@@ -1,4 +1,4 @@
-//! What bounds an update.
+//! Bounds of an update.
 
 use crate::check::{check_not_negative, check_range};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the ratio is within.
+    /// Return whether the ratio is within the bounds.
     #[must_use]
     pub fn holds(&self, ratio: f64) -> bool {
         ratio >= self.floor && ratio <= self.ceiling
@@ -49,7 +49,7 @@ pub struct Clip {
     pub positive: Bounds,
     /// For a negative one.
     pub negative: Bounds,
-    /// Whether the bounded ratio is a constant weight on `logp`.
+    /// True if the bounded ratio is a constant weight on `logp`.
     pub detached: bool,
 }
 

@@ -17,7 +17,7 @@ pub trait Lane: Real + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Se
     #[must_use]
     fn exp(self) -> Self;
 
-    /// Whether it is neither infinite nor NaN.
+    /// Return whether the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
 }
 

@@ -36,7 +36,7 @@ pub enum Level<'a> {
     SequenceToken,
 }
 
-/// What the log ratio of several tokens is.
+/// Log ratio of several tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
     /// The mean of theirs.

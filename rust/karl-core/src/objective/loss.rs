@@ -23,9 +23,9 @@ use crate::numeric::simd::{Kernel, wide};
 pub struct Objective<'a> {
     /// Over what the ratio is taken.
     pub level: Level<'a>,
-    /// What bounds an update.
+    /// Bounds of an update.
     pub clip: Clip,
-    /// How tokens become one number.
+    /// Aggregation of tokens to one number.
     pub aggregate: Aggregate,
 }
 
@@ -54,21 +54,23 @@ pub struct PolicyLoss {
     pub sequences: u64,
 }
 
-/// The clipped policy-gradient loss of packed tokens, and its exact gradient.
+/// Compute the clipped policy-gradient loss of packed tokens, and its exact gradient.
 ///
 /// ```text
 /// loss = sum_t w_t l_t,    l_t = -A_t bounded(ratio_t),    coefficient_t = d loss / d logp_t
 /// ```
 ///
-/// `ratio_t` is that of the [`Level`], `bounded` that of the [`Clip`], `w_t` that of the [`Aggregate`]. A shared ratio
-/// passes the sum of its terms' gradients to its tokens, whether or not they share an advantage. A token with advantage 0
-/// adds nothing and is not counted as clipped. A coefficient is exact where no ratio is on a bound; there it is that of the
-/// inner side. Shapes: `coefficient` `[N]`, all of it written. Cost: one read of the columns, one write of the coefficients.
+/// `ratio_t` is that of the [`Level`], `bounded` that of the [`Clip`], `w_t` that of the [`Aggregate`]. A shared
+/// ratio passes the sum of its terms' gradients to its tokens, whether or not they share an advantage. A token with
+/// advantage 0 adds nothing and is not counted as clipped. A coefficient is exact where no ratio is on a bound; on a
+/// bound it is that of the inner side. Shapes: `coefficient` `[N]`, all of it written. Cost: one read of the columns,
+/// one write of the coefficients.
 ///
 /// # Errors
-/// [`Error::NotFinite`] for an unmasked token whose log-probabilities, advantage, term or coefficient is not finite: it
-/// names the first. [`Error::Number`] for a sum of losses that is not finite; [`Error::Length`] for advantages that do not match; [`Error::Offset`] for a turn that crosses from
-/// one sequence into another; [`Error::Range`] for a denominator below 1. What the coefficients are is then undefined.
+/// [`Error::NotFinite`] for the first unmasked token with a log-probability, advantage, term or coefficient that is
+/// not finite. [`Error::Number`] for a sum of losses that is not finite; [`Error::Length`] for advantages that do not
+/// match; [`Error::Offset`] for a turn that crosses from one sequence into another; [`Error::Range`] for a
+/// denominator below 1. The coefficients are then undefined.
 pub fn policy_loss<T: Lane>(
     tokens: &Tokens<'_, T>,
     advantages: Advantages<'_>,

@@ -1,10 +1,11 @@
-//! How far the policy has moved from the one that wrote the tokens, and what bounds the update for it.
+//! Policy-gradient objectives: the ratio of the policy to the one that generated the tokens, and bounds of the
+//! update.
 //!
-//! | axis | question | points | file |
+//! | axis | meaning | points | file |
 //! |---|---|---|---|
-//! | [`Level`] | over what is the ratio taken | token, turn, sequence (mean or product) | `level` |
-//! | [`Clip`] | what bounds an update | symmetric, asymmetric, dual, capped, none | `clip` |
-//! | [`Aggregate`] | how tokens become one number | four means | `aggregate` |
+//! | [`Level`] | tokens that share a ratio | token, turn, sequence (mean or product) | `level` |
+//! | [`Clip`] | bounds of an update | symmetric, asymmetric, dual, capped, none | `clip` |
+//! | [`Aggregate`] | aggregation of tokens to one number | four means | `aggregate` |
 //!
 //! ```text
 //! log_ratio_t = logp_t - logp_old_t
@@ -12,12 +13,12 @@
 //! coefficient_t = d loss / d logp_t
 //! ```
 //!
-//! Tokens are packed: the rollouts stand end to end, and offsets say where each begins. A masked token is read by no
-//! sum, whatever it holds, and its coefficient is exactly 0. A rollout's numbers depend on no other rollout but through
-//! the number of tokens or sequences that the mean is over, so that a batch may be cut anywhere once that is given.
+//! Tokens are packed: the rollouts are concatenated, and offsets give where each begins. A masked token enters no
+//! sum, whatever its value, and its coefficient is exactly 0. A rollout depends on others only through the number of
+//! tokens or sequences of the mean, so that a batch may be split anywhere if that number is given.
 //!
-//! Ratios of tokens are computed in the type of the log-probabilities, those of turns and sequences in f64; every sum is
-//! f64, over fixed lanes and a fixed tree.
+//! Ratios of tokens are computed in the type of the log-probabilities, those of turns and sequences in f64; every sum
+//! is f64, over fixed lanes and a fixed tree.
 
 mod advantages;
 mod aggregate;

@@ -1,4 +1,4 @@
-//! The loss of a turn or a sequence whose tokens share a ratio.
+//! The loss of a turn or sequence with one ratio for all its tokens.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::token_loss::{Ratio, Rule, Span, Work, span};
 use super::tokens::{Row, kept, not_finite};
 use crate::error::Result;
 
-/// How the gradient of the shared ratio comes to its tokens.
+/// Distribution of the gradient of a shared ratio over its tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gradient {
     /// Each has that of its own term.
@@ -24,7 +24,7 @@ pub(super) enum Gradient {
 /// Tokens that share a ratio.
 pub(super) struct RatioUnit<'a, T> {
     pub(super) row: Row<'a, T>,
-    /// How many are not masked.
+    /// Number of unmasked tokens.
     pub(super) tokens: usize,
     pub(super) ratio: f64,
     /// Of each token in the loss.

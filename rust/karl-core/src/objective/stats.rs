@@ -1,4 +1,4 @@
-//! What is summed over a batch beside the coefficients.
+//! Sums over a batch besides the coefficients.
 
 use super::clip::Bounds;
 use super::lane::Lane;
@@ -11,7 +11,7 @@ pub(super) struct LossSums {
     pub(super) loss: f64,
     pub(super) tokens: u64,
     pub(super) sequences: u64,
-    /// Tokens whose ratio is below its range, above it, and above it with a negative advantage.
+    /// Tokens with a ratio below its range, above it, and above it with a negative advantage.
     pub(super) clipped: Clipped,
     pub(super) ratios: Ratios,
 }
@@ -120,7 +120,7 @@ impl LossSums {
     }
 }
 
-/// Ratios whose sums are kept side by side: four to a ratio, and so few that all of them stay in registers.
+/// Number of ratios that are summed side by side: four sums to a ratio, few enough that all stay in registers.
 const FEW: usize = SIDE / 2;
 
 /// Sums over ratios side by side. They are taken about one of the ratios: where all are equal, their deviation is

@@ -1,4 +1,4 @@
-//! The loss of tokens whose ratios are known, a piece that fits a first-level cache at a time.
+//! The loss of tokens with known ratios, one piece that fits the first-level cache at a time.
 
 use super::advantages::TokenAdvantages;
 use super::clip::{Bounds, Clip};
@@ -28,7 +28,7 @@ impl<T: Lane> Rule<T> {
     }
 }
 
-/// What a block has summed so far, and room for a piece.
+/// Sums of a block so far, and scratch memory for a piece.
 pub(super) struct Work<T> {
     pub(super) total: LossSums,
     ratios: [T; PIECE],
@@ -42,7 +42,7 @@ impl<T: Lane> Work<T> {
     }
 }
 
-/// What the tokens of a span share.
+/// Properties common to the tokens of a span.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a, T> {
     pub(super) row: Row<'a, T>,

@@ -71,7 +71,7 @@ impl<T: Lane> Row<'_, T> {
         self.mask.is_none_or(|mask| mask[at])
     }
 
-    /// The first token whose numbers, or whose log ratio, are not finite.
+    /// Return the error of the first unmasked token with a log-probability or log ratio that is not finite.
     #[cold]
     #[inline(never)]
     pub(super) fn fault(&self) -> Option<Error> {
@@ -89,7 +89,7 @@ pub(super) fn not_finite<T: Lane>(what: &'static str, index: usize, value: T) ->
     (!value.is_finite()).then(|| Error::NotFinite { what, index, value: value.widen() })
 }
 
-/// How many tokens count.
+/// Return the number of unmasked tokens.
 #[inline(always)]
 pub(super) fn kept(mask: &[bool]) -> usize {
     let mut count = 0;

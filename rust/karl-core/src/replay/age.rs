@@ -9,7 +9,7 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::sum::{Compensated, sum};
 
-/// How the weight of a rollout falls with its age in versions of the policy.
+/// Decay of the weight of a rollout with its age in versions of the policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decay {
     /// `exp(-rate * age)`.
@@ -21,8 +21,8 @@ pub enum Decay {
 }
 
 impl Decay {
-    /// The log-weight of each age. A rate or an exponent of 0 is uniform. Shapes: ages and result `[B]`. Cost: one pass,
-    /// one `log` a row for [`Decay::Power`].
+    /// The log-weight of each age. A rate or an exponent of 0 is uniform.
+    /// Shapes: ages and result `[B]`. Cost: one pass, one `log` a row for [`Decay::Power`].
     ///
     /// # Errors
     /// [`Error::Outside`] for a negative age; [`Error::Negative`] for a negative rate, exponent or window;
@@ -57,7 +57,7 @@ impl Decay {
     }
 }
 
-/// How old a draw by these weights is.
+/// Distribution of the ages of a draw by these weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgeDistribution {
     /// The mean age, in versions.

@@ -43,7 +43,8 @@ pub fn surprisal<R: Real>(
 
 /// Advantage times surprise: `chi_i = A_i * s_i`, `s_i = -log p_i`. A rare success delights, a rare failure does not.
 ///
-/// Shapes: all `[B]`. Cost: one pass. Reference: Osband 2026, delightful policy gradient (arXiv:2603.14608).
+/// Shapes: all `[B]`. Cost: one pass.
+/// Reference: Osband 2026, delightful policy gradient (arXiv:2603.14608).
 ///
 /// # Errors
 /// [`Error::Length`] for columns that differ in rows; [`Error::NotFinite`] for an infinite number.
@@ -108,10 +109,11 @@ pub fn kondo_price<R: Real>(delights: &[R], keep: f64, eta: f64) -> Result<f64> 
     }
 }
 
-/// How wrong the predicted success rate of a rollout's group was: `|#right_g / G_g - predicted_i|`.
+/// Compute the error of the predicted success rate of a rollout's group: `|#right_g / G_g - predicted_i|`.
 ///
 /// With `successes_only`, rollouts that failed have no priority (NaN); a rollout without a group, or without a
-/// prediction, never has one. Shapes: all `[B]`. Cost: two passes.
+/// prediction, never has one.
+/// Shapes: all `[B]`. Cost: two passes.
 /// Reference: PACED-RL (arXiv:2602.12642), which replays the successes of largest error.
 ///
 /// # Errors
@@ -183,7 +185,8 @@ pub fn prioritised<R: Real>(priorities: &[R], alpha: f64, eps: f64, threads: usi
 /// ```
 ///
 /// N and any constant added to the log-weights cancel. `beta = 1` undoes the draw, 0 leaves it. A row that is never
-/// drawn has minus infinity, and no part in the minimum. Shapes: `[B]`. Cost: two passes.
+/// drawn has minus infinity, and no part in the minimum.
+/// Shapes: `[B]`. Cost: two passes.
 /// Reference: Schaul et al. 2016 (arXiv:1511.05952), section 3.4.
 ///
 /// # Errors

@@ -3,14 +3,14 @@
 use crate::check::{check_not_infinite, check_number, check_positive};
 use crate::error::Result;
 
-/// Good rewards and bad ones, scaled apart.
+/// Separate scales for rewards above and below a centre.
 ///
 /// ```text
 /// s(r) = up (r - centre) + centre   for r > centre
 /// s(r) = down (r - centre) + centre   below
 /// ```
 ///
-/// Both scales are above 0, so that no two rewards change places. A missing reward (NaN) stays missing.
+/// Both scales are above 0, so that the order of rewards stays. A missing reward (NaN) stays missing.
 ///
 /// ```
 /// use karl_core::reward::AsymmetricScale;
@@ -20,7 +20,7 @@ use crate::error::Result;
 /// # Ok::<(), karl_core::Error>(())
 /// ```
 ///
-/// Reference: Archer222arc/LLM-for-OR, `scripts/training/train_grpo_ablation.py`, whose run `asym_clip` has up 1.4.
+/// Reference: Archer222arc/LLM-for-OR, `scripts/training/train_grpo_ablation.py`; its run `asym_clip` has up 1.4.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AsymmetricScale {
     up: f64,

@@ -55,7 +55,7 @@ impl Keys {
         }
     }
 
-    /// Whether there is no row.
+    /// Return whether there is no row.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

@@ -11,10 +11,10 @@ pub mod xxh3;
 
 use twox_hash::{XxHash3_64, XxHash3_128};
 
-/// What a record is to the random numbers: its id, and its rank among records of one id.
+/// Key of a record for random numbers: its id, and its rank among records of one id.
 ///
-/// Ids come from [`id128`]. Records that share an id are told apart by `ordinal`, their rank by the hash of
-/// their bytes, so that no number depends on where a record stood in a file.
+/// Ids come from [`id128`]. Records of one id differ in `ordinal`, their rank by the hash of their bytes, so that no
+/// number depends on the position of a record in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The hash of the record's id, or of its bytes where it has none.
@@ -45,7 +45,7 @@ impl Key {
     }
 }
 
-/// What a number is drawn for. Numbers of one record for two purposes are independent.
+/// Purpose of a random number. Numbers of one record for two purposes are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Purpose {

@@ -33,7 +33,7 @@ const MIX: u64 = 0x1656_6791_9e37_79f9;
 #[derive(Clone, Copy, Debug)]
 pub struct Hashes {
     secret: [u64; 4],
-    /// What a key of ordinal 0 adds for ordinal and purpose.
+    /// Term of ordinal and purpose for a key of ordinal 0.
     first: u64,
 }
 
@@ -51,7 +51,7 @@ impl Hashes {
         Self { secret, first: PRIME.wrapping_mul(32).wrapping_add(fold(secret[2], secret[3])) }
     }
 
-    /// The hash of a row whose index is its id.
+    /// Return the hash of a row with its index as id.
     #[inline(always)]
     #[must_use]
     pub fn of_index(&self, index: usize) -> u64 {

@@ -74,7 +74,7 @@ impl Alias {
         self.cells.len()
     }
 
-    /// Whether there is no row. A table has rows.
+    /// Return whether there is no row; always false, since a table has rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()

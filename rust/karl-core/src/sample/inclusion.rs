@@ -24,14 +24,14 @@ use crate::numeric::sum::sum;
 /// Halving the step has to change no probability by more than this; the error is then far less.
 const CLOSE: f64 = 1e-12;
 
-/// What the probabilities may miss their sum by, a row drawn.
+/// Largest error of the sum of the probabilities, for each row drawn.
 const SLACK: f64 = 1e-9;
 
 /// The first step, and how often it is halved at most.
 const STEP: f64 = 0.5;
 const HALVINGS: u32 = 12;
 
-/// What has a probability of less than exp(-40) does not happen.
+/// Negative log of the probability below which an event is neglected.
 const FAR: f64 = 40.0;
 
 /// Numbers that nodes hold before they are added up, and nodes at most.
@@ -113,7 +113,7 @@ fn of_sorted(logs: &[f64], k: usize, threads: usize, goes_on: &(impl Fn() -> boo
 struct Arrivals<'a, F> {
     logs: Vec<f64>,
     k: usize,
-    /// How far from 0 the log of an expected count is for sure.
+    /// Expected count above which an event is certain; below `exp(-far)` it never happens.
     far: f64,
     goes_on: &'a F,
 }

@@ -11,19 +11,19 @@ pub struct Estimated {
     pub rows: Vec<u32>,
     /// Rows of this weight and more were drawn for certain; 0 where all were.
     pub threshold: f64,
-    /// What each row drawn counts for: the larger of its weight and the threshold. `[k]`
+    /// Estimated weight of each drawn row: the larger of its weight and the threshold. `[k]`
     pub estimates: Vec<f64>,
 }
 
-/// The threshold at which `k` rows are expected.
+/// Compute the threshold with an expected sample size of `k`.
 ///
 /// ```text
 /// sum_i min(1, w_i / tau) = k,      pi_i = min(1, w_i / tau)
 /// ```
 ///
-/// `pi_i` is the probability of row i to be in a sample of exactly k rows ([`VarOpt`](super::VarOpt)), and `max(w_i, tau)`
-/// what a drawn row then counts for. 0 where no more than k rows have a weight: all of them are drawn. Shapes: `[B]`. Cost: a
-/// partition, and a sort of k weights. References: Cohen et al. 2009 (arXiv:0803.0473).
+/// `pi_i` is the probability of row i to be in a sample of exactly k rows ([`VarOpt`](super::VarOpt)), and `max(w_i,
+/// tau)` the estimated weight of a drawn row. 0 where no more than k rows have a weight: all of them are drawn.
+/// Shapes: `[B]`. Cost: a partition, and a sort of k weights. References: Cohen et al. 2009 (arXiv:0803.0473).
 ///
 /// ```
 /// use karl_core::sample::pps::threshold;
@@ -34,7 +34,7 @@ pub struct Estimated {
 ///
 /// # Errors
 /// [`Error::Weight`](crate::Error::Weight) for a weight that is negative, NaN or infinite;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for weights whose total overflows;
+/// [`Error::NotFinite`](crate::Error::NotFinite) for weights with a total that overflows;
 /// [`Error::Positive`](crate::Error::Positive) for k = 0.
 pub fn threshold(weights: &[f64], k: usize) -> Result<f64> {
     check_weights(weights)?;

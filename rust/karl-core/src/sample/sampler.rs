@@ -47,7 +47,7 @@ impl Sampler {
         Self::ALL.into_iter().find(|sampler| sampler.name() == name)
     }
 
-    /// Whether a row can be drawn more than once.
+    /// Return whether a row can be drawn more than once.
     #[must_use]
     pub const fn replaces(self) -> bool {
         match self {

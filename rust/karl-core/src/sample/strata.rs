@@ -40,12 +40,12 @@ impl Allocation {
     }
 }
 
-/// The budget of each stratum: `count` rows allocated to strata of `rows` rows.
+/// Allocate `count` rows to strata of `rows` rows, and return the budget of each stratum.
 ///
-/// A stratum's quota is its weight's share of the count. One whose quota is more than its rows gets all its rows, and the
-/// others share what is left by their weights, until none is over. Quotas are then rounded down, and the rows that
-/// leaves go one each to the largest remainders, ties to the stratum that stands first. With fewer rows than `count` in
-/// all, every stratum gets its rows.
+/// A stratum's quota is its weight's share of the count. A stratum with a quota above its rows gets all its rows, and
+/// the others share the rest by their weights, until no quota is too large. Quotas are then rounded down, and the
+/// remaining rows go one each to the largest remainders, ties to the earlier stratum. With fewer rows than `count` in
+/// all, every stratum gets all its rows.
 ///
 /// ```
 /// use karl_core::sample::strata::{Allocation, budgets};

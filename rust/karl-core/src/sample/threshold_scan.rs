@@ -29,7 +29,7 @@ pub(super) trait Race: Send + Sync {
     /// The hashes of a run of rows, which is as long as `out`.
     fn hashes(&self, rows: Range<usize>, out: &mut [u64]);
 
-    /// Whether a row of this size and hash can have a key of `least` or more. It never says no to one that has.
+    /// Return whether a row of this size and hash can have a key of `least` or more, without false negatives.
     fn near(size: f64, hash: u64, least: f64) -> bool;
 
     /// The key of a row; minus infinity for one that is never drawn.
@@ -105,10 +105,11 @@ const FINE: f64 = (1_u64 << 20) as f64;
 /// Adding this leaves a number's multiples of 2^-20 in the low half of its bits.
 const SHIFT: f64 = 1.5 * (1_u64 << 52) as f64 / FINE;
 
-/// Whether `log + gumbel(u)` can be `least` or more, without a logarithm and without a branch.
+/// Return whether `log + gumbel(u)` can be `least` or more, without a logarithm and without a branch.
 ///
-/// `-ln u >= 1 - u`, so it can only where `1 - u <= exp(log - least)`, and `2^y <= 2^floor(y) (1 + y - floor(y))`, which
-/// are the bits of `y` laid out as a float. The slack covers the roundings of `y`, of the logarithms and of the addition.
+/// `-ln u >= 1 - u`, so that this needs `1 - u <= exp(log - least)`, and `2^y <= 2^floor(y) (1 + y - floor(y))`,
+/// which are the bits of `y` read as a float. The slack covers the roundings of `y`, of the logarithms and of the
+/// addition.
 #[allow(clippy::manual_clamp, reason = "clamp would keep NaN")]
 #[inline(always)]
 pub(super) fn reach(log: f64, hash: u64, least: f64) -> bool {

@@ -1,4 +1,4 @@
-//! Rows by descending key, found and sorted only as far as somebody asks.
+//! Rows by descending key, found and sorted only as far as requested.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::numeric::parallel::{BLOCK, in_parts};
 /// A row with its key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked {
-    /// What rows are ordered by.
+    /// The key, by which rows are ordered.
     pub key: f64,
     /// The row.
     pub row: u32,
@@ -25,7 +25,7 @@ pub trait Keyed: Send + Sync {
     /// The key of a row; minus infinity or NaN for one that has none.
     fn key(&self, row: usize) -> f64;
 
-    /// Adds each row of a block whose key is `least` or more. Rows with key minus infinity or NaN have none.
+    /// Add each row of a block with a key of `least` or more. Rows with key minus infinity or NaN are never added.
     fn scan(&self, block: Range<usize>, least: f64, found: &mut Vec<Ranked>);
 }
 
@@ -61,7 +61,7 @@ pub struct Ranking<'a> {
     keys: Box<dyn Keyed + 'a>,
     threads: usize,
     first: Vec<Ranked>,
-    /// Whether `first` is all there is.
+    /// True if `first` holds all rows.
     whole: bool,
     taken: usize,
 }
@@ -76,7 +76,8 @@ impl std::fmt::Debug for Ranking<'_> {
 }
 
 impl<'a> Ranking<'a> {
-    /// A ranking of all rows by keys that are there. Cost: nothing yet.
+    /// A ranking of all rows by keys that are there.
+    /// Cost: nothing yet.
     ///
     /// # Errors
     /// [`Error::Length`] for more rows than a `u32` can count.
@@ -84,7 +85,8 @@ impl<'a> Ranking<'a> {
         Self::of(keys, 1)
     }
 
-    /// A ranking of all rows by keys that are computed on the way. Cost: nothing yet.
+    /// A ranking of all rows by keys that are computed on the way.
+    /// Cost: nothing yet.
     ///
     /// # Errors
     /// [`Error::Length`] for more rows than a `u32` can count.
@@ -153,10 +155,10 @@ fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
     found
 }
 
-/// The first rows, up to `count`, of those whose key is `least` or more.
+/// Return the first rows, up to `count`, of those with a key of `least` or more.
 ///
-/// Each thread goes over its blocks with a bar that its own best rows have set, and that of the others: a row below a
-/// bar that `count` rows have reached cannot be among the first. So the result depends on no bar.
+/// Each thread scans its blocks with a lower bound from its own best rows and those of other threads: a row below a
+/// bound that `count` rows have reached cannot be among the first, so that the result does not depend on the bounds.
 fn above(keys: &dyn Keyed, count: usize, threads: usize, least: f64) -> Vec<Ranked> {
     let (rows, bar) = (keys.rows(), Bar::at(least));
     let blocks = rows.div_ceil(BLOCK);

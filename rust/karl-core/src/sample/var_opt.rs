@@ -55,7 +55,7 @@ pub struct VarOpt<T> {
     k: usize,
     heavy: BinaryHeap<Reverse<Heavy<T>>>,
     light: Vec<T>,
-    /// What the light items count for together.
+    /// Total estimated weight of the light items.
     total: f64,
     /// Room for the items that become light together; empty between two items.
     fresh: Vec<Heavy<T>>,
@@ -132,13 +132,13 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.heavy.len() + self.light.len()
     }
 
-    /// Whether nothing is held.
+    /// Return whether there is no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a light item counts for; 0 where every item has been kept.
+    /// Return the estimated weight of a light item; 0 where every item has been kept.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         if self.light.is_empty() { 0.0 } else { self.total / self.light.len() as f64 }
@@ -157,7 +157,7 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.heavy.len()
     }
 
-    /// What all items count for together: the total weight of the stream.
+    /// Return the total estimated weight of all items: the total weight of the stream.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.heavy.iter().map(|Reverse(one)| one.weight).sum::<f64>() + self.total
@@ -167,23 +167,23 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.total
     }
 
-    /// What was held elsewhere.
+    /// Return a sample with these items.
     pub(crate) fn of_parts(k: usize, heavy: Vec<(T, f64)>, light: Vec<T>, total: f64) -> Self {
         let heavy = heavy.into_iter().map(|(item, weight)| Reverse(Heavy { weight, item })).collect();
         Self { k, heavy, light, total, fresh: Vec::new() }
     }
 }
 
-/// Draws k rows of an array in row order; all rows that have a weight where there are fewer. Rows come in row order.
+/// Draw k rows of an array, or all rows that have a weight where there are fewer. The result is in row order.
 ///
-/// Which row goes when row i comes is decided by the uniform of (seed, key of i), so the draw depends on the order of the
-/// rows. Shapes: all `[B]`. Cost: one pass, at most `log k` a row.
+/// The uniform of (seed, key of i) decides which row is dropped when row i is added, so that the draw depends on the
+/// order of the rows. Shapes: all `[B]`. Cost: one pass, at most `log k` a row.
 ///
 /// # Errors
 /// [`Error::Weight`](crate::Error::Weight) for a weight that is negative, NaN or infinite;
-/// [`Error::NotFinite`](crate::Error::NotFinite) for weights whose total overflows;
-/// [`Error::Length`](crate::Error::Length) where weights and keys differ in rows, or for more rows than a `u32` can count;
-/// [`Error::Positive`](crate::Error::Positive) for k = 0.
+/// [`Error::NotFinite`](crate::Error::NotFinite) for weights with a total that overflows;
+/// [`Error::Length`](crate::Error::Length) where weights and keys differ in rows, or for more rows than a `u32` can
+/// count; [`Error::Positive`](crate::Error::Positive) for k = 0.
 pub fn draw(weights: &[f64], k: usize, keys: &Keys, seed: u64) -> Result<Estimated> {
     check_weights(weights)?;
     check_total(0.0, weights)?;

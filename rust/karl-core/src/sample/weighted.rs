@@ -44,8 +44,8 @@ impl<'a> Weighted<'a> {
         Ok(Self { weights: Weights::Logs(logs), keys, digests: None })
     }
 
-    /// The same rows told apart by what they hold and not by their rank: the ordinal of a key is a hash of the record's
-    /// bytes. Records equal in id and bytes then share one number, and are drawn one right after the other.
+    /// Return the same rows with a hash of the record's bytes, not its rank, as the ordinal of each key. Records
+    /// equal in id and bytes then share one number, and are drawn one right after the other.
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) where rows and digests differ in number.
@@ -54,7 +54,7 @@ impl<'a> Weighted<'a> {
         Ok(Self { digests: Some(digests), ..self })
     }
 
-    /// What a row is to the random numbers.
+    /// Return the key of a row for random numbers.
     pub(super) fn key(&self, row: usize) -> Key {
         let key = self.keys.get(row);
         self.digests.map_or(key, |digests| Key { ordinal: digests[row], ..key })
@@ -89,7 +89,7 @@ impl<'a> Weighted<'a> {
         self.keys.len()
     }
 
-    /// Whether there is no row.
+    /// Return whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()

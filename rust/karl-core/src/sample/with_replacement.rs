@@ -34,7 +34,7 @@ const ONE: f64 = (1_u64 << 62) as f64;
 pub struct Copy {
     /// The row.
     pub row: u32,
-    /// How often it was drawn: once or more.
+    /// Number of times that it was drawn: once or more.
     pub count: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct Copies<'a> {
     count: usize,
     /// The row of each draw.
     draws: Vec<u32>,
-    /// How often draws were made again.
+    /// Number of earlier replacements of draws.
     before: u32,
     rows: Vec<Copy>,
 }
@@ -177,7 +177,7 @@ pub(super) fn whole_weights(rows: Weighted<'_>) -> Vec<u64> {
 struct Cumulative<'a> {
     rows: Weighted<'a>,
     threads: usize,
-    /// Rows whose weight is taken as zero.
+    /// Rows with their weight set to zero.
     without: BTreeSet<u32>,
     /// The largest log weight, so that the largest weight is 1.
     top: f64,

@@ -13,7 +13,7 @@ pub struct LogZRange {
     pub min: Option<f64>,
     /// The largest log Z; none without such scopes.
     pub max: Option<f64>,
-    /// Whether every such scope is numbered; if not, rows without a group are scopes of their own.
+    /// True if every such scope is numbered; else rows without a group are scopes of their own.
     pub numbered: bool,
 }
 

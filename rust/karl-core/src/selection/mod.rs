@@ -35,13 +35,13 @@ use crate::target::{Boltzmann, Rows, Temperature};
 /// The columns of a log, one element a row, rows in the canonical order of their ids.
 #[derive(Clone, Copy, Debug)]
 pub struct Population<'a> {
-    /// What each record is to the random numbers. `[B]`
+    /// The key of each record for random numbers. `[B]`
     pub keys: &'a Keys,
     /// NaN where the reward is missing. `[B]`
     pub rewards: &'a [f64],
     /// The prompt each row is a rollout of.
     pub groups: &'a Groups<'a>,
-    /// What is normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`].
+    /// Scopes that are normalised together. A row without a scope is dropped as [`Verdict::MissingGroup`].
     pub scopes: Scopes<'a>,
     /// The content of each row, for [`Rules::dedup`]. `[B]`
     pub fingerprints: Option<&'a [u128]>,
@@ -53,19 +53,19 @@ pub struct Population<'a> {
 /// The choices of a draw: one point on each axis, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SelectionSettings {
-    /// What becomes of a reward before it is scored; none where it is scored as it is.
+    /// Shaping of a reward before it is scored; None to score it unchanged.
     pub shaping: Option<AsymmetricScale>,
-    /// What is tempered.
+    /// Score that is tempered.
     pub score: Score,
     /// Which rows may be drawn.
     pub rules: Rules,
-    /// How sharply.
+    /// Temperature of the target.
     pub temperature: Temperature,
     /// By which law.
     pub sampler: Sampler,
     /// Which of all draws.
     pub seed: u64,
-    /// How many threads to work with; they change nothing but the time.
+    /// Number of threads; it changes only the time.
     pub threads: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct Selection {
     /// The score of each row, dropped rows included, NaN where there is none; none where the score is the reward as it
     /// is. `[B]`
     pub scores: Option<Vec<f64>>,
-    /// What became of each row. `[B]`
+    /// Verdict on each row. `[B]`
     pub verdicts: Vec<Verdict>,
     /// Groups without any difference in reward, dropped or not.
     pub constant: ConstantCount,
@@ -133,10 +133,10 @@ pub fn select(population: &Population, settings: &SelectionSettings) -> Result<S
     weigh(population, settings, &constancy, scores, verdicts)
 }
 
-/// As [`select`], with log-weights that somebody else made: `log w_i = given_i - log sum exp(given)`.
+/// Select rows as [`select`] does, by given log-weights: `log w_i = given_i - log sum exp(given)`.
 ///
-/// That is the Boltzmann target of the given numbers at inverse temperature 1, and they stand as the scores of the
-/// selection; the shaping, score and temperature of the settings say nothing. A row whose number is NaN or minus infinity is
+/// This is the Boltzmann target of the given numbers at inverse temperature 1, and they are the scores of the
+/// selection; the shaping, score and temperature of the settings are ignored. A row with NaN or minus infinity is
 /// dropped.
 ///
 /// # Errors
@@ -192,7 +192,7 @@ fn weigh(
 }
 
 impl Selection {
-    /// What is tempered, a row. `[B]`
+    /// Return the tempered score of each row. `[B]`
     #[must_use]
     pub fn scores<'a>(&'a self, rewards: &'a [f64]) -> &'a [f64] {
         self.scores.as_deref().unwrap_or(rewards)

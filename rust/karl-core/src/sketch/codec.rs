@@ -1,4 +1,4 @@
-//! How states are written: a header, numbers one after the other, and a hash.
+//! Encoding of states: a header, numbers one after the other, and a hash.
 
 use twox_hash::XxHash3_64;
 
@@ -8,14 +8,14 @@ use crate::rng::Key;
 /// The first four bytes of every state.
 const MARK: [u8; 4] = *b"karl";
 
-/// What the bytes of a kind mean may change with this number.
+/// Version of the encoding.
 const VERSION: u16 = 1;
 
 /// Bytes of mark, kind and version, and of the hash at the end.
 const HEADER: usize = 8;
 const HASH: usize = 8;
 
-/// What a state is.
+/// Kind of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum SketchKind {

@@ -66,7 +66,7 @@ impl LogSumExp {
         Ok(count)
     }
 
-    /// How many values were seen, zero weights among them.
+    /// Return the number of values, zero weights among them.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

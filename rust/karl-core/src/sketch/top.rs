@@ -12,7 +12,7 @@ use crate::sample::gumbel::inclusion;
 use crate::sample::pps::share;
 use crate::sample::priority::priority;
 
-/// What the rank of an item is: of what size an item is, and by which law items are held.
+/// Law of the ranks of items: which size an item has, and which items are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// Log weight plus Gumbel number: k without replacement, Plackett-Luce ([`gumbel`](crate::sample::gumbel)).
@@ -40,7 +40,7 @@ impl Law {
         }
     }
 
-    /// What sizes are called where they are given.
+    /// Return the name of the argument with the sizes.
     const fn sizes(self) -> &'static str {
         if matches!(self, Self::Gumbel) { "log_weights" } else { "weights" }
     }
@@ -53,7 +53,7 @@ impl Law {
         }
     }
 
-    /// Whether an item of this size can be held; sizes that are not looked at are 0.
+    /// Return whether an item of this size can be in a state; unused sizes are 0.
     fn holds(self, size: f64) -> bool {
         match self {
             Self::Gumbel => size.is_finite(),
@@ -66,7 +66,7 @@ impl Law {
 /// An item that is held.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// What items are ordered by.
+    /// The rank, by which items are ordered.
     pub rank: f64,
     /// The item.
     pub key: Key,
@@ -209,13 +209,13 @@ impl TopK {
         self.law
     }
 
-    /// How many are drawn.
+    /// Return the number of items to draw.
     #[must_use]
     pub const fn k(&self) -> usize {
         self.k
     }
 
-    /// What the uniforms are of.
+    /// Return the seed of the uniforms.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed

@@ -8,7 +8,7 @@ use crate::rng::xxh3::Hashes;
 use crate::rng::{Key, Purpose};
 use crate::sample::var_opt;
 
-/// Rounds are told apart by this bit of the ordinal and those above: no log has so many records of one id.
+/// First bit of the ordinal that numbers the rounds: no log has so many records of one id.
 const ROUNDS_FROM: u32 = 40;
 
 /// At most k items of a stream of (key, weight), and what each counts for.
@@ -20,7 +20,7 @@ const ROUNDS_FROM: u32 = 40;
 pub struct VarOptSketch {
     k: usize,
     seed: u64,
-    /// How many merges lie below this state: an item that comes again needs another number.
+    /// Depth of merges below this state: an item that is added again needs another number.
     round: u64,
     hashes: Hashes,
     sample: var_opt::VarOpt<Key>,
@@ -80,19 +80,19 @@ impl VarOptSketch {
         self.sample.items()
     }
 
-    /// What a light item counts for; 0 where every item has been kept.
+    /// Return the estimated weight of a light item; 0 where every item has been kept.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.sample.threshold()
     }
 
-    /// How many are held at most.
+    /// Return the largest number of items.
     #[must_use]
     pub const fn k(&self) -> usize {
         self.k
     }
 
-    /// What the uniforms are of.
+    /// Return the seed of the uniforms.
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed

@@ -33,7 +33,7 @@ pub struct Target {
     pub log_weights: Vec<f64>,
 }
 
-/// The Boltzmann target of `scores` within scopes, as arrays.
+/// Compute the Boltzmann target of `scores` within scopes, as arrays.
 ///
 /// ```text
 /// log w_i = b s_i - log Z(scope of i),    log Z(scope) = log sum_{j in scope} exp(b s_j)
@@ -41,19 +41,21 @@ pub struct Target {
 /// KL      = log n + sum_i p_i log p_i,  p_i = w_i / S           (n kept rows)
 /// ```
 ///
-/// A row with a NaN score or without a scope is a dropped row: its log weight is minus infinity, and it is in
-/// no sum. For [`Temperature::Ess`] the smallest b in `[0, 1e4 / spread]` of the doubles with 40 bits below the leading
-/// one is taken whose ESS is at most the wanted share of the kept rows, and for [`Temperature::Kl`] the smallest whose
-/// `exp(-KL)` is at most that of the wanted divergence: the same bits on every machine, in whatever
-/// order the rows come, and for any number of threads.
+/// A row with a NaN score or without a scope is a dropped row: its log weight is minus infinity, and it is in no sum.
+/// Candidates for b are the doubles in `[0, 1e4 / spread]` with 40 bits below the leading one. [`Temperature::Ess`]
+/// takes the smallest b with an ESS of at most the wanted share of the kept rows, [`Temperature::Kl`] the smallest
+/// with an `exp(-KL)` of at most that of the wanted divergence: the same bits on every machine, for any order of rows
+/// and any number of threads.
 ///
 /// Shapes: scores `[B]`, log weights `[B]`, log Z `[scopes]`. Cost: as [`Boltzmann::fit`].
 /// References: Peters and Schaal 2007 (RWR); `FlowRL` (arXiv:2509.15207) for the name of the target; Kish 1965.
 ///
 /// # Errors
-/// [`Error::Length`](crate::Error::Length) where scores and scopes differ in rows; [`Error::NotFinite`](crate::Error::NotFinite) for an infinite score, or a log Z
-/// beyond f64; [`Error::Number`](crate::Error::Number) for a spread beyond f64, or an infinite divergence or inverse temperature;
-/// [`Error::Fraction`](crate::Error::Fraction) for a share outside (0, 1]; [`Error::Negative`](crate::Error::Negative) for a negative divergence or inverse temperature.
+/// [`Error::Length`](crate::Error::Length) where scores and scopes differ in rows;
+/// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite score, or a log Z beyond f64;
+/// [`Error::Number`](crate::Error::Number) for a spread beyond f64, or an infinite divergence or inverse temperature;
+/// [`Error::Fraction`](crate::Error::Fraction) for a share outside (0, 1];
+/// [`Error::Negative`](crate::Error::Negative) for a negative divergence or inverse temperature.
 pub fn boltzmann<'a>(
     scores: &'a [f64],
     within: impl Into<Scopes<'a>>,

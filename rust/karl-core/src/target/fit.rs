@@ -27,7 +27,7 @@ pub struct Boltzmann {
     pub(super) scopes: Vec<Normaliser>,
 }
 
-/// What turns a score of one scope into a log weight.
+/// Normalisation of one scope, from a score to a log weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Normaliser {
     /// The score that the sum is relative to: the largest.
@@ -113,7 +113,7 @@ impl Boltzmann {
     }
 }
 
-/// What the sums of a target need, with the distinct scores counted where the temperature is searched for.
+/// Return the inputs of the sums of a target, with the distinct scores counted for a search of the temperature.
 pub(super) fn scaled(rows: Rows<'_>, temperature: Temperature, threads: usize) -> Result<ScoreScale<'_>> {
     check_temperature(temperature)?;
     rows.check(threads)?;

@@ -8,16 +8,16 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::simd::wide;
 
-/// Weights of advantage-weighted regression.
+/// Compute the weights of advantage-weighted regression.
 ///
 /// ```text
 /// w_i = min(exp(A_i / t), clip)                 t = temperature
 /// normalised:  w_i / sum_j w_j                  after the clip
 /// ```
 ///
-/// A missing advantage has weight 0. Without a clip, normalised weights are a softmax, which cannot overflow: everything is
-/// a logarithm until it is normalised. Shapes: `[B]`. Cost: one exponential a row, two where they are normalised.
-/// Reference: AWR (arXiv:1910.00177), whose clip is 20.
+/// A missing advantage has weight 0. Without a clip, normalised weights are a softmax, computed from logarithms,
+/// which cannot overflow. Shapes: `[B]`. Cost: one exponential a row, two where they are normalised.
+/// Reference: AWR (arXiv:1910.00177), with a clip of 20.
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite advantage, or a weight beyond f64;

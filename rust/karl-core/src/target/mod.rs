@@ -1,18 +1,19 @@
-//! How much each row should count: the Boltzmann target, its log partition, and how far it is from uniform.
+//! Weights of rows: the Boltzmann target, its log partition, and its distance from uniform.
 //!
 //! ```text
 //! w_i = exp(b s_i) / Z(scope of i),    Z(scope) = sum over its rows of exp(b s)
 //! ```
 //!
-//! `s` is the score, `b` the inverse temperature: 0 is uniform, large is "the best only". A scope is what is
-//! normalised together: the whole log, or each group of a partition, and then each scope has total weight 1.
-//! Weights stay logarithms throughout; `exp(b s)` itself overflows at b s = 710.
+//! `s` is the score, `b` the inverse temperature: 0 is uniform, large is "the best only". A scope is a set of rows
+//! that are normalised together: the whole log, or each group of a partition; each scope has total weight 1. Weights
+//! stay logarithms throughout; `exp(b s)` itself overflows at b s = 710.
 //!
-//! Sums of weights are exact ([`crate::numeric::exact`]): they do not depend on the order of the rows, nor on threads.
+//! Sums of weights are exact ([`crate::numeric::exact`]): they do not depend on the order of the rows, nor on
+//! threads.
 //!
-//! The inverse temperature is given, or found from the effective sample size (ESS) it should leave. The same
-//! `b` means nothing across logs (it depends on the scale of the reward), a share of ESS means the same
-//! everywhere. A target that cannot be reached is not an error: the nearest is taken, and [`Note`] says why.
+//! The inverse temperature is given, or found from a wanted effective sample size (ESS). The effect of `b` depends on
+//! the scale of the reward, that of a share of ESS does not. A wanted size that cannot be reached is not an error:
+//! the nearest is taken, and [`Note`] gives the reason.
 
 mod boltzmann;
 mod distinct;

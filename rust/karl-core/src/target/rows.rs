@@ -10,11 +10,11 @@ use crate::group::Scopes;
 /// Rows that take part in a target: those that have a score, that no rule has dropped, and that are in a scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// What is tempered; NaN where there is none. `[B]`
+    /// Score that is tempered; NaN where there is none. `[B]`
     pub scores: &'a [f64],
-    /// What became of each row; empty where no rule was applied. `[B]`
+    /// Verdict on each row; empty where no rule was applied. `[B]`
     pub verdicts: &'a [Verdict],
-    /// What is normalised together.
+    /// Scopes that are normalised together.
     pub scopes: Scopes<'a>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Rows<'a> {
         self.scores.len()
     }
 
-    /// Whether there is no row.
+    /// Return whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.scores.is_empty()

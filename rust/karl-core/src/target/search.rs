@@ -1,9 +1,9 @@
-//! The inverse temperature at which a target spreads over the wanted share of rows, by its effective sample size or by its
-//! perplexity, which is `n exp(-KL)`.
+//! The inverse temperature at which a target spreads over the wanted share of rows, by its effective sample size or
+//! by its perplexity, which is `n exp(-KL)`.
 //!
-//! The answer has a definition that knows nothing of the search: of the doubles whose last twelve bits are zero, the
-//! smallest whose share is at most the wanted one. Neighbours on that grid are 2^-40 apart, so that shares at them
-//! differ by more than rounding, and every search that brackets the answer ends on the same one.
+//! The result does not depend on the search: it is the smallest double with twelve zero bits at the end and a share
+//! of at most the wanted one. Neighbours on that grid are 2^-40 apart (relative), so that their shares differ by more
+//! than rounding, and every search that brackets the result ends on the same one.
 
 use super::sums::ScoreScale;
 
@@ -17,8 +17,9 @@ pub enum Note {
     /// Scopes of uneven size are already below the share, or beyond the divergence, at inverse temperature 0, where they
     /// are most nearly uniform.
     UnevenScopes,
-    /// So many rows share the top score that the share stays above the wanted one, or the divergence below it: the
-    /// smallest inverse temperature is taken whose ESS, or `exp(-KL)`, is within a millionth of the smallest there is.
+    /// Too many rows share the top score: the share stays above the wanted one, or the divergence below it. The
+    /// result is the smallest inverse temperature with an ESS, or `exp(-KL)`, within a millionth of the least
+    /// possible.
     TiesAtTop,
 }
 
@@ -38,7 +39,7 @@ impl Note {
 /// Scores are apart by at least this share of their spread, or are treated as one.
 const CAP: f64 = 1e4;
 
-/// How near to the smallest ESS there is counts as there.
+/// Relative distance from the least possible ESS that counts as reached.
 const NEAR: f64 = 1e-6;
 
 /// Bits of a double that the grid leaves out.
@@ -112,7 +113,7 @@ const NEARLY: f64 = 1e-4;
 struct Bracket {
     low: Place,
     high: Place,
-    /// Whether the last step raised the low end.
+    /// True if the last step raised the low end.
     raised: bool,
 }
 
@@ -142,7 +143,7 @@ impl Bracket {
     }
 }
 
-/// What is searched for.
+/// Goal of a search.
 struct Search {
     uniform: f64,
     wanted: f64,

@@ -1,4 +1,4 @@
-//! The target of rows that come one after another, and are held by nobody.
+//! The target of rows of a stream, which are not stored.
 
 use super::fit::{Boltzmann, Normaliser};
 use super::rows::Rows;

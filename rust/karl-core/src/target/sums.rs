@@ -16,7 +16,7 @@ use crate::numeric::simd::{Kernel, SIDE, wide};
 pub(super) struct ScopeSums {
     /// `sum exp(b d)`; 1 or more, and 0 for a scope without rows.
     first: Share,
-    /// What is summed beside it: [`square`] or [`heat`].
+    /// Second sum: [`square`] or [`heat`].
     second: Share,
 }
 
@@ -71,7 +71,7 @@ fn heat(weight: f64, exponent: f64) -> f64 {
 /// More than any entropy of rows that are counted in 32 bits, and a power of two, so that it divides without rounding.
 const HOTTEST: f64 = 32.0;
 
-/// What the sums of all scopes need besides b: computed once.
+/// Inputs of the sums of all scopes besides b, computed once.
 pub(super) struct ScoreScale<'a> {
     pub(super) rows: Rows<'a>,
     threads: usize,
@@ -233,7 +233,7 @@ fn tops(rows: Rows<'_>, groups: &Groups<'_>, threads: usize) -> Vec<f64> {
     groups.fold(threads, f64::NEG_INFINITY, |top, _, row| *top = top.max(rows.score(row)))
 }
 
-/// How many rows take part, and between which scores.
+/// Number of rows that take part, and the range of their scores.
 #[derive(Clone, Copy)]
 struct ScoreRange {
     kept: usize,

@@ -7,7 +7,7 @@ use super::temperature::check_inverse_temperature;
 use crate::check::check_length;
 use crate::error::Result;
 
-/// What a target looks like at one inverse temperature.
+/// Properties of a target at one inverse temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tempered {
     /// b of `exp(b * score)`.

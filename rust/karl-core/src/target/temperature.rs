@@ -3,7 +3,7 @@
 use crate::check::{check_not_negative, check_number};
 use crate::error::{Error, Result};
 
-/// How the inverse temperature is chosen.
+/// Choice of the inverse temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Temperature {
     /// So that the effective sample size is this share of the kept rows, in (0, 1].

@@ -10,15 +10,15 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::sum::Compensated;
 
-/// Rewards whose standard deviation is no more than this are centred, and not scaled. The reference code's.
+/// Largest standard deviation at which rewards are centred but not scaled, from the reference code.
 const FLAT: f64 = 1e-6;
 
-/// How far the target goes, and from where.
+/// Sharpness of the target, and the policy it starts from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tpo {
     /// Divides the utility; above zero. The paper's is 1, and 0.25 to 2 do as well.
     pub temperature: f64,
-    /// Whether the target starts from the behaviour policy; without it the target is a softmax of utilities alone.
+    /// True if the target starts from the behaviour policy; else it is a softmax of utilities alone.
     pub anchored: bool,
 }
 
@@ -71,13 +71,13 @@ pub fn tpo<L: Real, T: Real>(
     Ok(column)
 }
 
-/// How the rewards of a group become utilities.
+/// Map from the rewards of a group to utilities.
 #[derive(Clone, Copy)]
 struct GroupScale {
     low: f64,
     high: f64,
     mean: f64,
-    /// What a deviation is divided by.
+    /// Divisor of a deviation.
     unit: f64,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn fixed_baseline<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// What ema_baseline found, as a dictionary.
+/// Result of ema_baseline, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Running<'py> {
     advantages: Scores<'py>,

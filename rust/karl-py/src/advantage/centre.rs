@@ -6,12 +6,12 @@ use super::{Scores, scored};
 use karl_core::advantage::Score;
 use pyo3::prelude::*;
 
-/// Reward less the mean of its group (Dr. GRPO).
+/// Subtract the mean of its group from each reward (Dr. GRPO).
 ///
 ///     A_i = r_i - mean_g
 ///
-/// Statistics are over the present rewards of a group. A group whose rewards are all equal has advantage exactly 0, and so
-/// has a group of one; a missing reward (NaN) and a row without a group have NaN.
+/// Statistics are over the present rewards of a group. A group of equal rewards has advantage exactly 0, and so has a
+/// group of one; a missing reward (NaN) and a row without a group have NaN.
 ///
 /// Args:
 ///     rewards: float64 or float32, an array of NumPy or an Arrow column; NaN or null is missing. [B]

@@ -10,7 +10,7 @@ use karl_core::advantage::{self, Empg};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
-/// Advantages of steps, turned up where the policy was sure and down where it was not (EMPG).
+/// Scale advantages of steps up where the policy was certain and down where it was not (EMPG).
 ///
 ///     h_k = (H_k - min H) / (max H - min H + eps),    g_k = exp(-fade h_k) / (mean_j exp(-fade h_j) + eps)
 ///     A_k <- A_k g_k + bonus exp(-bonus_fade h_{k+1})      (no bonus for the last step of a trajectory)
@@ -21,17 +21,17 @@ use pyo3::prelude::*;
 ///     entropies: the mean entropy of the tokens of each step, in nats, zero or more; float64 or
 ///         float32. [U]
 ///     offsets: where the steps of each trajectory begin. [N + 1]
-///     fade: how fast a gradient fades with entropy (k of the paper).
-///     bonus_fade: how fast the bonus fades with the entropy of the next step (k').
-///     bonus: of a step whose next step is the surest (zeta).
+///     fade: the rate at which the gradient falls with entropy (k of the paper).
+///     bonus_fade: the rate at which the bonus falls with the entropy of the next step (k').
+///     bonus: the largest bonus, of a step before the step of least entropy (zeta).
 ///     eps: added to both denominators.
 ///
 /// Returns:
 ///     The modulated advantages, with mean 0. Entropies that are all equal have h = 0. [U]
 ///
 /// Raises:
-///     ArgumentError: an infinite advantage, an entropy that is not finite or negative, another negative number, columns that
-///         differ.
+///     ArgumentError: an infinite advantage, an entropy that is not finite or negative, another negative number,
+///         columns that differ in length.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
 /// Reference: EMPG (arXiv:2509.09265), equations 8 to 12; the defaults are those of ARLArena.

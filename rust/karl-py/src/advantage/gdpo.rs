@@ -12,12 +12,12 @@ use crate::boundary::enter::compute;
 use crate::boundary::error::ArgumentError;
 use crate::boundary::grouping::Grouping;
 
-/// Several rewards, each normalised in its group before they are added (GDPO).
+/// Normalise each of several rewards in its group, then add them (GDPO).
 ///
 ///     z_id = (r_id - mean_gd) / (std_gd + eps),    s_i = sum_d weight_d z_id
 ///     A_i  = s_i / (std + eps)
 ///
-/// The sums of a batch have mean 0, so none is taken off: a group whose rewards are all equal has exactly 0.
+/// The sums of a batch have mean 0, so that no mean is subtracted: a group of equal rewards has exactly 0.
 ///
 /// Args:
 ///     rewards: D columns as in :func:`centre`; a missing reward is left out of its row's sum. D x [B]
@@ -73,7 +73,7 @@ fn same_rows(at: usize, got: usize, wanted: usize) -> PyResult<()> {
     if got == wanted { Ok(()) } else { Err(refused()) }
 }
 
-/// What is wrong with a number, and in which of the columns.
+/// Add the column to an error of its values.
 fn of_column(py: Python<'_>, error: PyErr, at: usize) -> PyErr {
     if !error.is_instance_of::<ArgumentError>(py) {
         return error;

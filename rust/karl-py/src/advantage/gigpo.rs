@@ -27,7 +27,7 @@ fn norm_named(name: &str, ddof: u8, eps: f64) -> PyResult<Norm> {
     }
 }
 
-/// What gigpo found, as a dictionary.
+/// Result of gigpo, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Credit<'py> {
     episode: Scores<'py>,

@@ -10,7 +10,7 @@ use karl_core::advantage::{self};
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
-/// What a step is worth with what follows it.
+/// Compute the discounted return of each step.
 ///
 ///     R_k = r_k + gamma R_{k+1} within a row,    0 behind the last
 ///

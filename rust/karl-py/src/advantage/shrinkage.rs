@@ -8,18 +8,19 @@ use crate::boundary::grouping::score;
 use karl_core::advantage::{self, Shrunk};
 use pyo3::prelude::*;
 
-/// Reward against a baseline between the mean of its group and that of all rows, for small and uneven groups.
+/// Compare each reward to a baseline between the mean of its group and that of all rows, for small and uneven groups.
 ///
 ///     b_g = (n mean_g + strength * mean) / (n + strength)
 ///     s_g = max(std_g, floor) where n >= min_count, else max(std, floor)
 ///     A_i = (r_i - b_g) / s_g
 ///
-/// Deviations have ddof 0. The baseline is not the group's alone: a group of one is judged by the rest, and is not 0.
+/// Deviations have ddof 0. The baseline uses other groups too: a group of one is compared to them, and its advantage
+/// is not 0.
 ///
 /// Args:
 ///     rewards, group_ids, offsets: as in :func:`centre`.
-///     strength: how many rewards at the mean of all a group is given on top of its own.
-///     floor: the least a deviation may be.
+///     strength: number of rewards at the overall mean that are added to each group.
+///     floor: the least deviation.
 ///     min_count: the least rewards for a group to have a deviation of its own.
 ///
 /// Returns:
@@ -28,7 +29,7 @@ use pyo3::prelude::*;
 /// Raises:
 ///     As :func:`centre`; ArgumentError for a negative strength, floor or min_count.
 ///
-/// Reference: the reward engine of karl at c41d1c5, whose constants are the defaults.
+/// Reference: the reward engine of karl at c41d1c5; the defaults are its constants.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids=None, *, offsets=None, strength=10.0, floor=0.02, min_count=5))]
 pub(crate) fn shrunk<'py>(

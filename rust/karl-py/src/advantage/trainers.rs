@@ -39,16 +39,17 @@ pub(crate) fn conventions() -> Vec<Facts> {
     CONVENTIONS.into_iter().map(facts).collect()
 }
 
-/// Group advantages as another trainer has them, defects included.
+/// Compute group advantages as another trainer does, defects included.
 ///
 /// ```text
 /// A_i = (r_i - mean_g) / (std_g + eps)      or r_i - mean_g
 /// ```
 ///
-/// What each does is in ``CONVENTIONS``: ddof and eps, a group of one, a missing reward, rounding. Of float64 rewards
-/// statistics are float64, and equal rewards have exactly 0. Of float32 rewards they are those of torch on x86-64, bit by
-/// bit in groups below 32,768: eight rewards of 0.3, whose float32 mean is a bit away, have 0.0289 with verl's eps. Only
-/// ``mlx_lm_lora`` has float64 statistics for float32 too: the order in which MLX adds depends on the device.
+/// ``CONVENTIONS`` lists each convention: ddof and eps, a group of one, a missing reward, rounding. Statistics of
+/// float64 rewards are float64, and equal rewards have exactly 0. Those of float32 rewards are the same as torch on
+/// x86-64, bit by bit in groups below 32,768: eight rewards of 0.3 have 0.0289 with verl's eps, because their float32
+/// mean is off by a bit. Only ``mlx_lm_lora`` has float64 statistics for float32 too: the order of addition in MLX
+/// depends on the device.
 ///
 /// Args:
 ///     name: trl, verl, openrlhf, mlx_lm_lora, tinker or prime_rl.

@@ -1,6 +1,6 @@
-//! Arguments that are arrays: borrowed as they are, or refused by name. Nothing is cast in silence.
+//! Array arguments: borrowed as they are, or rejected with their name. No array is cast silently.
 //!
-//! A `NumPy` array is never copied. An Arrow column is, where it has nulls or several chunks, as its users are told.
+//! A `NumPy` array is never copied. An Arrow column is copied if it has nulls or several chunks, as documented.
 
 use std::sync::OnceLock;
 
@@ -143,7 +143,7 @@ fn check<T: Element>(name: &str, object: &Bound<'_, PyAny>, dimensions: usize) -
     Ok(())
 }
 
-/// What is left to be wrong with an array once dtype, dimensions and contiguity are right.
+/// Return the error of an array with the right dtype, dimensions and contiguity, but the wrong alignment.
 fn misaligned(name: &str) -> PyErr {
     LayoutError::new_err(format!("{name} is not aligned in memory, wanted a copy by numpy.array"))
 }
@@ -192,7 +192,7 @@ pub(crate) fn threads() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// What each row's randomness is keyed by: `[B, 3]` of low and high half of the id and ordinal, or the index.
+/// Return the keys of the rows: from `[B, 3]` of low and high half of the id and ordinal, or from their index.
 pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<Keys> {
     let Some(object) = object else {
         return Ok(Keys::of_indices(rows));
@@ -223,7 +223,7 @@ pub(crate) fn small_count(what: &'static str, value: i64) -> PyResult<u32> {
     u32::try_from(got).map_err(|_| to_python(karl_core::Error::Most { what, got, most }.into()))
 }
 
-/// What is taken from the count under a variance: 0 or 1.
+/// Return the number subtracted from the count under a variance: 0 or 1.
 pub(crate) fn freedom(ddof: i64) -> PyResult<u8> {
     match ddof {
         0 => Ok(0),

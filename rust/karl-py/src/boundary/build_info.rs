@@ -1,4 +1,4 @@
-//! What this extension module was built for and with, and what it found on this machine.
+//! Build facts of this extension module, and the vector unit of this machine.
 
 use pyo3::prelude::*;
 
@@ -12,8 +12,8 @@ pub(crate) struct BuildFacts {
     simd: &'static str,
 }
 
-/// What this module was built for (target, Python ABI) and with (profile, rustc), and the vector unit that the
-/// search for bytes uses on this machine.
+/// Return target, Python ABI, profile and rustc of this build, and the vector unit that the byte search uses on this
+/// machine.
 #[pyfunction]
 pub(crate) fn build_facts() -> BuildFacts {
     BuildFacts {
@@ -26,7 +26,7 @@ pub(crate) fn build_facts() -> BuildFacts {
     }
 }
 
-/// What memchr chooses at run time.
+/// Return the vector unit that memchr chooses at run time.
 #[cfg(target_arch = "x86_64")]
 fn simd() -> &'static str {
     if std::arch::is_x86_feature_detected!("avx2") { "avx2" } else { "sse2" }

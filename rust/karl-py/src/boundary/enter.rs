@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::boundary::error::to_python;
 
-/// How often the caller's thread looks for Ctrl-C while it waits. Short enough to feel immediate.
+/// Interval of the checks for Ctrl-C while the caller's thread waits. Short enough to feel immediate.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Runs `work` on a thread of its own while the calling thread waits for it and for signals: Python handles those on

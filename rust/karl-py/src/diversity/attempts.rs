@@ -1,4 +1,4 @@
-//! What k attempts reach.
+//! Bindings of `karl_core::diversity` for success and reward of k attempts.
 
 use karl_core::diversity;
 use numpy::IntoPyArray;

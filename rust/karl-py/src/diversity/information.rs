@@ -5,7 +5,7 @@ use crate::boundary::enter::compute;
 use karl_core::diversity;
 use pyo3::prelude::*;
 
-/// What `mutual_information` found, as a dictionary.
+/// Result of `mutual_information`, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Information {
     rows: usize,

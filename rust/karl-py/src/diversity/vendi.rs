@@ -19,7 +19,7 @@ pub(crate) fn vendi_ngrams(
     Ragged::new(tokens, offsets)?.compute(py, |rows| diversity::vendi_ngrams(rows, n, threads()))
 }
 
-/// The smaller of the two matrices whose eigenvalues make the Vendi score of order 1 of sequences. [m, m]
+/// Return the smaller of the two matrices with the eigenvalues of the Vendi score of order 1 of sequences. [m, m]
 #[pyfunction]
 pub(crate) fn ngram_gram<'py>(
     py: Python<'py>,

@@ -34,7 +34,7 @@ pub(crate) struct Draft {
     strata: (Vec<Stratum>, usize),
 }
 
-/// How to make rows of records, and how to deal them into splits.
+/// Settings of the rows to make of records, and of the splits of these rows.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Export {
     settings: emit::Settings,
@@ -152,8 +152,8 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Rows that were chosen elsewhere, in that order, with a reward, score and log-weight for every row of the log. A
-    /// row that stands several times is written as often.
+    /// Return an export of given rows, in their order, with a reward, score and log-weight for every row of the log.
+    /// A repeated row is written as often.
     #[staticmethod]
     fn given(
         py: Python<'_>,
@@ -211,7 +211,7 @@ impl Draft {
         self.failed.clone()
     }
 
-    /// How many bytes the lines of all splits take, each with its end.
+    /// Return the size in bytes of the lines of all splits, with line ends.
     #[getter]
     fn size_bytes(&self) -> u64 {
         self.splits.lines.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()

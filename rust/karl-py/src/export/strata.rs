@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::selection::Selection;
 
-/// What one stratum was to have and has, as a dictionary.
+/// Budget and drawn rows of one stratum, as a dictionary.
 #[derive(Clone, IntoPyObject)]
 pub(super) struct Stratum {
     name: Option<String>,
@@ -59,7 +59,8 @@ impl StrataDraw<'_> {
         Strata { codes: &self.codes, budgets: self.budgets.clone() }
     }
 
-    /// What became of each stratum that has rows, by name, of the largest where there are many; and how many there are.
+    /// Return the draw from each stratum that has rows, by name, or of the largest ones if there are many; and their
+    /// number.
     pub(super) fn tell(&self, rows: &[u32]) -> (Vec<Stratum>, usize) {
         let (limits, mut drawn) = (self.limits(), vec![0; self.kept.len()]);
         for &row in rows {

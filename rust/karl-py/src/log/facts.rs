@@ -1,4 +1,4 @@
-//! What was found in the files of a log, as dictionaries.
+//! Facts of the files of a log, as dictionaries.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,12 +13,12 @@ use karl_log::rejects::Bad;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Files, each with what is said of it.
+/// Return each path as text, with its reason.
 pub(crate) fn shown(files: &[(PathBuf, String)]) -> Vec<(String, String)> {
     files.iter().map(|(path, why)| (path.display().to_string(), why.clone())).collect()
 }
 
-/// What was found in one file.
+/// Facts of one file.
 #[derive(IntoPyObject)]
 pub(super) struct InputFacts {
     path: String,
@@ -60,7 +60,7 @@ impl BesideFacts {
     }
 }
 
-/// How many keys of a record are told, and how many bytes those may have together: a record may have any number.
+/// Limits of the listed keys of a record, which may have any number: keys, and their bytes in total.
 const KEYS_TOLD: (usize, usize) = (100, 1 << 14);
 
 /// The first keys of a record.
@@ -70,14 +70,14 @@ fn told(keys: &[String]) -> impl Iterator<Item = &String> {
     keys.iter().take(most).filter(fits)
 }
 
-/// How many records have each domain, as a dictionary.
+/// Number of records of each domain, as a dictionary.
 #[derive(IntoPyObject)]
 pub(super) struct DomainFacts {
     /// Name, records of all, and of those that were asked for.
     listed: Vec<(String, u64, u64)>,
-    /// How many domains are not listed; none where that is not known.
+    /// Number of domains that are not listed; None if unknown.
     others: Option<usize>,
-    /// How many records they have.
+    /// Number of records of the domains that are not listed.
     other_rows: u64,
 }
 
@@ -137,7 +137,7 @@ impl<'py> IntoPyObject<'py> for BadRow {
 }
 
 impl InputFacts {
-    /// Those of each file of a log; a stream is told as it came.
+    /// Return the facts of each file of a log; those of a stream have its own codec and size.
     pub(super) fn of(log: &Log) -> Vec<Self> {
         let facts = log.inputs.iter().zip(&log.accounts).map(Self::new);
         let Some(streamed) = &log.streamed else { return facts.collect() };

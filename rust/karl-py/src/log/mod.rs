@@ -90,7 +90,7 @@ impl Log {
         self.inner.len()
     }
 
-    /// What was found in each file.
+    /// Return the facts of each file.
     fn inputs(&self) -> Vec<InputFacts> {
         InputFacts::of(&self.inner)
     }
@@ -122,7 +122,7 @@ impl Log {
         Ok(self.inner.components.get(index).ok_or_else(missing)?.clone().into_pyarray(py))
     }
 
-    /// How many components the reward has.
+    /// Number of components of the reward.
     #[getter]
     fn components(&self) -> usize {
         self.inner.components.len()
@@ -146,14 +146,14 @@ impl Log {
         Ok(names(self.by_name(name)?))
     }
 
-    /// How many of some records have each name of a category that any of them has, and how many have none.
+    /// Count the records of each name of a category among some records, and those without a name.
     fn count_of(&self, name: &str, rows: Vec<u32>) -> PyResult<(Vec<u64>, u64)> {
         let (counts, none) = self.by_name(name)?.count(Some(&rows));
         Ok((counts.into_iter().filter(|&count| count > 0).collect(), none))
     }
 
-    /// How many records have each domain, and how many of some, where those are given; of as many domains as a list may
-    /// have, those with the most records.
+    /// Count the records of each domain, and those among `rows` if given; long lists keep the domains with the most
+    /// records.
     #[pyo3(signature = (rows=None))]
     fn domains(&self, rows: Option<Vec<u32>>) -> DomainFacts {
         DomainFacts::new(&self.inner, rows.as_deref())
@@ -167,25 +167,25 @@ impl Log {
         Ok(mixed.map(|mixed| (mixed.numbers, mixed.first)))
     }
 
-    /// How many different names a category has.
+    /// Return the number of different names of a category.
     fn distinct(&self, name: &str) -> PyResult<usize> {
         Ok(self.by_name(name)?.names().len())
     }
 
-    /// What of each record was hashed, which `dedup` needs: `content` or `records`; nothing where none was.
+    /// Hashed part of each record, which `dedup` needs: `content` or `records`; None where nothing was hashed.
     #[getter]
     fn compared(&self) -> Option<&'static str> {
         self.inner.compare.map(Compare::name)
     }
 
-    /// How many records of a stream were held, which are the rows of this log, and how many had a domain beyond those
-    /// that were counted by name; nothing where the log was read from files.
+    /// Number of held records of a stream, which are the rows of this log, and number of records with a domain that
+    /// was not counted by name; None for a log that was read from files.
     #[getter]
     fn streamed(&self) -> Option<(usize, u64)> {
         self.inner.streamed.as_ref().map(|streamed| (streamed.facts.held, streamed.domains.other))
     }
 
-    /// Whether the caller made the log-weights.
+    /// True if the caller made the log-weights.
     #[getter]
     fn weighted(&self) -> bool {
         self.log_weights.is_some()
@@ -248,7 +248,7 @@ impl Log {
         Ok((Self { inner: Arc::new(inner), log_weights }, frame.len(), frame.by_row()))
     }
 
-    /// How many records share their id with another, and their trajectory with another of their group.
+    /// Count the records that share their id with another, and their trajectory with another of their group.
     fn duplicates(&self) -> (u64, Option<u64>) {
         self.inner.duplicates()
     }

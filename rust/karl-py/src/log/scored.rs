@@ -11,8 +11,8 @@ use crate::boundary::array::column;
 use crate::boundary::enter::enter;
 use crate::boundary::error::UsageError;
 
-/// Rows from `first` on whose records have `bytes` together, or one, each as the text `[prompt, completion, record]`;
-/// None for a record that is damaged.
+/// Return rows from `first` on with `bytes` of records in total, at least one row, each as the text `[prompt,
+/// completion, record]`; None for a damaged record.
 #[pyfunction]
 pub(crate) fn answered(
     py: Python<'_>,

@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 
 use crate::boundary::error::UsageError;
 
-/// What the caller knows of the files.
+/// Return the caller's settings for reading the files.
 pub(crate) fn wishes(format: Option<&str>, overrides: Overrides, max_line_bytes: usize) -> PyResult<Wishes> {
     let unknown = |name: &str| UsageError::new_err(format!("unknown format {name:?}"));
     let format = format.map(|name| by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     Ok(Wishes { format, overrides, max_line_bytes })
 }
 
-/// What of records is compared.
+/// Parse the name of the part of records to compare.
 pub(super) fn compared(name: Option<&str>) -> PyResult<Option<Compare>> {
     let unknown = |name: &str| UsageError::new_err(format!("compare is {name:?}, wanted content or records"));
     name.map(|name| Compare::by_name(name).ok_or_else(|| unknown(name))).transpose()

@@ -64,7 +64,7 @@ macro_rules! with_packed {
     };
 }
 
-/// The log ratio of each token, in nats.
+/// Compute the log ratio of each token, in nats.
 ///
 /// ```text
 /// log_ratio_t = logp_t - logp_old_t
@@ -75,7 +75,7 @@ macro_rules! with_packed {
 /// Args:
 ///     logp: log-probabilities under the policy, float32 or float64. [N]
 ///     logp_old: the same under the behaviour policy, of the same dtype. [N]
-///     mask: which tokens count, all by default; a masked one has 0, whatever it holds. [N]
+///     mask: true for tokens that count, all by default; a masked one has 0, whatever its values. [N]
 ///
 /// Returns:
 ///     The log ratios, of the same dtype. [N]
@@ -84,7 +84,7 @@ macro_rules! with_packed {
 ///     ArgumentError: a token that counts has no finite log ratio, or columns differ in length.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied.
 ///
-/// Reference: Schulman et al. 2017, PPO (arXiv:1707.06347), whose ratio is the exp of it.
+/// Reference: Schulman et al. 2017, PPO (arXiv:1707.06347), where the ratio is the exp of it.
 #[pyfunction]
 #[pyo3(signature = (logp, logp_old, *, mask=None))]
 pub(crate) fn token_log_ratio<'py>(
@@ -168,13 +168,13 @@ pub(crate) fn token_weights<'py>(
     Ok(weights.into_pyarray(py))
 }
 
-/// Refuses the numbers of a clip that nobody can mean.
+/// Check the numbers of a clip.
 #[pyfunction]
 pub(crate) fn check_clip(clip: &Bound<'_, PyAny>) -> PyResult<()> {
     clip_of(clip, None).map(drop)
 }
 
-/// Refuses the denominators of an aggregate that nobody can mean.
+/// Check the denominators of an aggregate.
 #[pyfunction]
 pub(crate) fn check_aggregate(aggregate: &Bound<'_, PyAny>) -> PyResult<()> {
     aggregate_of(aggregate).map(drop)

@@ -9,16 +9,16 @@ use crate::boundary::array::{column, count, flags, reals, threads, with_reals};
 use crate::boundary::enter::compute;
 use crate::boundary::grouping::Grouping;
 
-/// The surprise of each rollout: the mean of -log p over its tokens, in nats a token.
+/// Compute the surprise of each rollout: the mean of -log p over its tokens, in nats per token.
 ///
 /// ```text
-/// s_i = -mean_t logp_t,   t the tokens of i that the mask takes
+/// s_i = -mean_t logp_t,   t the unmasked tokens of i
 /// ```
 ///
 /// Args:
 ///     logp: log-probabilities of the tokens taken. float32 or float64. [T]
 ///     offsets: where each rollout begins, and where the last one ends. [B + 1]
-///     mask: which tokens count, all by default; a masked one is not read. [T]
+///     mask: true for tokens that count, all by default; a masked one is not read. [T]
 ///
 /// Returns:
 ///     float64; NaN for a rollout without a token that counts. [B]
@@ -27,7 +27,7 @@ use crate::boundary::grouping::Grouping;
 ///     ArgumentError: a log-probability that is not finite, or a mask of another length.
 ///     DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 ///
-/// Reference: Osband 2026, delightful policy gradient (arXiv:2603.14608), whose surprise it is.
+/// Reference: Osband 2026, delightful policy gradient (arXiv:2603.14608), which defines this surprise.
 #[pyfunction]
 #[pyo3(signature = (logp, offsets, *, mask=None))]
 pub(crate) fn surprisal<'py>(
@@ -138,14 +138,14 @@ pub(crate) fn kondo_price(py: Python<'_>, delights: &Bound<'_, PyAny>, keep: f64
     with_reals!(&delights, |values| compute(py, || replay::kondo_price(values, keep, eta)))
 }
 
-/// How wrong the predicted success rate of a rollout's group was.
+/// Compute the error of the predicted success rate of a rollout's group.
 ///
 /// ```text
 /// e_i = |#right_g / G_g - predicted_i|,   g the group of i
 /// ```
 ///
 /// Args:
-///     right: whether each rollout succeeded. [B]
+///     right: true for each rollout that succeeded. [B]
 ///     predicted: the success rate that was expected of its prompt; NaN where there was none. float64 or float32. [B]
 ///     group_ids: the group of each rollout, negative for none. [B]
 ///     offsets: where each group begins and the last ends, instead of `group_ids`. [P + 1]

@@ -4,7 +4,7 @@ use karl_core::sample::algorithm_l;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-/// How many items go by between two looks for Ctrl-C.
+/// Number of items between two checks for Ctrl-C.
 const LOOK: u64 = 1 << 16;
 
 /// The items of a Python iterable, up to the first that fails.
@@ -27,7 +27,7 @@ impl<'py> Walk<'py> {
         self.items.next().transpose()
     }
 
-    /// What `drawn` is, or why it is not whole.
+    /// Return `drawn`, or the error that ended the iteration.
     pub(super) fn finish<T>(self, drawn: T) -> PyResult<T> {
         self.failed.map_or(Ok(drawn), Err)
     }

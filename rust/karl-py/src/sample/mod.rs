@@ -43,7 +43,7 @@ pub(crate) fn gumbel_keys<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// The rows of the largest keys, largest first; rows whose key is minus infinity never come.
+/// Return the rows of the largest keys, largest first; rows with a key of minus infinity are left out.
 #[pyfunction]
 pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) -> PyResult<Rows<'py>> {
     let keys = column::<f64>("keys", keys)?.as_slice()?.to_vec();
@@ -51,7 +51,7 @@ pub(crate) fn top<'py>(py: Python<'py>, keys: &Bound<'py, PyAny>, count: usize) 
     Ok(numbers(rows).into_pyarray(py))
 }
 
-/// The rows that a sampler draws by log-weights; a row drawn several times stands as often, side by side.
+/// Return the rows that a sampler draws by log-weights; a row drawn several times is repeated in adjacent places.
 #[pyfunction]
 #[pyo3(signature = (log_weights, count, *, sampler, seed, keys=None))]
 pub(crate) fn draw<'py>(

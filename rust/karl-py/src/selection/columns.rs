@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::boundary::error::UsageError;
 
-/// What log Z is taken over.
+/// Scope of log Z.
 #[derive(Clone, Copy)]
 pub(super) enum Partition {
     Global,

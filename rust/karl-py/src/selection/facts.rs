@@ -53,7 +53,7 @@ pub(super) struct LogZ {
     pub(super) values: Option<Vec<f64>>,
 }
 
-/// Up to so many log Z are told one by one.
+/// Largest number of log Z that are listed one by one.
 pub(super) const SCOPES_TOLD: usize = 100;
 
 /// A column's statistics, as a dictionary.
@@ -64,7 +64,7 @@ pub(super) struct SummaryFacts {
     pub(super) std: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Edges and counts; none of a stream, whose range is known when it is over.
+    /// Edges and counts; None for a stream, since its range is known only at the end.
     pub(super) histogram: Option<(Vec<f64>, Vec<u64>)>,
 }
 

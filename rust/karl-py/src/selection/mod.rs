@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     partition: Partition,
     /// The rewards, where they are not the log's own column.
     rewards: Option<Vec<f64>>,
-    /// How many rows have each verdict, in the order of `Verdict::ALL`.
+    /// Number of rows of each verdict, in the order of `Verdict::ALL`.
     verdicts: [usize; 8],
     expected_reward: f64,
 }
@@ -100,7 +100,7 @@ impl Selection {
         Ok(Self { log, settings, inner, partition, rewards, verdicts, expected_reward })
     }
 
-    /// How many rows can be drawn.
+    /// Number of rows that can be drawn.
     #[getter]
     fn available(&self) -> usize {
         match &self.log.get().inner.streamed {
@@ -191,7 +191,7 @@ impl Selection {
 }
 
 impl Selection {
-    /// How many rows have each verdict.
+    /// Return the number of rows of each verdict.
     fn verdicts(&self) -> Vec<(&'static str, u64)> {
         let named = |(verdict, count): (Verdict, u64)| (verdict.name(), count);
         match &self.log.get().inner.streamed {

@@ -22,7 +22,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// That of a tool's name.
+    /// Return the kind of a tool by its name.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         match name {
@@ -36,13 +36,13 @@ impl ToolKind {
         }
     }
 
-    /// Whether the tool changes files.
+    /// Return whether the tool changes files.
     #[must_use]
     pub fn changes(self) -> bool {
         self.writes() || self == Self::Notebook
     }
 
-    /// Whether it is Write or Edit.
+    /// Return whether the tool is Write or Edit.
     pub(crate) fn writes(self) -> bool {
         (self == Self::Write) | (self == Self::Edit)
     }
@@ -55,7 +55,7 @@ pub struct Call {
     pub tool: u32,
     /// Its kind.
     pub kind: ToolKind,
-    /// Whether it went well, where that is known.
+    /// True if it succeeded; None if unknown.
     pub success: Option<bool>,
     /// The purpose of its command; of Bash alone.
     pub words: Words,
@@ -64,7 +64,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What comes before the first call.
+    /// Placeholder before the first call.
     pub(crate) const NONE: Self = Self {
         tool: 0,
         kind: ToolKind::Unnamed,

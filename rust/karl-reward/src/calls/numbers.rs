@@ -16,17 +16,17 @@ pub struct Numbers<'a> {
     pub calls: &'a [Call],
     /// Of each tool whether it changes files and how often it was called, in the order of the record.
     pub counts: &'a [(bool, u32)],
-    /// What is said of the outcome, in the order of [`OUTCOME`](crate::OUTCOME).
+    /// Flags of the outcome, in the order of [`OUTCOME`](crate::OUTCOME).
     pub flags: [Option<bool>; 4],
-    /// How many calls there were; these here where it is not said, and so below.
+    /// Number of calls; where None, that of `calls`, and so below.
     pub total: Option<u32>,
-    /// How many went well.
+    /// Number of calls that succeeded.
     pub successes: Option<u32>,
-    /// How many failed.
+    /// Number of calls that failed.
     pub failures: Option<u32>,
-    /// How many calls of Bash failed.
+    /// Number of calls of Bash that failed.
     pub bash_errors: Option<u32>,
-    /// How long it took, NaN where that is not known.
+    /// Duration in seconds, NaN if unknown.
     pub seconds: f64,
 }
 

@@ -24,12 +24,12 @@ impl Ledger {
     }
 }
 
-/// What is counted of calls for verification, consistency and motion.
+/// Counts of calls for verification, consistency and motion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
-    /// Whether a file was read after it was written.
+    /// True if a file was read after it was written.
     pub(super) again: bool,
-    /// What the commands were for.
+    /// Purposes of the commands.
     pub(super) words: Words,
     /// Calls of Bash.
     pub(super) bash: u32,
@@ -120,7 +120,7 @@ struct Run {
 }
 
 impl Run {
-    /// Whether it gets stuck with this call: the third or a later one of a tool with a name, and one of them failed.
+    /// Return whether the run gets stuck with this call: the third or a later one of a named tool, one of which failed.
     fn sticks(&mut self, call: &Call) -> bool {
         let goes_on = (call.tool == self.tool) & (call.kind != ToolKind::Unnamed) & (self.length > 0);
         self.tool = call.tool;

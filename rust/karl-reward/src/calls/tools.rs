@@ -1,4 +1,4 @@
-//! How often each tool was called.
+//! Counts of calls of each tool.
 
 /// The count of each tool, in the order in which they are counted.
 #[derive(Clone, Debug, Default)]

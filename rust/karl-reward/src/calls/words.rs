@@ -1,22 +1,22 @@
-//! What a command of Bash is for.
+//! Purpose of a command of Bash.
 //!
-//! Speed: most commands are rejected by four bytes at a time. No record isolates it; `benches/record/reward.json`, v2,
-//! log, includes it.
+//! Speed: most commands are rejected by four bytes at a time. No record isolates it; `benches/record/reward.json`,
+//! v2, log, includes it.
 
 const TESTS: [&str; 6] = ["pytest", "npm test", "bun test", "cargo test", "go test", "make test"];
 const BUILDS: [&str; 5] = ["xcodebuild", "cargo build", "make ", "npm run build", "bun build"];
 
-/// How those words end.
+/// The last four bytes of these words.
 const ENDS: [u32; 3] =
     [u32::from_le_bytes(*b"test"), u32::from_le_bytes(*b"uild"), u32::from_le_bytes(*b"ake ")];
 
 /// The bits by which small letters differ from capital ones; a space has it too.
 const SMALL: u32 = 0x2020_2020;
 
-/// Whether a command runs tests, and whether it builds.
+/// Purpose of a command: to run tests, to build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// One of the six words of tests stands in it, in any case.
+    /// True if the command contains one of the six words of tests, in any case.
     pub test: bool,
     /// One of the five words of builds does.
     pub build: bool,
@@ -48,7 +48,7 @@ impl Words {
     }
 }
 
-/// Whether four bytes are the end of a word, which most commands do not have.
+/// Return whether the command has four bytes that end one of the words; most commands do not.
 fn ends(command: &[u8]) -> bool {
     let is_end = |four: &[u8; 4]| ENDS.contains(&(u32::from_le_bytes(*four) | SMALL));
     command.windows(4).any(|four| four.first_chunk().is_some_and(is_end))

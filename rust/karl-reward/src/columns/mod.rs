@@ -14,14 +14,14 @@ use crate::formula::{SignalsV1, composite};
 use crate::version::Version;
 use tally::Tally;
 
-/// Trajectories in columns. What is asked and answered by a number is 1 for yes, 0 for no, below 0 where nothing is said.
+/// Trajectories in columns. Flags are numbers: 1 for true, 0 for false, below 0 for unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// Where the calls of each trajectory begin. `[B + 1]`
     pub offsets: Offsets<'a>,
     /// The number of each call's tool in `names`. `[E]`
     pub tools: &'a [i64],
-    /// Whether each call went well. `[E]`
+    /// Flag of each call: 1 if it succeeded. `[E]`
     pub success: &'a [i64],
     /// The names of the tools.
     pub names: &'a [String],
@@ -33,17 +33,18 @@ pub struct Columns<'a> {
     pub texts: &'a [String],
     /// Correction, redo, build, continued, in the order of [`OUTCOME`](crate::OUTCOME), where they are known. `[B]` each
     pub flags: [Option<&'a [i64]>; 4],
-    /// How long each trajectory took, NaN where that is not known. `[B]`
+    /// Duration of each trajectory in seconds, NaN if unknown. `[B]`
     pub seconds: Option<&'a [f64]>,
 }
 
-/// The rewards: [`Record::reward`](crate::Record::reward) of records whose counts are those of their calls.
+/// Compute the rewards: [`Record::reward`](crate::Record::reward) of records with counts equal to those of their
+/// calls.
 ///
 /// Cost: one pass over the calls in v1, three in v2.
 ///
 /// # Errors
-/// [`Error::Length`] for columns that differ in rows; [`Error::Row`] for a tool without a name, a command without a text or
-/// a file beyond the number of calls; [`Error::NotFinite`] for infinite seconds.
+/// [`Error::Length`] for columns that differ in rows; [`Error::Row`] for a tool without a name, a command without a
+/// text or a file beyond the number of calls; [`Error::NotFinite`] for infinite seconds.
 pub fn scores(
     columns: &Columns<'_>,
     version: Version,

@@ -8,7 +8,7 @@ use crate::calls::{Numbers, ToolKind};
 use crate::formula::process::longest_run;
 use crate::formula::{Measures, entropy};
 
-/// What is counted of one trajectory.
+/// Counts of one trajectory.
 pub(super) struct Tally {
     /// The calls of each tool; 0 between trajectories.
     counts: Vec<u32>,
@@ -72,7 +72,7 @@ impl Tally {
         self.tools[..self.seen].iter().for_each(|&tool| self.counts[tool] = 0);
     }
 
-    /// How many calls were of Bash, and how many of tools that change files.
+    /// Count the calls of Bash, and those of tools that change files.
     fn sort(&mut self, kinds: &[ToolKind]) {
         (self.bash, self.mutations) = (0, 0);
         for &tool in &self.tools[..self.seen] {
@@ -81,7 +81,7 @@ impl Tally {
         }
     }
 
-    /// What v2 takes of it.
+    /// Return the counts that v2 needs.
     pub(super) fn numbers(&self) -> Numbers<'static> {
         Numbers {
             calls: &[],

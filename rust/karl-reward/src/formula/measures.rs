@@ -2,7 +2,7 @@
 
 /// The measurements of a trajectory that both versions ask for.
 pub(crate) trait Measures {
-    /// What a measurement raises.
+    /// Error of a measurement.
     type Fault;
 
     /// Return whether the total of calls is 0.

@@ -9,7 +9,7 @@ use super::value::Value;
 use crate::fault::Fault;
 use crate::version::Version;
 
-/// What is read of a call for v2.
+/// Keys of the parameters of a call that v2 reads.
 const PARAMS: [&str; 2] = ["command", "file_path"];
 
 /// The trajectory of `messages`, with all that it counts made from the events.

@@ -1,4 +1,4 @@
-//! What the calls of tools tell.
+//! Events of a trajectory: calls of tools.
 
 use super::node::{Node, value_of, values};
 use super::value::Value;
@@ -11,7 +11,7 @@ use crate::version::Version;
 pub struct Event<'a> {
     /// The tool's name.
     pub tool: Value<'a>,
-    /// Whether it went well, where the record says it by `true` or `false`.
+    /// True or false if the record has that value; else None.
     pub success: Option<bool>,
     /// The command and the path that it was given; None where the parameters are no object. Read for v2 alone.
     pub params: Option<[Value<'a>; 2]>,
@@ -25,11 +25,11 @@ pub struct Events<'a> {
     fault: Option<Fault>,
 }
 
-/// What is asked of the parameters of a call.
+/// Keys of the parameters of a call.
 pub const PARAMS: [&str; 2] = ["command", "file_path"];
 
 impl Event<'_> {
-    /// Whether it is said to have failed; a call of which nothing is said has not.
+    /// Return whether the record marks the call as failed; a call without a mark did not fail.
     pub(crate) fn failed(&self) -> bool {
         self.success == Some(false)
     }
@@ -109,7 +109,7 @@ impl<'a> Events<'a> {
         (&self.list, self.fault.map_or(Ok(()), Err))
     }
 
-    /// How many elements there are.
+    /// Return the number of elements.
     pub(crate) fn length(&self) -> Result<usize, Fault> {
         if self.fault == Some(Fault::Type) { Err(Fault::Type) } else { Ok(self.length) }
     }

@@ -5,16 +5,16 @@ use crate::fault::Fault;
 
 /// A value that can be looked into: a Python object, or a piece of raw JSON. The lifetime is that of its texts.
 pub trait Node<'a>: Sized {
-    /// What it is.
+    /// Return the value.
     ///
     /// # Errors
-    /// [`Fault::Syntax`] where it is no value.
+    /// [`Fault::Syntax`] where it is not a value.
     fn value(&self) -> Result<Value<'a>, Fault>;
 
-    /// The values of some keys of an object; of a key that stands twice, the last.
+    /// Return the values of some keys of an object; of a repeated key, the last.
     ///
     /// # Errors
-    /// [`Fault::Attribute`] where it is no object.
+    /// [`Fault::Attribute`] where it is not an object.
     fn fields<const N: usize>(&self, keys: [&str; N]) -> Result<[Option<Self>; N], Fault>;
 
     /// Visits what Python iterates over: the elements of a list; of a text its characters and of an object its keys, as
@@ -24,10 +24,10 @@ pub trait Node<'a>: Sized {
     /// [`Fault::Type`] where Python cannot iterate, and what the visit returns.
     fn each(&self, visit: impl FnMut(Option<Self>) -> Result<(), Fault>) -> Result<(), Fault>;
 
-    /// Visits the keys and values of an object, each key where it stands first, with its last value.
+    /// Visit the keys and values of an object, each key at its first place, with its last value.
     ///
     /// # Errors
-    /// [`Fault::Attribute`] where it is no object, and what the visit returns.
+    /// [`Fault::Attribute`] where it is not an object, and the error of the visit.
     fn entries(&self, visit: impl FnMut(&str, Self) -> Result<(), Fault>) -> Result<(), Fault>;
 
     /// The values of some keys of the object that is written as JSON in a text; None where there is none.

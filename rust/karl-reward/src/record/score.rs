@@ -24,14 +24,14 @@ pub struct Reward {
     pub score: f64,
     /// The signals in the order of the weights: three of v1, six of v2.
     pub signals: Vec<f64>,
-    /// What the signals are made of, in KARL's order; those of motion are left out, as there.
+    /// Components of the signals, in KARL's order; those of motion are left out, as in KARL.
     pub components: Vec<Component>,
 }
 
-/// What is read of a record, before it is judged.
+/// Parsed values of a record, before it is scored.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// What the outcome says, in the order of [`OUTCOME`](crate::OUTCOME); or that it is no object.
+    /// Flags of the outcome, in the order of [`OUTCOME`](crate::OUTCOME); a fault where it is not an object.
     pub outcome: Result<[Value<'a>; 4], Fault>,
     /// The calls and their counts.
     pub trajectory: Trajectory<'a>,
@@ -40,8 +40,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the keys `outcome`, `trajectory` and `timing` of a record; of a canonical trajectory, whose calls of tools are
-    /// the events, `outcome`, `messages` and `duration_seconds`.
+    /// Read the keys `outcome`, `trajectory` and `timing` of a record, or `outcome`, `messages` and
+    /// `duration_seconds` of a canonical trajectory, which has its events in calls of tools.
     ///
     /// # Errors
     /// Those of [`Trajectory::read`] in v1, of [`Trajectory::derived`] in v2.

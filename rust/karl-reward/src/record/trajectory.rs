@@ -1,4 +1,4 @@
-//! What a record says of its trajectory, as it says it, or as v2 makes it from the calls.
+//! Trajectory of a record, as recorded, or as v2 derives it from the calls.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::version::Version;
 /// The tools that change files.
 pub(crate) const MUTATIONS: [&str; 3] = ["Write", "Edit", "NotebookEdit"];
 
-/// What is asked of a trajectory.
+/// Keys of a trajectory.
 pub const TRAJECTORY: [&str; 6] =
     ["total_tools", "successes", "failures", "bash_errors", "tool_counts", "events"];
 
@@ -34,19 +34,19 @@ pub struct Trajectory<'a> {
     pub events: Events<'a>,
 }
 
-/// How often each tool was called.
+/// Number of calls of each tool.
 #[derive(Clone, Debug)]
 pub enum Counts<'a> {
-    /// What has no length.
+    /// A value without a length.
     Unsized {
-        /// Whether Python takes it for true.
+        /// True if Python evaluates it as true.
         some: bool,
     },
     /// A text or a list, which has a length and no values.
     Sized {
-        /// Whether anything is in it.
+        /// True if it is not empty.
         some: bool,
-        /// Whether there are two or more elements.
+        /// True if there are two or more elements.
         several: bool,
     },
     /// The counts in the order of the tools; whether the tool changes files.
@@ -90,7 +90,7 @@ impl<'a> Trajectory<'a> {
         Ok(all)
     }
 
-    /// A trajectory of which nothing but its events is said.
+    /// Return a trajectory with counts from its events alone.
     ///
     /// # Errors
     /// [`Fault::Type`] for a name of a tool that cannot be counted.
@@ -188,7 +188,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Whether there are two tools or more.
+    /// Return whether there are two tools or more.
     pub(crate) fn several(&self) -> Result<bool, Fault> {
         match self {
             Self::Unsized { .. } => Err(Fault::Type),
@@ -197,7 +197,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Whether a tool changes files, and how often it was called.
+    /// Return for each tool a flag that it changes files, and its number of calls.
     pub(crate) fn tools(&self) -> Result<&[(bool, Value<'a>)], Fault> {
         if let Self::Tools(tools) = self { Ok(tools) } else { Err(Fault::Attribute) }
     }

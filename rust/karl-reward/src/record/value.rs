@@ -1,4 +1,4 @@
-//! What a value of a record means to Python: truth, number, equality.
+//! Meaning of values of a record in Python: truth, number, equality.
 
 use std::borrow::Cow;
 
@@ -19,24 +19,24 @@ pub enum Value<'a> {
     Float(f64),
     /// A whole number beyond every float; only its sign is left.
     Vast {
-        /// Whether it is below 0.
+        /// True if it is below 0.
         negative: bool,
     },
     /// A text.
     Text(Cow<'a, str>),
     /// A list.
     List {
-        /// Whether it has elements.
+        /// True if it has elements.
         some: bool,
     },
     /// An object.
     Object {
-        /// Whether it has keys.
+        /// True if it has keys.
         some: bool,
     },
 }
 
-/// What stands for a value in a set of names: equal where Python's `==` and `hash` say so.
+/// Identity of a value in a set of names: equal where Python's `==` and `hash` agree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name<'a> {
     Null,
@@ -47,7 +47,7 @@ pub(crate) enum Name<'a> {
 }
 
 impl Value<'_> {
-    /// Whether the key is missing or its value is null.
+    /// Return whether the key is missing or its value is null.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self, Self::Absent | Self::Null)
@@ -67,19 +67,19 @@ impl Value<'_> {
         }
     }
 
-    /// What it says, where it is `true` or `false`.
+    /// Return the value of `true` or `false`; None for other values.
     #[must_use]
     pub fn said(&self) -> Option<bool> {
         if let Self::Bool(said) = self { Some(*said) } else { None }
     }
 
-    /// Whether it is that text.
+    /// Return whether it is that text.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
         matches!(self, Self::Text(found) if found == text)
     }
 
-    /// Whether it is one of those texts.
+    /// Return whether it is one of those texts.
     pub(crate) fn is_in(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.is(text))
     }
@@ -100,7 +100,7 @@ impl Value<'_> {
         }
     }
 
-    /// Whether it equals 0; what is no number does not.
+    /// Return whether it equals 0; false for a value that is not a number.
     pub(crate) fn is_zero(&self) -> bool {
         self.number().is_ok_and(|number| number.compares(0, |float| float == 0.0, i64::eq))
     }

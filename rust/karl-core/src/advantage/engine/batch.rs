@@ -69,7 +69,7 @@ impl LaneBuffer {
     }
 }
 
-/// What is known of each group.
+/// Statistics of each group of a lane.
 struct LaneStats {
     counts: Lane,
     min: Lane,

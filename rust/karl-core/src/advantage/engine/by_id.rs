@@ -74,7 +74,7 @@ pub(in crate::advantage) fn with_spreads<R: Real, F: Formula>(
     spreads.iter().zip(lines).all(|(spread, line)| line.fits(spread))
 }
 
-/// What turns a reward of each group into its advantage; groups without terms have a sum of 0 of them.
+/// Return the affine map of each group from reward to advantage; the second sum of a group without terms is 0.
 pub(in crate::advantage) fn lines<F: Formula>(
     spreads: &[GroupStats],
     abouts: &[f64],

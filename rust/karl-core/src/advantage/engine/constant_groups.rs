@@ -13,7 +13,7 @@ use crate::numeric::float::Real;
 use crate::numeric::radix::{Bucket, Buckets, Scratch, all_ok, with_scratch};
 use crate::numeric::sum::Compensated;
 
-/// How the present rewards of a group compare.
+/// Comparison of the present rewards of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Agreement {
@@ -25,11 +25,11 @@ enum Agreement {
     Equal,
 }
 
-/// How the present rewards of each group compare.
+/// Comparison of the present rewards of each group.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ConstantGroups {
     kinds: Vec<Agreement>,
-    /// The one reward of each group whose rewards are equal; 0 of the others.
+    /// The common reward of each group with equal rewards; 0 for the others.
     rewards: Vec<f64>,
 }
 
@@ -72,7 +72,7 @@ impl ConstantGroups {
         (constancy, fine)
     }
 
-    /// How many groups have two or more present rewards.
+    /// Return the number of groups with two or more present rewards.
     pub(crate) fn comparable(&self) -> usize {
         self.kinds.iter().filter(|&&kind| kind != Agreement::Few).count()
     }
@@ -83,12 +83,12 @@ impl ConstantGroups {
         pairs.filter(|&(&kind, _)| kind == Agreement::Equal).map(|(_, &reward)| reward)
     }
 
-    /// Whether a group has two or more present rewards.
+    /// Return whether a group has two or more present rewards.
     pub(crate) fn is_comparable(&self, group: usize) -> bool {
         self.kinds[group] != Agreement::Few
     }
 
-    /// Whether no two present rewards of a group differ.
+    /// Return whether no two present rewards of a group differ.
     pub(crate) fn is_constant(&self, group: usize) -> bool {
         self.kinds[group] != Agreement::Differing
     }
@@ -123,7 +123,7 @@ impl ConstantGroups {
     }
 }
 
-/// How the rewards of some groups that stand side by side compare.
+/// Comparison of the rewards of some adjacent groups.
 struct Chunk<'a> {
     kinds: &'a mut [Agreement],
     rewards: &'a mut [f64],

@@ -63,7 +63,7 @@ pub(in crate::advantage) struct GroupRun<'a, R, F> {
 }
 
 impl<R: Real, F: Formula> Kernel for GroupRun<'_, R, F> {
-    /// Whether all advantages are finite.
+    /// True if all advantages are finite.
     type Output = bool;
 
     #[inline(always)]

@@ -110,7 +110,7 @@ impl Laid {
         }
     }
 
-    /// Last first: each group's place stands at its end now.
+    /// Copy the advantages back, last first: `begins` now holds the end of each group.
     fn take_up(&mut self, buckets: &mut [Bucket<'_>]) {
         for bucket in buckets.iter_mut().rev() {
             for (&group, reward) in bucket.groups.iter().zip(&mut *bucket.values).rev() {

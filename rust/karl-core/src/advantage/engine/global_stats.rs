@@ -1,4 +1,4 @@
-//! What is known of all rows together: weighted moments, by blocks of rows in their order.
+//! Statistics of all rows together: weighted moments, by blocks of rows in their order.
 
 use crate::numeric::float::Real;
 use crate::numeric::parallel;
@@ -38,7 +38,7 @@ impl GlobalStats {
         Self { weight, mean, squares, min: first.min, max: first.max }
     }
 
-    /// Whether all values are equal; true for one and for none.
+    /// Return whether all values are equal; true for one value and for none.
     pub(in crate::advantage) fn is_constant(&self) -> bool {
         self.weight == 0.0 || self.min >= self.max
     }

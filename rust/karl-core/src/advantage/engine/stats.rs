@@ -1,14 +1,15 @@
-//! What a group score is made of: the statistics of a group, the affine map from reward to advantage, and the formula between.
+//! Parts of a group score: the statistics of a group, the affine map from reward to advantage, and the formula
+//! between.
 //!
-//! A [`Formula`] turns the statistics of a group, and a second sum where it asks for one, into the [`AffineMap`] that maps the reward
-//! of each member to its advantage.
+//! A [`Formula`] turns the statistics of a group, and a second sum where it asks for one, into the [`AffineMap`] that
+//! maps the reward of each member to its advantage.
 
 use crate::numeric::sum::Compensated;
 
 /// The present rewards of a group, seen one after another in row order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupStats {
-    /// How many.
+    /// Number of rewards.
     pub(crate) count: u32,
     pub(crate) min: f64,
     pub(crate) max: f64,
@@ -16,7 +17,7 @@ pub(crate) struct GroupStats {
 }
 
 impl GroupStats {
-    /// What is known of no reward.
+    /// Statistics of no rewards.
     pub(in crate::advantage) const EMPTY: Self =
         Self { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY, total: Compensated::ZERO };
 
@@ -30,7 +31,7 @@ impl GroupStats {
         }
     }
 
-    /// Whether all are equal; true for one and for none.
+    /// Return whether all rewards are equal; true for one reward and for none.
     #[inline(always)]
     pub(crate) fn is_constant(&self) -> bool {
         (self.min >= self.max) | (self.count == 0)
@@ -42,7 +43,7 @@ impl GroupStats {
         self.total.value() / f64::from(self.count)
     }
 
-    /// How many, as a float.
+    /// Return the number of rewards, as a float.
     #[inline(always)]
     pub(in crate::advantage) fn size(&self) -> f64 {
         f64::from(self.count)
@@ -67,7 +68,7 @@ pub(in crate::advantage) struct AffineMap {
 }
 
 impl AffineMap {
-    /// The line of a group whose rewards are all equal: exactly 0.
+    /// Return the map of a group with equal rewards: exactly 0.
     #[inline(always)]
     pub(in crate::advantage) const fn zero(group: &GroupStats) -> Self {
         Self::less(group.min)
@@ -84,25 +85,26 @@ impl AffineMap {
         self.factor * (reward - self.baseline) / self.divisor
     }
 
-    /// Whether every member has a finite advantage: so have those between, where the two ends have.
+    /// Return whether every member has a finite advantage; the map is monotonic, so that its two ends decide.
     #[inline(always)]
     pub(in crate::advantage) fn fits(self, group: &GroupStats) -> bool {
         (group.count == 0) | (self.at(group.min).is_finite() & self.at(group.max).is_finite())
     }
 }
 
-/// What tells one group score from another. Each function is marked `#[inline(always)]`, for it is called a lane at a time.
+/// Formula of a group score. Each function is marked `#[inline(always)]`, because it is called for one lane at a
+/// time.
 pub(in crate::advantage) trait Formula: Sync {
-    /// Whether [`term`](Self::term) is summed over the group before the line is asked for.
+    /// True if [`term`](Self::term) is summed over the group before [`line`](Self::line) is called.
     const TERMS: bool = false;
 
-    /// What terms are taken about.
+    /// Return the centre for the terms of a group.
     #[inline(always)]
     fn about(&self, group: &GroupStats) -> f64 {
         group.mean()
     }
 
-    /// What a member adds to the second sum.
+    /// Return the term of a member in the second sum.
     #[inline(always)]
     fn term(&self, _reward: f64, _about: f64) -> f64 {
         0.0

@@ -1,4 +1,4 @@
-//! What other trainers do, defects included: each under its own name, and nowhere else.
+//! Conventions of other trainers, defects included, each under its own name.
 
 mod torch_f32;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::group::Layout;
 use crate::numeric::float::Real;
 
-/// What a trainer makes of a group with a single present reward.
+/// Treatment of a group with a single present reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Singleton {
     /// Advantage 0.
@@ -32,7 +32,7 @@ impl Singleton {
     }
 }
 
-/// What a trainer makes of a missing reward.
+/// Treatment of a missing reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// It is left out of the statistics, and its own advantage is 0.
@@ -55,7 +55,7 @@ impl Missing {
     }
 }
 
-/// What a trainer makes of the rounding of float32 rewards.
+/// Treatment of the rounding of float32 rewards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Single {
     /// `torch.mean` and `torch.std` of the group.
@@ -136,10 +136,10 @@ impl Convention {
         CONVENTIONS.into_iter().find(|convention| convention.name == name)
     }
 
-    /// The advantages as the trainer has them, of statistics in f64: rewards that are all equal have 0.
+    /// Compute the advantages of the trainer from statistics in f64: equal rewards have advantage 0.
     ///
-    /// Trainers keep f32, whose rounding a tiny `eps` blows up: of float32 rewards [`apply_single`](Self::apply_single)
-    /// has that too. A row without a group is NaN.
+    /// Trainers compute in f32, and a tiny `eps` magnifies its rounding; [`apply_single`](Self::apply_single)
+    /// reproduces that for float32 rewards. A row without a group has NaN.
     /// Shapes: rewards `[B]`, result `[B]`. Cost: as [`zscore`](super::zscore()), and a pass for missing rewards.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl Convention {
         rewards.iter().map(score).collect()
     }
 
-    /// What the trainer has where the formula has a finite number, or none.
+    /// Return the trainer's advantage, given that of the formula.
     fn correct(&self, advantage: f64, members: Members) -> f64 {
         match (self.missing, self.singleton) {
             (Missing::Poison, _) if members.missing > 0 => f64::NAN,
@@ -249,7 +249,7 @@ impl Formula for Convention {
     }
 }
 
-/// How many rows a group has, and how many of them have no reward.
+/// Number of rows of a group, and number of those without a reward.
 #[derive(Clone, Copy, Default)]
 struct Members {
     rows: usize,

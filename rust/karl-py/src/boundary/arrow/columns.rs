@@ -18,7 +18,7 @@ use crate::boundary::error::{DTypeError, LayoutError};
 pub(crate) trait Cell: ArrowNativeType {
     /// Its type in Arrow.
     type Arrow: ArrowPrimitiveType<Native = Self>;
-    /// What stands for a null: NaN is a missing number, -1 no group and no row.
+    /// Value for a null: NaN is a missing number, -1 no group and no row.
     const MISSING: Self;
     /// Its name.
     const NAME: &'static str;
@@ -160,7 +160,7 @@ fn places(array: &dyn Array) -> Vec<Option<usize>> {
     dictionary.normalized_keys().into_iter().enumerate().map(place).collect()
 }
 
-/// Whether a column holds texts, plain or behind a dictionary.
+/// Return whether a column holds text, plain or as a dictionary.
 pub(crate) fn is_text(kind: &DataType) -> bool {
     match kind {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,

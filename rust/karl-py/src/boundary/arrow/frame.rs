@@ -1,4 +1,4 @@
-//! A table that was made elsewhere, whose columns take the place of a log's own.
+//! Table from elsewhere, with columns that replace those of a log.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -18,7 +18,7 @@ pub(crate) struct Frame {
     batches: Vec<RecordBatch>,
     /// None where the table has no column of row numbers: its rows are the log's, one by one.
     rows: Option<Vec<u32>>,
-    /// How many rows the log has.
+    /// Number of rows of the log.
     log_rows: usize,
 }
 
@@ -42,12 +42,12 @@ impl Frame {
         Ok(frame)
     }
 
-    /// How many rows the table has.
+    /// Return the number of rows of the table.
     pub(crate) fn len(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// Whether rows were matched by number.
+    /// Return whether rows were matched by number.
     pub(crate) fn by_row(&self) -> bool {
         self.rows.is_some()
     }

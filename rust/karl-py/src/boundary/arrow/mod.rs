@@ -22,7 +22,7 @@ use pyo3::types::PyCapsule;
 use crate::boundary::enter::enter;
 use crate::boundary::error::{LayoutError, LogError};
 
-/// Whether an object has one of the two methods by which Arrow data is handed over.
+/// Return whether an object has one of the two methods of the Arrow PyCapsule interface.
 pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")?)
 }
@@ -89,9 +89,9 @@ fn drained<T: Send>(
     found.map_err(|error| LayoutError::new_err(format!("{name} cannot be read as Arrow data: {error}")))
 }
 
-/// What `take` gives; an error of the exchange names the argument, and has its own cause behind it.
+/// Return the result of `take`; an error of the exchange names the argument and keeps its cause.
 ///
-/// The crates below panic where a capsule was emptied before, or where a stream fails without saying why.
+/// The crates below panic on a capsule that was already consumed, and on a stream that fails without a message.
 fn taken_over<T>(py: Python<'_>, name: &str, take: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let wrapped =
         |reason: &str| LayoutError::new_err(format!("{name} cannot be read as Arrow data: {reason}"));

@@ -14,13 +14,13 @@ use karl_core::reward::composite;
 use karl_log::Log;
 use karl_log::columns::category::Category;
 
-/// What the columns of a log are called beyond their fixed names.
+/// Names of the columns of a log beyond the fixed ones.
 pub(crate) struct Wanted {
     /// The components of the reward; none where the reward is one.
     pub(crate) components: Vec<String>,
     /// The weight of each component.
     pub(crate) weights: Vec<f64>,
-    /// Whether records have a partition.
+    /// True if records have a partition.
     pub(crate) partition: bool,
 }
 
