@@ -8,13 +8,14 @@ The chain, each link usable alone::
     rows = karl_fast.draw(target.log_weights, 512, seed=7, keys=log.keys)
     karl_fast.export(log, rows, "data", scores=scores, log_weights=target.log_weights)
 
-or whole: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, which is what the command ``karl-fast sample`` does.
-``karl_fast.convert("~/.claude/projects", "log.jsonl")`` makes a log of the transcripts that agents leave behind.
+or in one call: ``karl_fast.sample("runs/*.jsonl", "data", k=512)``, the function behind the command ``karl-fast
+sample``. ``karl_fast.convert("~/.claude/projects", "log.jsonl")`` makes a log of the transcripts that agents leave
+behind.
 
-The kernels, for arrays of any pipeline, stand in a module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
-``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` stands in for KARL's reward engine. ``help``
-on each says what is in it. ``objective`` has the losses that are made of them, for MLX; ``train`` and ``rl`` train with
-them, on data sets and on rollouts.
+The kernels, for arrays of any pipeline, have one module a family: ``advantage``, ``filter``, ``target``, ``ratio``,
+``kl``, ``sampling``, ``replay``, ``curriculum``, ``diversity``; ``reward`` replaces KARL's reward engine. ``help`` on
+each lists its contents. ``objective`` has losses made of them, for MLX; ``train`` and ``rl`` train with them, on data
+sets and on rollouts.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ HOMES = {
     "karl_fast.target": ("Target", "boltzmann"),
     "karl_fast.settings.sample": ("Settings",),
 }
-"""Where a name is that is not of the extension: it is loaded when somebody asks for it, for a start is short."""
+"""Home module of each public name outside the extension; loaded on first use, to keep start-up short."""
 
 
 def __getattr__(name: str) -> object:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UNFINISHED = ".unfinished-"
-"""What the name of something begins with that is not whole yet."""
+"""Prefix of the name of an unfinished file or folder."""
 
 
 @contextlib.contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Say which file the system refused, and what it said."""
+    """Raise a `FileError` that names the file for any `OSError`."""
     try:
         yield
     except KarlError:  # which may be an OSError, and says what it has to
@@ -101,7 +101,7 @@ def _locked(place: Path) -> BinaryIO:
 
 
 def _is_at(file: BinaryIO, place: Path) -> bool:
-    """Whether a file that is open is the one at a place."""
+    """Return whether an open file is the one at a path."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), place.stat())
     return False

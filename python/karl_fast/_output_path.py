@@ -1,4 +1,4 @@
-"""Whether an output can be written to a place, asked before anything is read."""
+"""Check, before anything is read, that an output can be written."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def data_set(out: str | Path, *, force: bool) -> _core.Target:
-    """Return the place of a data set, and refuse one that cannot be written to, as far as can be told beforehand.
+    """Return the place of a data set; refuse one that is known to be unwritable.
 
     Raises:
-        OutputExistsError: it is there, and ``force`` is not set; or somebody else's is.
+        OutputExistsError: it exists and ``force`` is not set, or it was not written by karl-fast.
         FileError: as :func:`check_around`.
-        UsageError: it ends in no name.
+        UsageError: the path does not end in a name.
     """
     refuse_link(out)
     target = _core.Target.data_set(Path(out), force=force)
@@ -91,7 +91,7 @@ def _refused(out: str | Path, number: int | None, why: str) -> FileError:
 
 
 def advise(error: FileError, out: str | Path, size: int | None = None) -> None:
-    """Hint at what to do where what cannot be written is the output or a file of it, whose length may be known."""
+    """Add a hint to an error about writing the output or one of its files; ``size`` is its length if known."""
     if error.filename is None or not Path(error.filename).is_relative_to(out):
         return
     needed = "" if size is None else f"the data set has {in_bytes(size)}: "

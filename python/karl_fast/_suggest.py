@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MOST = 10_000
-"""How many names of a folder, or of a record, are looked at."""
+"""Maximum names of a folder or keys of a record that are compared."""
 
 BEGINNING = 3
 """Letters from which on a name is taken for the beginning of another: `tau` for `tau-bench`."""
@@ -39,9 +39,9 @@ def question(meant: Iterable[str]) -> str | None:
 
 
 def beside(path: str | Path, fits: Callable[[Path], bool] = Path.exists, most: int = 1) -> str | None:
-    """The question for a path, by the names of what fits in the folder that it would be in.
+    """Return a question that suggests paths with a similar name in the same folder, or None.
 
-    What stands before the first dot has to be near: all logs end alike.
+    Only the part before the first dot is compared: all logs have similar suffixes.
     """
     folder = Path(path).parent
     try:

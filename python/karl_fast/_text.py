@@ -19,7 +19,7 @@ CONTROLS = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fr
 
 
 def pictured(text: str) -> str:
-    """What a model said, in which any character may come: as `clean`, but a control character takes one place."""
+    """Return model output as `clean` does, but with one character in place of each control character."""
     return clean(text.translate(CONTROLS))
 
 

@@ -32,12 +32,12 @@ def within(folder: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
-    """What ``file.py:name`` names, the file being one of a folder.
+    """Return the function that ``file.py:name`` names, with the file relative to a folder.
 
-    A file is run once for all its functions, and again where it has changed since.
+    A file is executed once for all its functions, and again if it has changed since.
 
     Raises:
-        UsageError: it is no such place, the file cannot be read or does not run, or has no such function.
+        UsageError: the text has another form, the file cannot be read or executed, or it has no such function.
     """
     path, colon, name = place.rpartition(":")
     if not (colon and path.endswith(".py") and name.isidentifier()):
@@ -50,7 +50,7 @@ def function(place: str, folder: str | Path = ".") -> Callable[..., Any]:
 
 
 def _no_function(file: Path, name: str) -> UsageError:
-    """That a file has no function of a name, and which of its own it has."""
+    """Return the error for a file without the named function, with the functions it has."""
     held = vars(_module(file))
     whose = {one: getattr(what, "__module__", None) for one, what in held.items() if callable(what)}
     own = [one for one, home in whose.items() if home == held["__name__"]]

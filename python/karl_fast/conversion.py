@@ -27,42 +27,40 @@ if TYPE_CHECKING:
 class Conversion:
     """The account of a conversion.
 
-    Each line that was read has one fate: ``lines_read`` = ``lines_used`` + ``duplicates`` + all of ``dropped`` + all of
+    Each line read has one outcome: ``lines_read`` = ``lines_used`` + ``duplicates`` + all of ``dropped`` + all of
     ``bad``.
 
     Attributes:
-        trajectories: how many were written, those of sub-agents among them.
-        sub_agents: how many of them are of sub-agents.
-        rewarded: how many of them have a reward.
+        trajectories: number written, including those of sub-agents.
+        sub_agents: number of them from sub-agents.
+        rewarded: number of them with a reward.
         messages: messages by role.
-        tool_calls: calls by what their results say: ``succeeded``, ``failed``, ``unknown``, ``unanswered``.
-        lines_read: lines, blank ones left out; a document counts as one.
-        lines_used: lines that became messages or parts of them.
-        duplicates: lines that stand in several files of one session, or twice in one.
-        dropped: lines that were left out, by reason: ``no_conversation`` (progress, hooks, snapshots and every type
-            that is not known), ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``,
-            ``other_branch``, ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts
-            ``no_trajectory``, ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``,
-            ``unparsable``.
-        bad: lines that are no records, by reason, as in :func:`karl_fast.read`.
-        types: lines by the type that they name, known or not.
-        notes: what was left out or mended inside lines that were used: ``no_text``, ``unknown_block``,
+        tool_calls: calls by outcome: ``succeeded``, ``failed``, ``unknown``, ``unanswered``.
+        lines_read: lines without blank ones; a document counts as one.
+        lines_used: lines converted to messages or parts of them.
+        duplicates: lines that occur in several files of one session, or twice in one.
+        dropped: lines left out, by reason: ``no_conversation`` (progress, hooks, snapshots and unknown types),
+            ``meta``, ``compact_summary``, ``command``, ``interruption``, ``synthetic``, ``other_branch``,
+            ``orphan_result``, ``unknown_role``, ``empty``, ``no_text``, ``damaged``; of rollouts ``no_trajectory``,
+            ``bad_message``, ``empty_message``, ``unknown_role``, ``bad_weight``, ``bad_system``, ``unparsable``.
+        bad: lines that are not records, by reason, as in :func:`karl_fast.read`.
+        types: lines by their type, known or not.
+        notes: items left out or repaired inside lines that were used: ``no_text``, ``unknown_block``,
             ``unknown_item``, ``unknown_role``, ``orphan_result``, ``bad_message``, ``mended``, ``wrong_type``; messages
-            that say nothing: ``empty_message``; calls that name no tool: ``call_without_name``; and of files that hold
-            one session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
-            rollouts that another file holds: ``copied_rollout``.
-        blocks: blocks of messages that are no text and were left out, and items of sessions that are not read, by
-            their kind.
-        secrets: secrets that stand in what was written, by family; they are replaced when rows are drawn from it.
+            without content: ``empty_message``; calls without a tool name: ``call_without_name``; of files with the same
+            session: ``copied_session``, ``session_snapshot``, ``continued_session``, ``forked_session``; records of
+                rollouts that another file also has: ``copied_rollout``.
+        blocks: message blocks left out because they are not text, and session items that are not read, by kind.
+        secrets: secrets in the output, by family; they are replaced when rows are drawn from it.
         mistyped: the first hundred values of a wrong type, by file and place: ``path``, ``offset`` (the first byte of
-            the line or document), ``field``, what ``came``, what was ``wanted``. What stands around them was read.
-        files: each transcript with its format, its lines, and the places of its first bad ones.
-        refused: files of a tool whose transcripts are not read, or damaged ones, each with the reason.
+            the line or document), ``field``, what ``came``, what was ``wanted``. The text around them was read.
+        files: each transcript with its format, line count and the places of its first bad lines.
+        refused: files of unsupported tools and damaged files, each with the reason.
         skipped: other files of the folders, each with the reason.
         size_bytes: bytes read, unpacked.
         written_bytes: bytes written.
         blank_lines: blank lines.
-        welded_lines: lines on which several records had been welded together; all were read.
+        welded_lines: lines with several records; all were read.
     """
 
     trajectories: int
@@ -94,10 +92,10 @@ OTHER = "leave --format out, so that the file is looked at, or give a glob that 
 COLUMN = "write the file without the column, or cast it to strings"
 
 HINTS: dict[type[LogError], str] = {LogError: HINT, TranscriptError: HINT, ColumnError: COLUMN}
-"""What to do about errors whose own hints name options that a conversion does not have."""
+"""Hints that replace those of errors which name options that `convert` lacks."""
 
 COUNTS = ("messages", "tool_calls", "dropped", "bad", "types", "notes", "blocks", "secrets")
-"""What the extension gives as pairs."""
+"""Fields that the extension returns as pairs."""
 
 
 def convert(
@@ -111,34 +109,34 @@ def convert(
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Conversion:
-    """Convert transcripts of agents, or logs of rollouts, to one file of canonical trajectories, whole or not at all.
+    """Convert transcripts of agents, or logs of rollouts, to one file of canonical trajectories, written atomically.
 
-    One line a session and one for each of its sub-agents, or one a rollout. The page ``trajectory`` of the manual says
-    what is on it; every other function of karl-fast reads the file as it reads any log.
+    Write one line a session and one for each of its sub-agents, or one a rollout. The page ``trajectory`` of the manual
+    describes it; every other function of karl-fast reads the file as any log.
 
     Args:
         sources: files, folders, globs or ``-``, as :func:`karl_fast.read` takes them: ``~/.claude/projects``, say. A
             file ``.parquet`` needs the extra ``arrow``.
-        out: the file to write, ``trajectories.jsonl``; folders on the way to it are made.
-        format: who wrote the transcripts, one of ``_core.transcripts()``; found by looking at each file.
-        rate: where rewards come from. ``log``: from the log, where it has one. ``result``: from the end of the run
-            where the log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools,
-            as :func:`karl_fast.reward.compute_reward` gives it.
+        out: the file to write, ``trajectories.jsonl``; missing parent folders are created.
+        format: format of the transcripts, one of ``_core.transcripts()``; detected from each file by default.
+        rate: source of the rewards. ``log``: from the log, if it has one. ``result``: from the end of the run if the
+            log has it, 1 for success, else 0. ``karl-v1``, ``karl-v2``: KARL's reward of the calls of tools, as
+            :func:`karl_fast.reward.compute_reward` gives it.
         max_line_bytes: longer lines are dropped and counted.
-        threads: threads to work with; all cores unless given. The output does not depend on it.
-        force: replace a file of trajectories that is there; nothing else is ever replaced.
+        threads: number of threads; all cores by default. The output does not depend on it.
+        force: replace an existing file of trajectories; no other file is ever replaced.
         progress: called with the bytes read so far and the bytes there are, as :func:`karl_fast.read` does.
 
     Raises:
-        FileError: a file cannot be read, or the output not be written.
-        LogError: a file that was named is no transcript, or there is no conversation at all: with the first damage.
-        BadRewardError: that damage is a reward.
+        FileError: a file cannot be read, or the output cannot be written.
+        LogError: a named file is not a transcript, or there is no conversation; names the first damaged line.
+        BadRewardError: the first damage is an invalid reward.
         MissingExtraError: a Parquet file without pyarrow.
-        AlreadyConvertedError: a file that was named holds trajectories already.
-        PackedError, EncodingError: a file that was named is not unpacked here, or no UTF-8.
+        AlreadyConvertedError: a named file already contains trajectories.
+        PackedError, EncodingError: a named file has an unsupported compression or is not UTF-8.
         LogChangedError: a file changed while it was read, other than at its end.
         OutputExistsError: the output exists.
-        UsageError: a format that nobody knows, no file, a limit below 1, or the name of a packed file to write.
+        UsageError: an unknown format, no file, a limit below 1, or an output with the suffix of a packed file.
     """
     from karl_fast.reward.engine.records import weights  # NumPy comes with it
 
@@ -198,7 +196,7 @@ def _account(facts: Any, found: Found) -> Conversion:
 
 
 SUFFIXES = packed_too(".jsonl", ".json", ".traj")
-"""What is taken from a folder."""
+"""Suffixes of files read from a folder."""
 
 
 def _refuse_packed(out: Path) -> None:

@@ -89,7 +89,7 @@ class Stage:
             raise ArgumentError(f"stage has levels {self.levels} and lasts {lasts}, wanted one or more of each")
 
     def length(self, epoch_steps: int | None = None) -> int:
-        """How many steps the stage takes, at this many steps an epoch.
+        """Return the number of steps of the stage, with this many steps an epoch.
 
         Raises:
             UsageError: a stage in epochs without ``epoch_steps``.
@@ -119,7 +119,7 @@ class Schedule:
             raise ArgumentError("schedule has no stages, wanted one or more")
 
     def steps(self, epoch_steps: int | None = None) -> int:
-        """How many steps all stages take; errors as :meth:`Stage.length`."""
+        """Return the number of steps of all stages; raises as :meth:`Stage.length`."""
         return sum(stage.length(epoch_steps) for stage in self.stages)
 
     def stage_at(self, step: int, *, epoch_steps: int | None = None) -> Stage:

@@ -31,9 +31,9 @@ class KarlError(Exception):
 
 
 class UsageError(KarlError, ValueError):
-    """Settings that do not go together, or that nobody can mean.
+    """Invalid or conflicting settings.
 
-    ``settings`` are those whose names the message says, as arguments; the command line says its options instead.
+    ``settings`` are the arguments named in the message; the command line replaces them by its options.
     """
 
     exit_code = 2
@@ -84,7 +84,7 @@ class TranscriptError(LogError):
 
 
 class BadRewardError(LogError):
-    """A log of which nothing can be converted, and whose first damage is a reward that is no finite number."""
+    """A log without any convertible record, in which the first damage is a reward that is not a finite number."""
 
     hint = "a reward is a finite number, or null for none; sample --reward FIELD takes that of another field"
 
@@ -93,7 +93,7 @@ PACKED_HINTS = {
     "tar": "tar -xOf FILE | karl-fast sample - reads what is in it",
     "Parquet": "give it a name that ends in .parquet",
 }
-"""What to do about a file, by what it is packed by."""
+"""Hint for a packed file, by its format."""
 
 
 class PackedError(LogError):
@@ -109,7 +109,7 @@ class PackedError(LogError):
 
 
 class EncodingError(LogError):
-    """A file whose text is in another encoding than UTF-8, and in which."""
+    """A file in an encoding other than UTF-8, with the name of that encoding."""
 
     def __init__(self, message: str, encoding: str) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ class EncodingError(LogError):
 
 
 class ByNameError(LogError):
-    """An object whose values are records, each under its name; the hint is the command that makes lines of them."""
+    """An object with records as values, each under its name; the hint is the command that turns them into lines."""
 
     def __init__(self, message: str, path: str = "", holder: str = ".") -> None:
         import shlex  # which loads `re`, and most runs need neither
@@ -140,7 +140,7 @@ class ByNameError(LogError):
 
 
 UNPACKERS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-"""What unpacks files whose names end so."""
+"""Program that unpacks files with each suffix."""
 
 
 class LogChangedError(LogError):
@@ -214,7 +214,7 @@ class ModelError(KarlError, ValueError):
 
 
 class TemplateError(KarlError, ValueError):
-    """A chat template that a row cannot go through, or that rewrites what it said of earlier turns."""
+    """A chat template that fails on a row, or that changes the text of earlier turns."""
 
 
 class NothingToTrainError(KarlError, ValueError):
@@ -228,7 +228,7 @@ class CheckpointError(KarlError, ValueError):
 
 
 class DivergedError(KarlError, ArithmeticError):
-    """A run whose gradients are no longer finite."""
+    """A run with gradients that are no longer finite."""
 
     hint = "a lower --learning-rate, a longer --warmup or a smaller --max-grad-norm may hold it"
 

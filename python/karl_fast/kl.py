@@ -1,8 +1,8 @@
-"""How far a policy is from its reference, and what a penalty on that does.
+"""Divergence of a policy from its reference, and penalties on it.
 
 | function | of | value |
 |---|---|---|
-| `estimate` | tokens that were drawn | k1, k2 or k3, times the importance ratio |
+| `estimate` | sampled tokens | k1, k2 or k3, times the importance ratio |
 | `gradient` | the same | d/dlogp of the estimate as a loss |
 | `in_reward` | rewards of rollouts | r - kl_coef * sum of k1 |
 | `categorical`, `categorical_gradient` | logits over a vocabulary | the exact divergence, and its derivative |
@@ -46,24 +46,24 @@ def estimate(
     logp_old: Reals | None = None,
     mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[Any]:
-    """The estimated divergence of each token from the reference, in nats.
+    """Estimate the divergence of each token from the reference, in nats.
 
     ```text
     d = logp - logp_ref
     k1 = d        k2 = d^2 / 2        k3 = exp(-d) + d - 1
     ```
 
-    k1 and k3 have the reverse KL(policy, reference) as their mean over tokens of the policy, k2 does not quite; k1 is
-    of either sign, and the others are never negative. Where another policy drew the tokens, each is multiplied by
-    ``exp(logp - logp_old)``. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped.
-    What each is worth as a loss is told by :func:`gradient`. Cost: one pass, an exponential a token for k3 and a ratio.
+    k1 and k3 are unbiased estimates of the reverse KL(policy, reference) over tokens of the policy, k2 is biased; k1
+    has either sign, the others are never negative. If another policy drew the tokens, each is multiplied by ``exp(logp
+    - logp_old)``. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped. See
+        :func:`gradient` for their gradients as losses. Cost: one pass, an exponential a token for k3 and a ratio.
 
     Args:
         logp: under the policy, float32 or float64, finite. A NumPy array or an Arrow column. [T]
         logp_ref: under the reference, of the same type. [T]
         estimator: "k1", "k2" or "k3".
-        logp_old: under the policy that drew the tokens, where it is another. [T]
-        mask: which tokens count, all by default; what a masked one holds is not looked at. [T]
+        logp_old: under the policy that drew the tokens, if it is another. [T]
+        mask: True for tokens that count, all by default; values at masked ones are ignored. [T]
 
     Returns:
         Of the type of ``logp``; exactly 0 where a token is masked. [T]
@@ -128,13 +128,13 @@ def in_reward(
     kl_coef: float,
     mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """Rewards less the k1 of their rollouts, the penalty whose policy gradient is that of the reverse KL.
+    """Subtract the k1 of each rollout from its reward: the penalty with the policy gradient of the reverse KL.
 
     ```text
     r_i - kl_coef * sum over its tokens that count of (logp - logp_ref)
     ```
 
-    Take advantages of the result; the penalty itself is a number and carries no gradient. A missing reward stays
+    Compute advantages from the result; the penalty itself is a number and carries no gradient. A missing reward stays
     missing.
 
     Args:
@@ -142,14 +142,14 @@ def in_reward(
         logp, logp_ref: of the tokens of all rollouts, one type, finite. [T]
         offsets: int64: the tokens of rollout i are ``offsets[i]:offsets[i + 1]``. [B + 1]
         kl_coef: the weight of the penalty, finite, 0 or more.
-        mask: which tokens count, all by default; what a masked one holds is not looked at. [T]
+        mask: True for tokens that count, all by default; values at masked ones are ignored. [T]
 
     Returns:
         float64. [B]
 
     Raises:
         ArgumentError: a number that is not finite, a negative weight, or arrays that differ in length.
-        DTypeError, LayoutError: an array that would have to be cast or copied, or offsets that are none.
+        DTypeError, LayoutError: an array that would have to be cast or copied, or invalid offsets.
 
     Reference: Ziegler et al. (arXiv:1909.08593).
     """

@@ -1,4 +1,4 @@
-"""Who gets credit: advantages from rewards.
+"""Credit assignment: advantages from rewards.
 
 | function | formula |
 |---|---|
@@ -7,16 +7,16 @@
 | `leave_one_out` | r - mean of the others (RLOO) |
 | `maxrl` | (r - mean) / (mean + eps) |
 | `gdpo` | several rewards, each a z-score before they are added |
-| `shrunk` | against a mean that is shrunk to that of all rows |
+| `shrunk` | r - mean of the group, shrunk towards the mean of all rows |
 | `partition_baseline` | r - (1/b) log mean exp(b r) |
-| `fixed_baseline`, `ema_baseline` | against a number; against a running mean |
+| `fixed_baseline`, `ema_baseline` | r - a number; r - a running mean |
 | `whiten`, `reinforce_plus_plus`, `reinforce_plus_plus_baseline` | over all tokens |
 | `discounted_returns`, `gigpo`, `empg` | steps of trajectories |
 | `by_convention` | what another trainer does, defects included |
 
 Groups come as ``group_ids`` in any order, or as ``offsets`` of groups end to end; rewards are float64 or float32,
 results float64. A group whose rewards are all equal has advantage exactly 0, and so has a group of one; a missing
-reward stays missing. Where a function departs from that, it says so.
+reward stays missing. Functions that differ from that say so.
 """
 
 from karl_fast._core import (

@@ -1,4 +1,4 @@
-"""What other trainers do with the rewards of a group."""
+"""Group advantages as other trainers compute them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from karl_fast import _core
 
 @dataclass(frozen=True)
 class Convention:
-    """What a trainer does with the rewards of a group, every choice stated.
+    """Conventions of a trainer for the rewards of a group.
 
     Attributes:
-        name: what :func:`by_convention` is asked for.
-        ddof: taken from the count under the variance; None where the trainer only centres.
+        name: the argument of :func:`by_convention`.
+        ddof: subtracted from the count in the variance; None if the trainer only centres.
         eps: added to the standard deviation.
         singleton: a group with one present reward: ``zero``, ``raw`` (the reward itself over 1 + eps) or ``nan``.
         missing: a missing reward: ``zero`` (left out, its own advantage 0), ``poison`` (its whole group is NaN) or

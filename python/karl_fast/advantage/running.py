@@ -31,7 +31,7 @@ class Ema:
 
 @dataclass(frozen=True, eq=False)
 class EmaBaseline:
-    """What :func:`ema_baseline` gives.
+    """Result of :func:`ema_baseline`.
 
     Attributes:
         advantages: r_i - b_g; NaN where the reward or the group is missing. [B]
@@ -51,27 +51,27 @@ def ema_baseline(
     start: float = 0.5,
     state: Ema | None = None,
 ) -> EmaBaseline:
-    """Reward less a running mean of the rewards of its group before it.
+    """Subtract a running mean of the earlier rewards of the group.
 
         A_i = r_i - b_g,    then  b_g <- (1 - alpha) b_g + alpha r_i
 
-    Rows are taken in the order given, which is time. Rows in two calls, the second with the state of the first, give
-    what they give in one. The defaults are those of karl 1.0.0, whose skill weight is b_g + 0.5.
+    Rows are taken in the order given, which is time. Two calls, the second with the state of the first, give the same
+    as one call over all rows. The defaults are those of karl 1.0.0, whose skill weight is b_g + 0.5.
 
     Args:
         rewards: as in :func:`centre`. [B]
         group_ids: the group of each row, int64, negative for none. [B]
         offsets: instead of ids, where each group begins: group i is known to the state as i. [P + 1]
-        alpha: the share of the newest reward, 0 to 1.
-        start: the baseline of a group that the state does not know.
-        state: what an earlier call gave.
+        alpha: the weight of the newest reward, 0 to 1.
+        start: the baseline of a group that is not in the state.
+        state: the state returned by an earlier call.
 
     Returns:
-        The advantages, and the state behind the last row.
+        The advantages, and the state after the last row.
 
     Raises:
-        ArgumentError: an infinite reward, an alpha outside 0 to 1, a start that is not finite, or a state that names a
-            group twice or is none.
+        ArgumentError: an infinite reward, an alpha outside 0 to 1, a start that is not finite, or a state of another
+            type or with a group twice.
         UsageError: both or neither of group_ids and offsets.
         DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 

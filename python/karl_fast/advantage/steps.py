@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Gigpo:
-    """What :func:`gigpo` gives, a step.
+    """Result of :func:`gigpo`, per step.
 
     Attributes:
         episode: the advantage of the trajectory within its group. [U]

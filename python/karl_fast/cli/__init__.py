@@ -64,7 +64,7 @@ def _flush() -> None:
 
 
 def _of_stdout(error: OSError) -> FileError:
-    """What the system says of printing, the one thing done to a file without a name; what is left is given up."""
+    """Return the error of a failed write to standard output, and discard what is left to print."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return FileError(f"cannot write to standard output: {error.strerror}", error.errno)
 

@@ -1,7 +1,8 @@
-"""A plain line of `sample`, read without typer: to load that takes as long as to read a quarter of a gigabyte.
+"""Parser of simple `sample` command lines without typer, which takes as long to load as a quarter of a gigabyte to
+read.
 
-Plain is a line in which nothing is to be explained, refused or looked up elsewhere: options of the command, spelt out,
-with values that they take, and logs. Of all other lines nothing is said here, and typer reads them.
+A line is simple if it has only logs and fully spelt options of the command with valid values, and nothing has to be
+explained, refused or looked up elsewhere. All other lines are left to typer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PARSERS = {"reward": weights, "split": shares, "per": deal, "shaping": scale}
 
 
 def plain(arguments: list[str]) -> dict[str, Any] | None:
-    """What `draw` takes; None where the line is not plain, and where a variable has its say."""
+    """Return the arguments of `draw`; None if the line is not simple or an environment variable sets an option."""
     if arguments[:1] != ["sample"] or _variables() & os.environ.keys():
         return None
     try:

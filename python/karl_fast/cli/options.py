@@ -1,4 +1,4 @@
-"""The options that commands share, each said once; defaults are those of `Settings`."""
+"""Options shared by several commands, each declared once; defaults are those of `Settings`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Option(NamedTuple):
     more: dict[str, Any]
 
     def annotation(self, name: str) -> Any:
-        """What typer reads; each option has a variable of its name."""
+        """Return the annotation that typer reads; the environment variable has the name of the option."""
         option = flag(name)
         names = [option] if name in FLAGS else []
         how = {"show_envvar": False, "show_default": self.kind is not bool} | self.more
@@ -147,7 +147,7 @@ OPTIONS = {
 
 
 def epilog(example: str) -> str:
-    """What stands at the end of a command's help."""
+    """Return the end of a command's help."""
     return f"{VARIABLES}\n\nExample: {example}"
 
 

@@ -20,16 +20,16 @@ SOURCES = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment"}
 
 
 FLAGS = {"k": "-k", "shape": "--as", "data": "DATA"}
-"""What is called otherwise on the command line than its setting."""
+"""Settings with another name on the command line."""
 
 
 class Layer(NamedTuple):
-    """What one place says.
+    """Values from one source of settings.
 
     Attributes:
         origin: flag, environment or file.
         values: settings by name.
-        place: what an error calls it, by setting.
+        place: the name that errors use for each setting.
     """
 
     origin: str
@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 
 
 def flag(setting: str) -> str:
-    """What the command calls a setting."""
+    """Return the name of a setting on the command line."""
     return FLAGS.get(setting, "--" + setting.replace("_", "-"))
 
 
@@ -48,7 +48,7 @@ def variable(option: str) -> str:
 
 
 def typed(ctx: typer.Context, values: dict[str, Any], options: dict[str, str]) -> Iterator[Layer]:
-    """What the command line and the environment say, the stronger one last."""
+    """Yield the values from the environment and the command line, the stronger last."""
     for origin in ("environment", "flag"):
         said = {name: value for name, value in values.items() if _source(ctx, name) == origin}
         word = variable if origin == "environment" else str
@@ -61,10 +61,10 @@ def _source(ctx: typer.Context, name: str) -> str | None:
 
 
 def settled(layers: Iterable[Layer]) -> Settings:
-    """One `Settings` of layers, each stronger than the one before.
+    """Merge layers into one `Settings`, each stronger than the one before.
 
     Raises:
-        UsageError: the whole makes no sense; the message names the place where it was said, if it was one.
+        UsageError: the settings conflict; the message names the source, if it is one.
     """
     layers = list(layers)
     origins = {name: layer.origin for layer in layers for name in layer.values}
@@ -96,7 +96,7 @@ def resolved(
 
 
 def _beaten(values: dict[str, Any]) -> set[str]:
-    """What weaker layers may not say beside these: the other way to say it, and what they have no use for."""
+    """Return the settings that these override in weaker layers: alternatives to them, and those they make useless."""
     rivals = {name for names in RIVALS if values.keys() & set(names) for name in names}
     return rivals | {
         name for (chooser, choice), names in USELESS.items() if values.get(chooser) == choice for name in names
@@ -104,10 +104,9 @@ def _beaten(values: dict[str, Any]) -> set[str]:
 
 
 def _blamed(layers: list[Layer], error: UsageError, kind: Callable[..., Any]) -> UsageError:
-    """The error with the name of the file or the variable that has it alone.
+    """Return the error with the name of the file or variable that alone causes it.
 
-    A value is to blame that fails in the same words when it stands alone; so is a layer. Flags need no name: who typed
-    them sees them.
+    A value is the cause if it gives the same message alone; so is a layer. Flags are not named: the user typed them.
     """
     for layer in layers:
         alone = [{name: value} for name, value in layer.values.items()]

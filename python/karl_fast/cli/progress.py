@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str], Watch | None]]:
-    """Gives for a word a function that takes the bytes done so far and those there are; None where nobody sees it."""
+    """Yield a function from a label to a callback for (bytes done, bytes in all); to None if no progress is shown."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

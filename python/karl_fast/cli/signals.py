@@ -1,4 +1,4 @@
-"""What a run says that a signal ends, and what there is of its output then."""
+"""Messages for a run that a signal ends, with the state of its output."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def nothing(word: str) -> str:
 
 
 def listen(line: Callable[[str], str] = nothing) -> None:
-    """Have signals raise: from here on there may be something to put away.
+    """Let signals raise from here on, since there may be files to clean up.
 
     Args:
-        line: what the run says last, given the word for its end. It is asked once all is put away, and stands until
-            the next call: a signal may come as late as between the last statement and the end of the process.
+        line: returns the last line of the run, given the word for its end. It is called after the clean-up, and stays
+            in place until the next call: a signal may come between the last statement and the end of the process.
     """
     handle(partial(_stop, line))
 

@@ -1,4 +1,4 @@
-"""What each option of a training run says."""
+"""Help texts of the options of a training run."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def takes_training(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _beaten(values: dict[str, Any]) -> set[str]:
-    """What weaker places may not say: the other way to say how long, and what a recipe has no use for."""
+    """Return the settings that these override in weaker places: the other measure of length, and those without use."""
     rivals = {"iters", "epochs"} if values.keys() & {"iters", "epochs"} else set()
     recipe = values.get("recipe")
     return rivals | {name for name, recipes in TEMPERED.items() if recipe and recipe not in recipes}
@@ -139,14 +139,14 @@ class Lines(Quiet):
         self.every, self.steps = every, 0
 
     def started(self, run: Run) -> None:
-        """What is trained on, and what it will need."""
+        """Print the data of the run and the memory it will need."""
         super().started(run)
         self.steps = run.steps
         for line in opening(run):
             self.say(line)
 
     def said(self, values: dict[str, Any]) -> None:
-        """A validation, or a step whose turn it is."""
+        """Print a validation, or a step that is due for a report."""
         step = values["step"]
         if "val_loss" in values:
             loss = values["val_loss"]
@@ -183,7 +183,7 @@ class Bar(Lines):
 
 @contextlib.contextmanager
 def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
-    """Who looks on; where a signal ends the run, it says where it was."""
+    """Yield the viewer; a signal that ends the run prints how far it got."""
     with _looking(settings, quiet) as viewer:
         listen(viewer.stopped)
         yield viewer
@@ -191,7 +191,7 @@ def watching(settings: Training, quiet: bool) -> Iterator[Quiet]:
 
 @contextlib.contextmanager
 def _looking(settings: Training, quiet: bool) -> Iterator[Quiet]:
-    """Nobody, lines, or a bar at a terminal."""
+    """Yield a viewer: silent, lines, or a bar at a terminal."""
     if quiet or not sys.stderr.isatty():
         yield Quiet() if quiet else Lines(settings.steps_per_report)
         return

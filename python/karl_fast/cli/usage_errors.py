@@ -1,4 +1,4 @@
-"""What the parser finds wrong, in the voice of every other error: a sentence and a hint."""
+"""Errors of the command-line parser in the form of all others: a sentence and a hint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a numbe
 
 
 def typed(error: UsageError) -> str:
-    """What an error says, with options for the names of settings."""
+    """Return the message of an error, with options in place of the names of settings."""
     sentence = str(error)
     for name in error.settings:
         sentence = re.sub(rf"(?<![\w-]){name}(?![\w-])", flag(name), sentence, count=1)
@@ -75,7 +75,7 @@ def _wanted(text: str) -> str:
 
 
 def _place(ctx: typer.Context | None, param: Any) -> str:
-    """What a person calls an option: its flag, or the variable that it was read from."""
+    """Return the name of an option to the user: its flag, or the variable that set it."""
     flag = param.opts[0] if param.param_type_name == "option" else param.make_metavar(ctx)
     source = ctx.get_parameter_source(param.name) if ctx else None
     return variable(flag) if source and SOURCES.get(source.name) == "environment" else str(flag)

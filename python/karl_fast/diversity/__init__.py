@@ -1,4 +1,4 @@
-"""How many different things a set of rollouts does, and how much of that a draw keeps.
+"""Diversity of a set of rollouts, and the part of it that a draw keeps.
 
 =============================  =======================================================================
 of sequences (tokens, tools)   `distinct_n`, `self_bleu`, `vendi_ngrams`
@@ -9,7 +9,7 @@ of attempts                    `pass_at_k`, `best_at_k`
 before and after a draw        `profile`, `compare`
 =============================  =======================================================================
 
-A number that there is nothing to measure for is NaN.
+A measure without data is NaN.
 """
 
 from karl_fast._core import (

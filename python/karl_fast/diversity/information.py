@@ -1,4 +1,4 @@
-"""Whether outputs answer to their inputs."""
+"""Mutual information of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Information:
-    """What inputs X and outputs Y say of each other; all but the rows in nats.
+    """Mutual information and entropies of inputs X and outputs Y; all but the rows in nats.
 
     Attributes:
-        rows: those that have both.
+        rows: number of rows with both.
         mutual_nats: I(X; Y) = H(Y) - H(Y | X).
         input_entropy_nats: H(X).
         output_entropy_nats: H(Y).
         within_entropy_nats: H(Y | X), the variety of outputs within one input.
-        bias_nats: what the estimate is too high by on average, where few rows fill many pairs.
+        bias_nats: upward bias of the estimate, which matters where few rows fill many pairs.
     """
 
     rows: int

@@ -88,12 +88,12 @@ def profile(rollouts: Rollouts, rows: Column | None = None, *, n: int = 2) -> Pr
     I(prompt; category)                                                of both
     ```
 
-    The distinct shares, self-BLEU and Vendi depend on the size of a set: a draw is to be compared with one of its size
-    that heeds no reward.
+    The distinct shares, self-BLEU and Vendi depend on the size of a set: compare a draw with a uniform one of the same
+    size.
 
     Args:
-        rollouts: their columns, as NumPy arrays of int64.
-        rows: numbers of the rollouts that count, a copy as often as it stands there; all by default. [rows]
+        rollouts: columns of the rollouts, as NumPy arrays of int64.
+        rows: numbers of the rollouts to measure, repeated for copies; all by default. [rows]
         n: the length of an n-gram, and the longest one of self-BLEU; 1 or more.
 
     Returns:
@@ -104,7 +104,7 @@ def profile(rollouts: Rollouts, rows: Column | None = None, *, n: int = 2) -> Pr
             below 1.
         DTypeError, LayoutError: an array that would have to be cast or copied, or offsets out of place.
 
-    Reference: those of the functions it calls.
+    Reference: those of the functions called here.
     """
     # Refuses tokens and offsets that are out of place before rows are taken by them.
     _core.distinct_n(rollouts.tokens, rollouts.offsets, 1)

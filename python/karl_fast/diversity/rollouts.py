@@ -1,4 +1,4 @@
-"""What rollouts did, in columns."""
+"""Rollouts in columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """What rollouts did, in columns.
+    """Rollouts in columns.
 
     Attributes:
-        tokens: ids of tokens, tools or actions of all rollouts, end to end, none below 0. [T]
+        tokens: ids of tokens, tools or actions of all rollouts, concatenated, 0 or more. [T]
         offsets: where each rollout begins, and where the last one ends. [B + 1]
         categories: the strategy, domain or cluster of each rollout, from 0 up; negative for none. [B]
         category_count: K; by default one more than the largest category.
@@ -28,7 +28,7 @@ class Rollouts:
 
     Raises:
         ArgumentError: categories or prompts that are not one a rollout, or a negative ``category_count``.
-        DTypeError, LayoutError: a column that is no NumPy array of int64 in one dimension.
+        DTypeError, LayoutError: a column that is not a one-dimensional NumPy array of int64.
     """
 
     tokens: Column

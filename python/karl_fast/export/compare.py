@@ -32,23 +32,23 @@ TARGET = (
 def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
     """Compare two data sets that karl-fast wrote; nothing is written.
 
-    Rows are read one at a time. What is kept of each is its reward and lengths, and two hashes of 64 bits.
+    Rows are read one at a time. Only the reward, the lengths and two 64-bit hashes of each are kept.
 
     Args:
-        a, b: each a folder with a ``manifest.json``, or one file of rows out of it (which knows no settings, target,
-            inputs or domains: those parts are None then).
+        a, b: each a folder with a ``manifest.json``, or one of its files of rows (settings, target, inputs and domains
+            are then None).
 
     Returns:
-        A dictionary that JSON can hold.
+        A dictionary of JSON values.
 
-        - ``schema``, ``karl_fast``: version of this form, and of the program.
-        - ``a``, ``b``: ``path``, ``rows``, ``distinct_rows``, ``copies`` (rows that are in it already), ``splits``,
+        - ``schema``, ``karl_fast``: version of this schema, and of the program.
+        - ``a``, ``b``: ``path``, ``rows``, ``distinct_rows``, ``copies`` (repeated rows), ``splits``,
             ``reward`` (of its rows: count, mean, std, min, p10 to p90, max), ``groups`` (count, rows_without,
             largest_share), ``bytes``, ``messages`` and ``assistant_turns`` of a row (p50, p90, max), and from the
             manifest ``seed``, ``sampler``, ``target``, ``rows_read``, ``rows_kept``, ``dropped``, ``failed``,
             ``secrets``.
         - ``overlap``: ``records`` and ``groups``, each with ``both``, ``only_a``, ``only_b`` and ``jaccard``. Records
-            are told by group and id; those without an id, and raw rows, by their bytes.
+            are identified by group and id; those without an id, and raw rows, by their bytes.
         - ``domains``: ``shares`` of the rows by domain, and their ``total_variation`` distance.
         - ``settings``: those that differ.
         - ``inputs``: files by hash, ``both``, ``only_a`` and ``only_b``.
@@ -57,8 +57,8 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
 
     Raises:
         FileError: a file cannot be read.
-        DataSetError: it is no data set, or a damaged one.
-        UsageError: a name that is empty.
+        DataSetError: it is not a data set, or damaged.
+        UsageError: an empty name.
     """
     for name, path in (("a", a), ("b", b)):
         if path == "":
@@ -78,7 +78,7 @@ def compare(a: str | Path, b: str | Path) -> dict[str, Any]:
 
 
 class _Tally:
-    """What is counted over the rows of a data set."""
+    """Counts over the rows of a data set."""
 
     def __init__(self, data: DataSet) -> None:
         self.data = data
@@ -147,14 +147,14 @@ def _digest(text: bytes) -> bytes:
 
 
 def _name(stamp: dict[str, Any], line: bytes) -> bytes:
-    """What tells a record from others; its own line where it has no id."""
+    """Return the key of a record; its own line if it has no id."""
     if stamp["id"] is None:
         return line
     return repr((stamp["group"], stamp["id"])).encode("utf-8", "surrogatepass")
 
 
 def _written(manifest: Manifest | None) -> dict[str, Any]:
-    """What the manifest knows and the rows do not."""
+    """Return the facts that only the manifest has."""
     if manifest is None:
         return dict.fromkeys(
             ("seed", "sampler", "target", "rows_read", "rows_kept", "dropped", "failed", "secrets"), None
@@ -243,5 +243,5 @@ def _inputs(a: Manifest | None, b: Manifest | None) -> dict[str, Any] | None:
 
 
 def _files(inputs: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
-    """The path of each file by what it holds; a hash of the whole and one of its ends are told apart."""
+    """Return the path of each file by its content; a hash of the whole file never equals one of its ends."""
     return {(file.get("xxh3_128"), file.get("size_bytes"), file.get("hash_covers")): file["path"] for file in inputs}

@@ -22,7 +22,7 @@ STAMP = "karl_fast"
 """The object of a row that says where it came from; rows written `--as raw` have none."""
 
 MANIFEST = "manifest.json"
-"""What a folder has that `karl-fast sample` wrote."""
+"""Name of the file that marks a folder written by `karl-fast sample`."""
 
 WANTED = "give a folder that karl-fast sample wrote, or one .jsonl file out of it"
 
@@ -118,7 +118,7 @@ def _is_stamp(stamp: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a finite number, or missing."""
+    """Return whether a value is a finite number, or missing."""
     return (
         value is None
         or (type(value) is int and abs(value) < 1 << 53)
@@ -167,7 +167,7 @@ def _from_log(path: Path) -> str:
 
 
 def _instead(folder: Path) -> str:
-    """What to give in the place of a folder that has no manifest."""
+    """Return a hint with the path to give instead of a folder without a manifest."""
     for file in (folder / f"{split}.jsonl" for split in SPLITS):
         with contextlib.suppress(KarlError):
             return f"give a file of its rows: {open_data_set(file).path}"
@@ -175,7 +175,7 @@ def _instead(folder: Path) -> str:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is known to be in it."""
+    """Return whether a folder is empty, as far as it can be read."""
     try:
         return not any(folder.iterdir())
     except OSError:
@@ -246,4 +246,4 @@ PARTS: dict[str, Callable[[Any], bool]] = {
     "domains": _is_domains,
     "inputs": _is_inputs,
 }
-"""What of a manifest is read here, and how it is known to be whole."""
+"""Parts of a manifest that are read, each with its check."""

@@ -28,7 +28,7 @@ def law(log: Log) -> dict[str, Any]:
 
 
 def drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, Any]:
-    """How many rows were wanted and drawn, of how many groups, and which could not be written."""
+    """Return the number of rows wanted and drawn, of their groups, and of rows that could not be written."""
     rows = written["rows"]
     groups, without = log.core.count_of("group", rows)
     return {

@@ -1,7 +1,7 @@
-"""What a run leaves beside its rows: everything needed to judge the data set, and to make it again.
+"""Record of a run beside its rows: everything needed to judge the data set and to reproduce it.
 
-Everything but ``inputs`` and ``run`` is a function of (seed, records, settings): it is the same for any number of
-threads, any order of the records and any cut into files.
+All parts except ``inputs`` and ``run`` are a function of (seed, records, settings): they are the same for any number of
+threads, any order of the records and any split into files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_AND_WRITTEN = {
     *("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes", "hash_inputs"),
     *("seed", "shape", "split", "allow_secrets", "max_tokens", "tokenizer", "max_per_group"),
 }
-"""The settings that count where somebody else chose the rows."""
+"""Settings that apply to rows chosen by the caller."""
 
 SPLITS = ("train", "valid", "test")
 
@@ -71,7 +71,7 @@ def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: i
 
 
 def given(log: Log, draft: _core.Draft) -> Manifest:
-    """The manifest of rows that somebody else chose."""
+    """Return the manifest of rows chosen by the caller."""
     written = draft.facts()
     return {
         "schema": SCHEMA,
@@ -91,7 +91,7 @@ def given(log: Log, draft: _core.Draft) -> Manifest:
 
 
 def _columns(log: Log) -> Manifest:
-    """What a caller put in the place of columns that were read, and the functions that scored; nothing without."""
+    """Return the columns that the caller replaced and the reward functions used; empty if neither."""
     given = {"columns_given": list(log.given)} if log.given else {}
     return given | ({"reward_functions": log.functions} if log.functions else {})
 
@@ -180,7 +180,7 @@ def _target(settings: Settings, log: Log, facts: _core.SelectionFacts) -> dict[s
 
 
 def _shaping(settings: Settings) -> Manifest:
-    """How the reward was shaped before it was scored; nothing without."""
+    """Return the shaping of the reward before it was scored; empty if none."""
     if settings.shaping is None:
         return {}
     law = {"transform": "asymmetric scale", **asdict(settings.shaping), "formula": SHAPED}
@@ -226,7 +226,7 @@ def finite(value: float) -> float | None:
 
 
 def _redacted(value: Any) -> Any:
-    """Return a value whose texts, which may be paths, hold no secrets; its keys are names that have none."""
+    """Return a value with the secrets in its texts, which may be paths, redacted; its keys have none."""
     if isinstance(value, str):
         return _core.redacted(value.encode("utf-8", "backslashreplace").decode())
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What is wrong with rows that cannot be written, for errors and warnings."""
+"""Descriptions of rows that cannot be written, for errors and warnings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MESSAGE = "a message is an object with a role (or from), and its content (or value) a text or parts of text"
-"""What a bad message is not, unless its tool calls are none."""
+"""Expected form of a message, for all defects except tool calls."""
 
 
 def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
@@ -21,7 +21,7 @@ def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
 
 
 def misread(path: str) -> str:
-    """What an error with bad messages hints at."""
+    """Return the hint of an error about bad messages."""
     return MESSAGE + ("; --messages names another path" if path else "")
 
 

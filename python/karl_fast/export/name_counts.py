@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from karl_fast.log import Log
 
 LISTED = 10_000
-"""How many names or files a list in a manifest has at most; the extension holds names to it."""
+"""Maximum names or files of a list in a manifest; the extension uses the same limit."""
 
 
 def strata(per: dict[str, str], written: _core.DraftFacts) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def domains(log: Log, rows: list[int] | None) -> dict[str, Any]:
 
 
 def mixed_numbers(log: Log) -> dict[str, Any]:
-    """List the columns whose names spell one number in several ways, with the first such number; mostly nothing."""
+    """List the columns that spell one number in several ways, with the first such number; usually empty."""
     found = {field: log.core.mixed_numbers(field) for field in ("group", "domain", "partition")}
     told = {
         field: {"numbers": mixed[0], "first": [_core.redacted(name) for name in mixed[1]]}
@@ -46,7 +46,7 @@ def mixed_numbers(log: Log) -> dict[str, Any]:
 
 
 def named(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by names from the log, without the secrets in them; names that become one are told apart by a number."""
+    """Map names from the log, redacted, to values; names that become equal get a number."""
     told: dict[str, Any] = {}
     alike: dict[str, int] = {}
     for name, value in values:

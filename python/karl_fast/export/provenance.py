@@ -61,7 +61,7 @@ def _left_out(log: Log) -> list[dict[str, Any]]:
 
 
 def hints(log: Log, report: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """What may be meant, by each field that records were asked for and none has; nothing where there is none."""
+    """Return likely fields for each field that no record has; empty if none."""
     found = {field: fitting(records(log), field) for field in _lacking(log, report)}
     meant = {field: named(field, paths, getattr(log.settings, field)) for field, paths in found.items()}
     return {"hints": meant} if meant else {}

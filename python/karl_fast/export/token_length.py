@@ -60,7 +60,7 @@ def _load(path: str) -> Any:
 
 
 def _tokens(tokenizer: Any, row: dict[str, Any]) -> int:
-    """How many tokens `mlx_lm lora` makes of a row: a chat template over messages, text with its end of sequence."""
+    """Return the number of tokens of a row in `mlx_lm lora`: chat template for messages, text plus end of sequence."""
     if "completion" in row and "prompt" in row:
         pair = (("user", row["prompt"]), ("assistant", row["completion"]))
         row = {"messages": [{"role": role, "content": content} for role, content in pair]}

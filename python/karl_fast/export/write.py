@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 UNPARSABLE = "inspect --strict parses every record, and counts those that are no JSON"
 
 FEWEST = 4
-"""The batch size that `mlx_lm lora` has unless told otherwise: it refuses a split with fewer rows."""
+"""Default batch size of `mlx_lm lora`, which refuses a split with fewer rows."""
 
 
 def plan(settings: Settings, prepared: Literal["held", "judged", "unread"]) -> _core.Export:
-    """How rows are to be made, in the form that the extension takes.
+    """Return the settings of the export in the form that the extension takes.
 
     Args:
-        settings: every choice.
-        prepared: how far records that are written as they came are before: their texts are ``held``, or they are
-            ``judged``, or ``unread``.
+        settings: all settings.
+        prepared: state of records that are written unchanged: texts in memory (``held``), checked (``judged``) or
+            ``unread``.
     """
     return _core.Export(
         shape=settings.shape,
@@ -60,24 +60,24 @@ def export(
     log_weights: Floats | None = None,
     force: bool = False,
 ) -> Manifest:
-    """Write rows of a log as a directory that ``mlx_lm lora --data`` trains on, whole or not at all.
+    """Write rows of a log atomically as a directory that ``mlx_lm lora --data`` trains on.
 
-    A row that cannot be written (see ``draw.failed`` of the manifest) is left out; the caller chose the rows, so
-    nothing takes its place. The order of rows and their split follow the seed of the log's settings.
+    A row that cannot be written (see ``draw.failed`` of the manifest) is left out without a replacement, since the
+    caller chose the rows. The order of rows and their split follow the seed of the log's settings.
 
     Args:
-        log: where the rows are.
-        rows: row numbers, in the order they were drawn; one that stands several times is written as often. An array of
-            NumPy, or an Arrow column, as all of these. [k]
+        log: the log with the rows.
+        rows: row numbers, in the order they were drawn; repeated rows are written repeatedly. A NumPy array or an Arrow
+            column, like the others. [k]
         out: the directory.
-        rewards, scores, log_weights: what each row's ``karl_fast`` object says of it; the log's rewards, and nothing,
-            where absent. [B] each
-        force: replace a data set that is there.
+        rewards, scores, log_weights: values for each row's ``karl_fast`` object; by default the log's rewards, no
+            scores and no weights. [B] each
+        force: replace an existing data set.
 
     Raises:
         OutputExistsError: the directory exists.
         FileError: it cannot be written; nothing is left behind.
-        LogError: a file is no longer what it was when it was read.
+        LogError: a file changed after it was read.
         ArgumentError: a row that the log does not have.
         NothingToSampleError: none of the rows can be written.
     """
@@ -131,7 +131,7 @@ def check_any(draft: _core.Draft, log: Log) -> None:
 
 
 def _meant(log: Log, draft: _core.Draft, dropped: dict[str, int]) -> tuple[str, str | None]:
-    """What an error adds to say where conversations were looked for, or where the first row lies that is no JSON."""
+    """Return the end of an error about conversations (fields searched or first invalid row), and its hint."""
     if "no_trajectory" in dropped:
         return lacking(log, "messages", log.settings.messages)
     if "bad_message" in dropped:

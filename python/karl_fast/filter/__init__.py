@@ -1,4 +1,4 @@
-"""Which rows count: masks, each with the reason for every row that it drops. A filter never reweights.
+"""Masks over rows, with the reason for every row that is dropped. A filter never reweights.
 
 | function | drops | source |
 |---|---|---|
@@ -7,13 +7,13 @@
 | :func:`variance_top_p`, :func:`variance_top_k` | groups with the least variance of reward | RAGEN-2 |
 | :func:`overlong` | rollouts cut at the limit of tokens | DAPO |
 | :func:`soft_overlong_penalty` | nothing: it is added to the reward before that limit | DAPO, verl, OpenRLHF |
-| :func:`stale` | rollouts of a policy too old | |
-| :func:`low_ratio_negatives` | rollouts of negative advantage that the policy has left | SAMPO, DeepSeek-V3.2 |
-| :func:`probability_difference` | tokens whose probability has moved enough | DPPO |
-| :func:`starved` | nothing: it counts the groups that a mask has starved | |
+| :func:`stale` | rollouts of policies that are too old | |
+| :func:`low_ratio_negatives` | rollouts of negative advantage now unlikely under the policy | SAMPO, DeepSeek-V3.2 |
+| :func:`probability_difference` | tokens with a large enough change of probability | DPPO |
+| :func:`starved` | nothing: it counts the groups that a mask leaves without a signal | |
 
-Where a function takes groups, it takes ids in any order (``group_ids``, negative for none) or the places of groups that
-stand side by side (``offsets``).
+Groups are given as ids in any order (``group_ids``, negative for none) or as the bounds of contiguous groups
+(``offsets``).
 """
 
 from karl_fast.filter.groups import (

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Starved:
-    """What a mask left of the groups that could teach.
+    """Effect of a mask on the groups with a learning signal.
 
     Attributes:
-        groups: those with enough rollouts, and a difference in reward, before it.
-        short: those of them left with too few rollouts.
-        constant: those left with enough rollouts, and with one reward.
+        groups: groups with enough rollouts and different rewards before the mask.
+        short: those left with too few rollouts.
+        constant: those left with enough rollouts but equal rewards.
     """
 
     groups: int
@@ -38,25 +38,25 @@ def constant_groups(
     offsets: Integers | None = None,
     rewards: Reals | None = None,
 ) -> Filtered:
-    """Drop groups whose outcomes are all equal.
+    """Drop groups in which all outcomes are equal.
 
     ```text
     keep_i = max_g(outcome) > min_g(outcome),   g the group of i
     ```
 
-    Judged by what a rollout is rewarded *for*. After shaping, a group that failed as a whole still differs (in length,
-    in format), so a filter by the deviation of the shaped reward keeps it, and trains on advantages of nothing but
-    shape. Equality is exact; a group of one is constant.
+    The test uses outcomes before shaping. After shaping, the rewards of a group that failed as a whole still differ (by
+    length or format), so a filter on the deviation of shaped rewards would keep it and train on shape alone. Equality
+    is exact; a group of one is constant.
 
     Args:
-        outcomes: before shaping, float64 or float32; NaN is missing: left out of its group, and dropped. [B]
+        outcomes: before shaping, float64 or float32; NaN is missing: ignored in its group, and dropped. [B]
         group_ids: the group of each row, negative for none. [B]
         offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
-        rewards: after shaping; only to tell constant groups that it hides (``phantom_group``) from others, and to drop
-            rows whose reward is missing. [B]
+        rewards: rewards after shaping; only to separate constant groups that they hide (``phantom_group``) from others,
+            and to drop rows with a missing reward. [B]
 
     Returns:
-        Which rows stay, and why the others do not.
+        The rows kept, and the reason for each dropped one.
 
     Raises:
         ArgumentError: an infinite number, or columns that differ in length.
@@ -71,13 +71,13 @@ def constant_groups(
 def mixed_groups(
     right: NDArray[np.bool_], group_ids: Integers | None = None, *, offsets: Integers | None = None
 ) -> Filtered:
-    """Keep groups of which some rollouts are right and some are not.
+    """Keep groups with both right and wrong rollouts.
 
     ```text
     keep_i = 0 < #right_g < G_g,   g the group of i
     ```
 
-    :func:`constant_groups` over outcomes of 0 and 1, with ``all_right`` and ``all_wrong`` told apart.
+    This is :func:`constant_groups` over outcomes of 0 and 1, with separate reasons ``all_right`` and ``all_wrong``.
 
     Args:
         right: whether each rollout succeeded. [B]
@@ -85,7 +85,7 @@ def mixed_groups(
         offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
 
     Returns:
-        Which rows stay, and why the others do not.
+        The rows kept, and the reason for each dropped one.
 
     Raises:
         ArgumentError: columns that differ in length.
@@ -112,18 +112,18 @@ def variance_top_p(
     kept: the first m, the least for which v_(1) + ... + v_(m) >= p * sum_g v_g
     ```
 
-    Of equal variances the group that appears first comes first. A group whose rewards are all equal has variance
-    exactly 0 and is never kept; p = 1 keeps all others.
+    Of equal variances the group that appears first comes first. A group with equal rewards has variance exactly 0 and
+    is never kept; p = 1 keeps all others.
 
     Args:
-        rewards: float64 or float32; NaN is missing: left out of its group, and dropped. [B]
+        rewards: float64 or float32; NaN is missing: ignored in its group, and dropped. [B]
         group_ids: the group of each row, negative for none. [B]
         p: from 0 to 1.
         offsets: where each group begins and the last ends, instead of ``group_ids``. [P + 1]
         ddof: 0 or 1. It matters where groups differ in size.
 
     Returns:
-        Which rows stay, and why the others do not.
+        The rows kept, and the reason for each dropped one.
 
     Raises:
         ArgumentError: an infinite reward, a variance beyond float64, a number outside its range, or columns that differ

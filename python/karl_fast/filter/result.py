@@ -1,4 +1,4 @@
-"""What a filter gives: a mask, and a reason for every row that it drops."""
+"""Result of a filter: a mask, and a reason for every dropped row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REASONS: tuple[str, ...] = tuple(_core.reasons())
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """What a filter made of its rows (or tokens).
+    """Result of a filter over rows (or tokens).
 
     Attributes:
-        keep: which stay. [B]
-        reasons: why the others do not, as numbers of :data:`REASONS`; 0 for those that stay. [B]
-        counts: how many have each reason that came, and ``kept``. They add up to B.
+        keep: True for those kept. [B]
+        reasons: reason for each, as an index of :data:`REASONS`; 0 for those kept. [B]
+        counts: number for each reason that occurred, and ``kept``. They add up to B.
     """
 
     keep: NDArray[np.bool_]

@@ -48,10 +48,10 @@ def soft_overlong_penalty(
     form: Literal["dapo", "verl", "openrlhf"] = "dapo",
     factor: float | None = None,
 ) -> NDArray[np.float64]:
-    """Give what is added to the reward of rollouts that come near the limit of tokens.
+    """Return the penalty to add to the reward of rollouts near the token limit.
 
     ```text
-    x = (T - (L - C)) / C        T tokens of the rollout, L the limit, C the stretch before it
+    x = (T - (L - C)) / C        T tokens of the rollout, L the limit, C the interval before it
     dapo      0 for x <= 0,  -x up to the limit,  -1 beyond it        (eq. 13; TRL)
     verl      factor * min(-x, 0), which has no floor
     openrlhf  -factor * clip(x, 0, 1)
@@ -61,15 +61,15 @@ def soft_overlong_penalty(
         lengths: T, tokens of each rollout. [B]
         max_tokens: L; 20480 in the paper.
         cache_tokens: C; 4096 in the paper.
-        form: whose. Up to the limit all are one line.
-        factor: of the last two, 1 where absent.
+        form: the implementation. Up to the limit all have the same slope.
+        factor: factor of the last two, 1 by default.
 
     Returns:
         float64, 0 or less. [B]
 
     Raises:
         ArgumentError: a negative length, or a number outside its range.
-        UsageError: a form that there is not, or a factor for ``dapo``.
+        UsageError: an unknown form, or a factor for ``dapo``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13.
@@ -80,22 +80,22 @@ def soft_overlong_penalty(
 
 
 def stale(versions: Integers, *, now: int, max_age: int) -> Filtered:
-    """Drop rollouts whose policy is more than ``max_age`` versions behind.
+    """Drop rollouts of policies more than ``max_age`` versions behind.
 
     ```text
     keep_i = now - version_i <= max_age
     ```
 
     Args:
-        versions: how many steps the policy had taken when each rollout began. [B]
-        now: how many it has taken.
-        max_age: 0 keeps what is on-policy.
+        versions: number of steps of the policy when each rollout began. [B]
+        now: its number of steps now.
+        max_age: maximum age; 0 keeps on-policy rollouts only.
 
     Returns:
-        Which rows stay, and why the others do not.
+        The rows kept, and the reason for each dropped one.
 
     Raises:
-        ArgumentError: a version from after ``now``, or a negative ``max_age``.
+        ArgumentError: a version above ``now``, or a negative ``max_age``.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     Reference: none; a window of versions.

@@ -1,4 +1,4 @@
-"""Rollouts and tokens that the policy has moved too far from, told by their log-probabilities."""
+"""Filters of rollouts and tokens by the change of their log-probabilities."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def probability_difference(
     high: float,
     mask: NDArray[np.bool_] | None = None,
 ) -> Filtered:
-    """Drop tokens whose probability has moved far enough in the direction of their advantage.
+    """Drop tokens with a large change of probability in the direction of their advantage.
 
     ```text
     d_t = exp(logp_t) - exp(logp_old_t)
@@ -77,15 +77,15 @@ def probability_difference(
         offsets: where each rollout begins and the last ends. [B + 1]
         advantages: float64 or float32; NaN drops the tokens (``missing_advantage``). [B]
         low, high: bounds on a difference of probabilities, not on a ratio; zero or more.
-        mask: which tokens are the policy's own; the others are not read. [T]
+        mask: True for tokens of the policy; the others are not read. [T]
 
     Returns:
-        Which tokens stay, and why the others do not. [T]
+        The tokens kept, and the reason for each dropped one. [T]
 
     Raises:
-        ArgumentError: a log-probability that is not finite, an infinite advantage, a negative bound, or columns that do
-            not fit.
-        DTypeError, LayoutError: an array that would have to be cast or copied; offsets that fit no tokens.
+        ArgumentError: a log-probability that is not finite, an infinite advantage, a negative bound, or columns of
+            different lengths.
+        DTypeError, LayoutError: an array that would have to be cast or copied; offsets that do not fit the tokens.
 
     Reference: DPPO with binary total variation (arXiv:2602.04879); the default loss of prime-rl has this mask.
     """

@@ -22,39 +22,39 @@ if TYPE_CHECKING:
     from karl_fast.log.parquet_in import LeftOut, Needed
 
 PACKED = (".gz", ".zst", ".zstd")
-"""How packed files are called."""
+"""Suffixes of packed files."""
 
 
 OTHERWISE = (".bz2", ".xz", ".lzma", ".lz4", ".zlib")
-"""How files are called that are packed so that nothing here unpacks them."""
+"""Suffixes of files in a compression that cannot be unpacked."""
 
 ARCHIVES = (".tar", ".tgz", ".zip", ".7z", *(".tar" + packed for packed in (*PACKED, *OTHERWISE)))
-"""How archives are called."""
+"""Suffixes of archives."""
 
 
 def packed_too(*suffixes: str) -> tuple[str, ...]:
-    """How files are called that are packed or not."""
+    """Return each suffix with and without those of packed files."""
     return tuple(suffix + packed for suffix in suffixes for packed in ("", *PACKED))
 
 
 SUFFIXES = packed_too(".jsonl", ".json", ".ndjson")
-"""What is taken from a folder."""
+"""Suffixes of files read from a folder."""
 
 PARQUET = ".parquet"
-"""How a file is called whose rows are records."""
+"""Suffix of Parquet files."""
 
 PASSED = (PARQUET, *ARCHIVES, *OTHERWISE)
-"""How files of a folder are called that are passed over unopened, and told."""
+"""Suffixes of files in a folder that are skipped unopened, and reported."""
 
 
 class Found(NamedTuple):
-    """What names of logs lead to.
+    """Files that the names of logs resolve to.
 
     Attributes:
-        files: each path, what to call it, and whether it may hold no records.
-        passed: what to call each file of a folder that was passed over for its name, unless it was given by name too.
-        left_out: the columns of Parquet files that are not in their records, and what to call each file.
-        skipped: the same for hidden files and links that lead nowhere, each with the reason.
+        files: each path, its name in reports, and True if it may have no records.
+        passed: name of each file in a folder that was skipped by its suffix, unless it was also given by name.
+        left_out: columns of Parquet files that are not in their records, with the name of each file.
+        skipped: names of hidden files and broken links, each with the reason.
     """
 
     files: list[tuple[str, str, bool]]
@@ -64,12 +64,12 @@ class Found(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A file that a name leads to.
+    """A file that a name resolves to.
 
     Attributes:
-        path: where it is.
-        inside: whether it was found in a folder, so that nobody asked for it alone.
-        why: why such a file is passed over, where its end does not tell.
+        path: its path.
+        inside: True if it was found in a folder, not named itself.
+        why: reason to skip it, if not its suffix.
     """
 
     path: str
@@ -78,7 +78,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_passed(self) -> bool:
-        """Whether it is passed over."""
+        """Return whether the file is skipped."""
         return self.inside and (self.why is not None or self.path.endswith(PASSED))
 
 
@@ -89,16 +89,16 @@ HIDDEN = "its name, or that of a folder on the way to it, begins with a dot: it 
 def files(
     logs: Iterable[object], suffixes: tuple[str, ...] = SUFFIXES, needed: Needed | None = None
 ) -> Iterator[Found]:
-    """What files, folders, globs and ``-`` lead to.
+    """Resolve files, folders, globs and ``-``.
 
-    A file that is named twice, or by two names, is read once. A folder is searched for names that end in one of
-    ``suffixes``; a file in it that holds no records is passed over, and so are those with names in `PASSED`, hidden
-    ones, links that lead nowhere, and a data set that karl-fast wrote there. Standard input and pipes are spooled to a
-    temporary file, because a log is read twice, and so are the rows of Parquet files; it is gone afterwards. ``needed``
-    gives those columns of a Parquet file that have to be kept; all unless given.
+    A file given twice, or by two names, is read once. A folder is searched for names that end in one of ``suffixes``;
+    skipped are files without records, those with names in `PASSED`, hidden ones, broken links, and data sets that
+    karl-fast wrote there. Standard input, pipes and the rows of Parquet files are spooled to a temporary file, because
+    a log is read twice; it is removed afterwards. ``needed`` gives the columns of a Parquet file that have to be kept;
+    all by default.
 
     Raises:
-        FileError: for a path that leads nowhere, and a damaged Parquet file.
+        FileError: for a missing path, and a damaged Parquet file.
         ColumnError: for a column of a Parquet file that has to be kept, and cannot be.
         MissingExtraError: for a Parquet file without pyarrow.
         UsageError: for a folder or a glob without any log in it, and for ``-`` twice.
@@ -135,9 +135,9 @@ def _refuse_packed_table(path: str) -> None:
 
 
 def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
-    """Each file once, by a name that is no link where it has one: tools keep what belongs to it beside that.
+    """Map each file once to a path that is not a link if there is one, because tools keep its sidecar files there.
 
-    It may be without records if nobody named it alone.
+    The flag is True if the file was only found in folders, and so may have no records.
     """
     once: dict[object, tuple[str, bool]] = {}
     for path, inside in found:
@@ -147,7 +147,7 @@ def _once(found: Iterable[tuple[str, bool]]) -> dict[object, tuple[str, bool]]:
 
 
 def _identity(path: str) -> object:
-    """What two names of one file share."""
+    """Return a key that all names of one file share."""
     try:
         facts = None if path == "-" else Path(path).stat()
     except OSError:
@@ -156,7 +156,7 @@ def _identity(path: str) -> object:
 
 
 def _is_link(path: str) -> bool:
-    """Whether a link is on the way to a file."""
+    """Return whether a path contains a link."""
     return os.path.realpath(path) != os.path.abspath(path)  # noqa: PTH100  (resolve() would follow it)
 
 
@@ -172,10 +172,10 @@ def listed(logs: object) -> list[Any]:
 
 
 def path_of(log: object) -> str:
-    """What a caller names a log by.
+    """Return the path of a log given by a caller.
 
     Raises:
-        UsageError: it is no path, or an empty one.
+        UsageError: it is not a path, or empty.
     """
     name = os.fspath(log) if isinstance(log, os.PathLike) else log
     if not isinstance(name, str):
@@ -199,7 +199,7 @@ def _expand(log: str, suffixes: tuple[str, ...]) -> list[Candidate]:
 
 
 def _matched(matches: list[str], suffixes: tuple[str, ...]) -> list[Candidate]:
-    """What the matches of a glob lead to; nobody asked for a folder among them that holds no log."""
+    """Resolve the matches of a glob; folders among them may hold no log."""
     found: list[Candidate] = []
     for match in matches:
         folder = Path(match).is_dir()
@@ -247,7 +247,7 @@ def _why(path: Path, folder: str) -> str | None:
 
 
 def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], passed: int) -> UsageError:
-    """That a folder holds no log, but these other files, and so many data sets."""
+    """Return the error for a folder without a log, with its other files and number of data sets."""
     if is_output(folder):
         error = UsageError(f"the folder {folder} is a data set of karl-fast, no log")
         error.hint = origin(folder)
@@ -275,7 +275,7 @@ def around(parquet: str) -> str:
 
 
 def origin(folder: str) -> str:
-    """What to do with the folder of a data set where a log is wanted; its manifest says what it was drawn from."""
+    """Return a hint for a data set given as a log, with the inputs in its manifest."""
     inputs = (_manifest(folder) or {}).get("inputs")
     files = [file for file in inputs if isinstance(file, dict)] if isinstance(inputs, list) else []
     paths = [file["path"] for file in files if isinstance(file.get("path"), str)]
@@ -284,7 +284,7 @@ def origin(folder: str) -> str:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether a path leads to a pipe, a socket or a device: in a folder, nobody asked for it."""
+    """Return whether a path is a pipe, a socket or a device, which are skipped in folders."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
@@ -301,10 +301,10 @@ MANIFEST_MAX = 1 << 28
 
 
 def is_output(folder: str) -> bool:
-    """Whether a folder is a data set that karl-fast wrote: its rows are no log.
+    """Return whether a folder is a data set that karl-fast wrote, and so not a log.
 
     Raises:
-        FileError: its manifest is there and cannot be read.
+        FileError: its manifest exists and cannot be read.
     """
     return _manifest(folder) is not None
 

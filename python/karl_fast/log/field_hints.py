@@ -1,4 +1,4 @@
-"""What records hold, for errors about what is in none of them."""
+"""Fields of records, for errors about missing fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from karl_fast.log import Log
 
 SHOWN = 16
-"""How many keys of a record an error lists."""
+"""Maximum keys of a record in an error."""
 
 NAMES = {
     "group": ("group", "group_id", "task_id", "task", "problem_id", "prompt_id", "instance_id", "question_id"),
@@ -30,15 +30,15 @@ NAMES = {
         *("chat", "dialogue", "history", "trajectory", "traj"),
     ),
 }
-"""What tools call a field, the likeliest first."""
+"""Names that tools use for each field, the most common first."""
 
 
 INSIDE = {"group": ("", ".id", ".name")}
-"""What may follow the name of a field that is an object: it has a name of its own."""
+"""Suffixes after the name of a field that is an object with a name of its own."""
 
 
 def lacking(log: Log, field: str, asked: str | None) -> tuple[str, str]:
-    """What an error adds to say that no record has a field, and its hint: transcripts are to be converted first."""
+    """Return the end of an error about a field that no record has, and its hint."""
     keys = first(log.inputs)
     if told := transcripts(log.inputs):
         return f"; {told}", CONVERT
@@ -71,7 +71,7 @@ BY_NAME = 'with_entries(select(.value | type == "object"))'
 
 
 def _is_record(value: object) -> bool:
-    """Whether a value has a conversation, or a prompt and its completion, and a reward."""
+    """Return whether a value has a reward and a conversation, or a prompt and its completion."""
     if not isinstance(value, dict) or not any(_is_reward(value.get(name)) for name in NAMES["reward"]):
         return False
     return any(is_conversation(value.get(name)) for name in NAMES["messages"]) or {"prompt", "completion"} <= {*value}
@@ -107,7 +107,7 @@ def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> 
 
 
 LOOKED = 64 << 10
-"""How many bytes of records are looked at for what they hold."""
+"""Maximum bytes of records that are searched for fields."""
 
 
 def records(log: Log, size: int = LOOKED) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def record(log: Log) -> dict[str, Any]:
 
 
 def _is_reward(value: object) -> bool:
-    """Whether a value counts as a reward."""
+    """Return whether a value is a valid reward."""
     return isinstance(value, bool | int | float) and abs(value) <= LARGEST
 
 
@@ -141,7 +141,7 @@ def _is_name(value: object) -> bool:
 
 
 FITS = {"reward": _is_reward, "messages": is_conversation}
-"""What a field has to hold; a name in others."""
+"""Check of the value of a field, by name."""
 
 
 def fitting(found: Sequence[Mapping[str, Any]], field: str) -> Iterator[str]:
@@ -151,7 +151,7 @@ def fitting(found: Sequence[Mapping[str, Any]], field: str) -> Iterator[str]:
 
 
 ODD = {*",=()|"}
-"""What has a meaning of its own in an option that takes a path."""
+"""Characters with a special meaning in options that take a path."""
 
 
 def _is_anything(_: object) -> bool:
@@ -179,7 +179,7 @@ def top(path: str) -> str:
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a path in a record; None where there is nothing."""
+    """Return the value at a path in a record; None if there is none."""
     for part in _parts(path):
         value = value.get(part.replace(r"\.", ".")) if isinstance(value, dict) else None
     return value
@@ -259,14 +259,14 @@ STAMP = "karl_fast"
 """The key of what a row of a data set says of its record."""
 
 REDRAW = "give the log that it was drawn from, or --reward karl_fast.reward --group karl_fast.group"
-"""What is to be done with rows of a data set."""
+"""Hint for rows of a data set."""
 
 CONVERT = str(TranscriptError.hint)
-"""What is to be done with them."""
+"""Hint for transcripts."""
 
 
 def unrated(files: Sequence[Mapping[str, Any]], field: str, asked: str | None) -> str | None:
-    """`x.jsonl was converted without rewards`, where trajectories have none and nobody named another field of it."""
+    """Return `x.jsonl was converted without rewards` if trajectories have none and no other field was named."""
     if field != "reward" or asked is not None or not files or any(file["format"] != TRAJECTORY for file in files):
         return None
     more = f" and {counted(len(files) - 1, 'other')} were" if len(files) > 1 else " was"
@@ -277,4 +277,4 @@ TRAJECTORY = "trajectory"
 """The format that `convert` writes."""
 
 RATE = "karl-fast convert --rate karl-v1 or karl-v2 gives rewards"
-"""What is to be done with those that have none."""
+"""Hint for trajectories without rewards."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from karl_fast.typing import ArrowArray, ArrowStream
 
 SETTLED = ("format", "id", "group", "reward", "messages", "domain", "strict", "max_line_bytes")
-"""What can only be chosen when a log is read."""
+"""Settings that can only be chosen when a log is read."""
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""What `karl-fast sample` does once its options are read."""
+"""Body of `karl-fast sample`, after its options are parsed."""
 
 from __future__ import annotations
 

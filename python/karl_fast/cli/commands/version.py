@@ -11,7 +11,7 @@ from karl_fast.cli.app import app
 from karl_fast.export.manifest import dumps
 
 PACKAGES = ("numpy", "mlx", "mlx-lm", "transformers", "typer")
-"""What karl-fast may work with: told where installed, and never imported for it."""
+"""Optional companions of karl-fast: their versions are shown if installed, without an import."""
 
 
 def facts() -> dict[str, Any]:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     Line = tuple[str, str, str]
 
 LABEL, CELL = 30, 32
-"""Columns of a name, and of what stands beside it at most."""
+"""Maximum columns of a label, and of the value beside it."""
 
 SHOWN = 12
-"""How many domains, settings and files are listed."""
+"""Maximum domains, settings and files in a list."""
 
 NONE = "-"
 
@@ -31,7 +31,7 @@ LABELS = {
 
 
 def compared(found: dict[str, Any]) -> str:
-    """What `compare` prints."""
+    """Return the text that `compare` prints."""
     a, b = found["a"], found["b"]
     sections = [
         ("", [("", "A", "B"), ("data set", _end(a["path"]), _end(b["path"])), *_rows(a, b)]),

@@ -21,11 +21,11 @@ RATES = {
     "log": ": --rate karl-v1 or karl-v2 gives some, result that of the run",
     "result": ": --rate karl-v1 or karl-v2 gives some",
 }
-"""What gives rewards where one way of rating gave none."""
+"""Hints for more rewards, by the way of rating that gave none."""
 
 
 def converted(account: Conversion, out: str, rate: Rate) -> str:
-    """What `convert` says when it is done; ``rate`` is where it had rewards from."""
+    """Return the report of `convert`; ``rate`` is the source of its rewards."""
     formats = ", ".join(sorted({file["format"] for file in account.files}))
     lines = [
         f"read      {counted(len(account.files), 'file')}: {in_bytes(account.size_bytes)}, {formats}",

@@ -1,4 +1,4 @@
-"""What a person sees of an online run: a table that moves at a terminal, a line a round elsewhere."""
+"""Display of an online run: a live table at a terminal, a line a round elsewhere."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lines(Silent):
         sys.stderr.write(line + "\n")
 
     def started(self, run: OnlineRun) -> None:
-        """What is trained on what."""
+        """Print the model, data and settings of the run."""
         super().started(run)
         self.rounds = run.settings.rounds
         for line in opening(run):
@@ -72,7 +72,7 @@ class Lines(Silent):
         self._remarked(metrics, rollouts, failures)
 
     def _remarked(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """What is to be said of a round beside its numbers."""
+        """Print the remarks on a round beside its numbers."""
         for sentence in summed(failures):
             self.say(sentence)
         if metrics["round"] == 0 and (note := alike(rollouts)):
@@ -114,7 +114,7 @@ class Table(Lines):
 
 @contextlib.contextmanager
 def watching(show: int, quiet: bool) -> Iterator[Silent]:
-    """Who looks on: nobody, lines, or a table at a terminal; where a signal ends the run, it says where it was."""
+    """Yield the viewer: silent, lines, or a table at a terminal; a signal that ends the run prints how far it got."""
     with _viewer(show, quiet) as viewer:
         listen(viewer.stopped)
         yield viewer
@@ -133,7 +133,7 @@ def _viewer(show: int, quiet: bool) -> Iterator[Silent]:
 
 
 def opening(run: OnlineRun) -> Iterator[str]:
-    """What is said before the first round."""
+    """Yield the lines printed before the first round."""
     settings = run.settings
     left_out = f", {counted(run.asked.too_long, 'prompt')} too long" if run.asked.too_long else ""
     yield f"prompts   {counted(len(run.asked.prompts), 'prompt')}{left_out}; {settings.curriculum}"
@@ -169,7 +169,7 @@ def components(metrics: dict[str, Any]) -> list[str]:
 
 
 def summed(failures: Sequence[str]) -> Iterator[str]:
-    """What failed, each sentence once."""
+    """Yield each failure once, with its count."""
     for sentence in dict.fromkeys(failures):
         times = failures.count(sentence)
         yield f"missing   {clean(sentence)}" + (f" ({times} times)" if times > 1 else "")
@@ -185,7 +185,7 @@ def nothing_learned(metrics: dict[str, Any]) -> str:
 
 
 def alike(rollouts: Sequence[Rollout]) -> str | None:
-    """That all rewards of a round are one number, which may be meant: a task may be too hard at first."""
+    """Return a note if all rewards of a round are equal, which may be intended: a task may be too hard at first."""
     rewards = [rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome)]
     if len(rewards) < 2 or min(rewards) != max(rewards):
         return None

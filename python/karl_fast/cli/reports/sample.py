@@ -27,7 +27,7 @@ KEYS_SHOWN = 16
 
 
 def page(lines: Iterable[str], to: TextIO | None = None) -> str:
-    """The lines that say something, for stderr unless it is told; each is broken between words where it is long."""
+    """Join the lines that are not empty, each wrapped between words; for stderr by default."""
     seen = (sys.stderr if to is None else to).isatty()
     return "\n".join(_broken(line, seen) for whole in lines for line in whole.split("\n") if line)
 
@@ -48,7 +48,7 @@ def _broken(line: str, seen: bool) -> str:
 
 
 def sampled(manifest: Manifest, out: str | None) -> str:
-    """What `sample` says when it is done."""
+    """Return the report of `sample`."""
     draw, splits = manifest["draw"], manifest["export"]["splits"]
     law = f"{draw['sampler']}, seed {manifest['seed']}"
     rows = ", ".join(f"{count:,} {name}" for name, count in splits.items() if count)
@@ -87,7 +87,7 @@ def _digest(function: object) -> object:
 
 
 def inspected(report: Manifest, ladder: list[Tempered]) -> str:
-    """What `inspect` prints."""
+    """Return the report of `inspect`."""
     lines = [
         _input(report),
         _accounting(report),

@@ -1,4 +1,4 @@
-"""What a target is of, as reports say it."""
+"""Description of a target in reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training run says of itself: before the first step, at a step, and when it is done."""
+"""Report of a training run: before the first step, at each step and at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def opening(run: Run) -> Iterator[str]:
-    """What is said before the first step."""
+    """Yield the lines printed before the first step."""
     for split, account in run.accounts.items():
         if account.rows:
             yield f"{split:<9} {_account(account)}"
@@ -30,7 +30,7 @@ def opening(run: Run) -> Iterator[str]:
 
 
 def _budget(budget: Budget | None) -> Iterator[str]:
-    """Why a length was chosen, where nobody gave one."""
+    """Yield the reason for a length limit that was chosen automatically."""
     if budget is None:
         return
     why = "the longest row fits"
@@ -60,7 +60,7 @@ def line_of(values: dict[str, Any]) -> str:
 
 
 def trained(result: Trained) -> str:
-    """What is said when a run is done."""
+    """Return the lines printed at the end of a run."""
     made, wanted = result.steps
     early = f" of {wanted:,}, for nothing got better" if made < wanted else ""
     best = f"; least held-out loss {decimal(result.best[0])} at step {result.best[1]:,}" if result.best else ""

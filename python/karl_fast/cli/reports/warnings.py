@@ -1,4 +1,4 @@
-"""What a run worked around, and what its user may have meant otherwise."""
+"""Warnings about what a run worked around or its user may have meant otherwise."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ NOTES = {
 
 
 def inspected(report: Manifest) -> Iterator[str]:
-    """What `inspect` warns of."""
+    """Yield the warnings of `inspect`."""
     yield from _unread(report)
 
 
 def _unread(report: Manifest) -> Iterator[str]:
-    """What was looked for in records and is in none, or not in many; files that hold little else than damage."""
+    """Yield warnings about fields found in no record, or in few, and about mostly damaged files."""
     settings, files = report["settings"], report["inputs"]
     yield from _no_logs(files)
     yield from _damaged(files)
@@ -100,7 +100,7 @@ def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _missing(report: Manifest) -> Iterator[str]:
-    """That rows have no reward, or none of a component that was named, and why that may be."""
+    """Yield warnings about rows without a reward, or without a named component, with the likely cause."""
     settings, files, account = report["settings"], report["inputs"], report["accounting"]
     missing = account["dropped"].get("missing_reward", 0)
     reward, damaged = settings.get("reward") or {}, sum(sum(file["dropped"].values()) for file in files)
@@ -127,7 +127,7 @@ def _missing(report: Manifest) -> Iterator[str]:
 
 
 def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | None:
-    """That a file is a transcript, or of a data set, and what to do with it; where functions score, any file may be."""
+    """Return a hint if a file is a transcript or from a data set; None if functions score, which work on any file."""
     if reward and all(isinstance(value, dict) for value in reward.values()):
         return None
     if told := transcripts(files):
@@ -137,7 +137,7 @@ def _other_kind(files: list[dict[str, Any]], reward: dict[str, Any]) -> str | No
 
 
 def _nowhere(report: Manifest) -> str:
-    """That no record has a reward, and which field may be one; or that all have null or NaN for it."""
+    """Return a warning that no record has a reward, with a likely field, or that all have null or NaN for it."""
     files = report["inputs"]
     keys = list(dict.fromkeys(key for file in files for key in file["keys"]))
     paths = {str(dict(file["fields"]).get("reward", "")) for file in files}
@@ -159,7 +159,7 @@ def _hint(field: str, report: Manifest) -> str:
 
 
 def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
-    """That files hold little else than damage, beside some that was read."""
+    """Yield a warning about mostly damaged files, if others were read."""
     damaged = [(sum(file["dropped"].get(reason, 0) for reason in DAMAGE), file) for file in files]
     poor = [(bad, file) for bad, file in damaged if bad > POOR * file["rows_read"]]
     if poor and any(bad < file["rows_read"] for bad, file in damaged):
@@ -169,14 +169,14 @@ def _no_logs(files: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _passed(parquet: list[str]) -> Iterator[str]:
-    """That Parquet files of folders were not read."""
+    """Yield a warning about Parquet files of folders that were not read."""
     if parquet:
         files = counted(len(parquet), "Parquet file of a folder was", "Parquet files of folders were")
         yield clean(f"{files} passed over: Parquet is read where it is named, as by {around(parquet[0])}")
 
 
 def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
-    """That files of folders were not read because nothing here can."""
+    """Yield a warning about files of folders in formats that cannot be read."""
     if refused:
         files = counted(len(refused), "file of a folder was", "files of folders were")
         first = ", the first" if len(refused) > 1 else ""
@@ -203,7 +203,7 @@ def _note(manifest: Manifest) -> str | None:
 
 
 def _unrewarded(reward: dict[str, Any]) -> str:
-    """That no record has the components of a reward, all of which are functions, or some of which are read."""
+    """Return a warning that no record has the components of a reward, which may be fields or functions."""
     which = f"{'the reward' if len(reward) == 1 else 'all of the rewards'} {clean(', '.join(reward))}"
     scored = all(isinstance(value, dict) for value in reward.values())
     return f"no record was given a number by {which}" if scored else f"no record has a value for {which}"
@@ -219,7 +219,7 @@ def _first(manifest: Manifest, reason: str) -> str:
 
 
 def sampled(manifest: Manifest) -> Iterator[str]:
-    """What `sample` warns of."""
+    """Yield the warnings of `sample`."""
     yield from _unread(manifest)
     if note := _note(manifest):
         yield note
