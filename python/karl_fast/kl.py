@@ -54,9 +54,9 @@ def estimate(
     ```
 
     k1 and k3 are unbiased estimates of the reverse KL(policy, reference) over tokens of the policy, k2 is biased; k1
-    has either sign, the others are never negative. If another policy drew the tokens, each is multiplied by ``exp(logp
-    - logp_old)``. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped. See
-        :func:`gradient` for their gradients as losses. Cost: one pass, an exponential a token for k3 and a ratio.
+    has either sign, the others are never negative. If another policy drew the tokens, each estimate is multiplied by
+    ``exp(logp - logp_old)``. The sum over a rollout is an estimate of its sequence for k1 alone. Nothing is clamped.
+    See :func:`gradient` for their gradients as losses. Cost: one pass, an exponential a token for k3 and a ratio.
 
     Args:
         logp: under the policy, float32 or float64, finite. A NumPy array or an Arrow column. [T]
