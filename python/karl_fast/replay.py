@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 NO_AGES = np.zeros(0, dtype=np.int64)
-"""What a decay is tried on as it is made, so that one of a number outside its range never is."""
+"""Empty ages for a trial of each new decay, so that numbers outside its range are refused at once."""
 
 
 @dataclass(frozen=True)

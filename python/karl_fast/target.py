@@ -1,4 +1,4 @@
-"""What rows should weigh: log partitions, Boltzmann targets, and the values and weights made of them.
+"""Weights of rows: log partitions, Boltzmann targets, and the values and weights derived from them.
 
 | function | formula |
 |---|---|

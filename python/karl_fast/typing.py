@@ -1,8 +1,8 @@
-"""What an argument has to be, for type checkers; nothing here is needed at run time.
+"""Types of arguments for type checkers; not needed at run time.
 
-A column of numbers is a NumPy array of exactly that type, or for `Reals` of one of two, which is borrowed; or anything
-that speaks Arrow's PyCapsule protocol (a series of polars or pandas, an array of pyarrow). Arrow memory is shared where
-it is one chunk without nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1).
+A column of numbers is a NumPy array of exactly that type, or for `Reals` of one of two, which is borrowed; or any
+object with Arrow's PyCapsule protocol (a series of polars or pandas, an array of pyarrow). Arrow memory is shared if it
+is one chunk without nulls, and copied otherwise; a null is a missing number (NaN), or no group (-1).
 """
 
 from __future__ import annotations

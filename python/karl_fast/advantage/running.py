@@ -56,7 +56,7 @@ def ema_baseline(
         A_i = r_i - b_g,    then  b_g <- (1 - alpha) b_g + alpha r_i
 
     Rows are taken in the order given, which is time. Two calls, the second with the state of the first, give the same
-    as one call over all rows. The defaults are those of karl 1.0.0, whose skill weight is b_g + 0.5.
+    as one call over all rows. The defaults are those of karl 1.0.0, with skill weight b_g + 0.5.
 
     Args:
         rewards: as in :func:`centre`. [B]

@@ -78,7 +78,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_passed(self) -> bool:
-        """Return whether the file is skipped."""
+        """True if the file is skipped."""
         return self.inside and (self.why is not None or self.path.endswith(PASSED))
 
 

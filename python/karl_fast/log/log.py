@@ -121,29 +121,28 @@ class Log:
         domain: str | None = None,
         log_weight: str | None = None,
     ) -> Log:
-        """The same records with columns that were made elsewhere, for ``sample``, ``inspect`` and ``export``.
+        """Return a log with columns computed elsewhere, for ``sample``, ``inspect`` and ``export``.
 
         Rows are matched by the frame's column ``row``, if it has one: they may be filtered, sorted and joined, and a
         record that is not in the frame has no reward, and so is not drawn. Without it, the frame's rows are the log's
-        rows, one by one. A reward, group or domain is what it would be had it been read; the columns are copied, and
-        with them those of the log that stay.
+        rows, one by one. Rewards, groups and domains mean the same as if they had been read; all columns are copied.
 
         Args:
-            frame: a table of polars, pandas, pyarrow, DuckDB or whatever else speaks Arrow's PyCapsule protocol; or
-                the path of a Parquet file, which needs the extra ``arrow``.
-            reward: the name of a column of numbers, of any type (true is 1); null and NaN are missing. It takes the
-                place of all components.
-            group: the name of a column of strings, integers, decimals or booleans, plain or behind a dictionary; null
-                is no group.
+            frame: a table of polars, pandas, pyarrow, DuckDB or any library with Arrow's PyCapsule protocol; or the
+                path of a Parquet file, which needs the extra ``arrow``.
+            reward: the name of a column of numbers, of any type (true is 1); null and NaN are missing. It replaces all
+                components.
+            group: the name of a column of strings, integers, decimals or booleans, plain or dictionary-encoded; null is
+                no group.
             domain: the same for the domain.
-            log_weight: the name of a column of numbers, the logarithm of a weight up to any constant. The draw takes it
-                as it is instead of score, temperature and partition; null, NaN and minus infinity are never drawn.
+            log_weight: the name of a column of numbers, the logarithm of a weight up to any constant. The draw uses it
+                instead of score, temperature and partition; null, NaN and minus infinity are never drawn.
 
         Raises:
-            DTypeError: a column of another type; a text is no number.
-            LayoutError: as many rows as the log has were wanted, or the exchange failed.
-            ArgumentError: no such column, a row that the log does not have or that stands twice, or a number that
-                cannot be a reward or a log-weight.
+            DTypeError: a column of another type; text is not a number.
+            LayoutError: a number of rows other than that of the log, or a failed exchange.
+            ArgumentError: no such column, a row that is not in the log or occurs twice, or a number that is not a valid
+                reward or log-weight.
             MissingExtraError, FileError: a path without pyarrow, or one that cannot be read.
         """
         names = {"reward": reward, "group": group, "domain": domain, "log_weight": log_weight}
@@ -219,12 +218,12 @@ class Log:
 
     @property
     def keys(self) -> NDArray[np.uint64]:
-        """What each record's randomness is keyed by: low and high half of its 128-bit id, and its ordinal. [B, 3]"""
+        """Keys of each record's randomness: low and high half of its 128-bit id, and its ordinal. [B, 3]"""
         return self.core.keys()
 
     @property
     def inputs(self) -> list[_core.InputFacts]:
-        """What was found in each file, with the places of the first bad rows."""
+        """Counts of each file, with the places of its first bad rows."""
         return self.core.inputs()
 
 

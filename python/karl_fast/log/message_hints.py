@@ -1,4 +1,4 @@
-"""What a message of a conversation is, for errors and hints."""
+"""Descriptions of the messages of a conversation, for errors and hints."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ ANSWERERS = ("assistant", "gpt", "chatgpt", "bing", "bard", "model", "ai")
 """Those of them who are the assistant."""
 
 KEYS = 16
-"""How many keys of what is no message an error lists."""
+"""Maximum keys of an invalid message in an error."""
 
 TEXTS = ("text", "input_text", "output_text")
 """The types of parts that are texts."""
 
 SHOWN = 40
-"""How much of anybody else's name an error shows."""
+"""Maximum characters of a foreign name in an error."""
 
 
 def is_conversation(value: object) -> bool:
-    """Whether a value is a list of messages, one of them of the assistant."""
+    """Return whether a value is a list of messages, at least one from the assistant."""
     return isinstance(value, list) and not any(map(wrong, value)) and any(map(_is_answer, value))
 
 
@@ -49,7 +49,7 @@ def wrong(message: object) -> str | None:
 
 
 def _misspoken(speaker: object, value: object) -> str | None:
-    """What is wrong with a message of ShareGPT."""
+    """Return the defect of a ShareGPT message; None if it is valid."""
     if not isinstance(speaker, str):
         return "is from what is no text"
     if speaker.lower() not in SPEAKERS:

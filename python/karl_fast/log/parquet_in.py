@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """Gives, of the columns of a table, those that have to be kept; None for all."""
 
 ROWS, BATCH_BYTES, BUFFER_BYTES = 1024, 1 << 22, 1 << 20
-"""What is in memory at a time: rows at most, and about how many bytes of them, and of a column of the file."""
+"""Limits of what is in memory at a time: rows, and about how many bytes of them, and of a column of the file."""
 
 PROBE = 8
 """Rows of a row group by which the size of its others is judged: a dictionary holds once what many rows repeat."""
@@ -38,7 +38,7 @@ TRL_REWARD = "trl_reward"
 
 
 class LeftOut(NamedTuple):
-    """A column that nothing needs and whose type JSON has no form for."""
+    """A column that is not needed and has a type without a JSON form."""
 
     column: str
     type: str
@@ -53,17 +53,16 @@ class Lines(NamedTuple):
 
 @contextlib.contextmanager
 def lines(path: str, needed: Needed | None = None) -> Iterator[Lines]:
-    """Write a line of JSON for each row, a key a column, to a temporary file, which is gone afterwards.
+    """Write a line of JSON for each row, with a key for each column, to a temporary file that is removed afterwards.
 
     Args:
         path: the Parquet file.
-        needed: the columns that have to be kept; all unless given. Of the others, those are left out whose type JSON
-            has no form for.
+        needed: the columns that have to be kept; all by default. Others are left out if their type has no JSON form.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
         ColumnError: a column that has to be kept cannot be, or two columns have one name.
-        FileError: the file cannot be read, is damaged, or is no Parquet; or the lines not be written.
+        FileError: the file cannot be read, is damaged, or is not Parquet; or the lines cannot be written.
     """
     with temporary(path) as copy:
         with _unchanged(path):
@@ -151,7 +150,7 @@ def _batches(path: str, file: Any, columns: list[str]) -> Iterator[Any]:
 
 
 def _fitting(file: Any, group: int, columns: list[str]) -> int:
-    """How many rows of a row group make a batch."""
+    """Return the number of rows of a row group in a batch."""
     about: Any = file.metadata.row_group(group)
     size: int = about.total_byte_size // max(about.num_rows, 1)
     if about.num_rows > PROBE:
@@ -189,7 +188,7 @@ def _folders(path: str, names: list[str], needed: Needed | None) -> dict[str, st
 
 
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
-"""The name of a folder whose rows have no value."""
+"""Folder name of a partition without a value."""
 
 
 def _folder_value(text: str) -> str:

@@ -12,12 +12,12 @@ ROWS = 1 << 16
 
 
 def wrapped(path: str, file: Any, how: dict[str, Any]) -> set[str]:
-    """Return the columns of a file whose timestamps would come out as others, or may: those inside lists and structs.
+    """Return the columns with timestamps that would change, or may: those inside lists and structs.
 
     Args:
-        path: where the file is.
-        file: it, opened.
-        how: how it was opened.
+        path: path of the file.
+        file: the open file.
+        how: the options it was opened with.
     """
     old = [file.schema.column(at) for at in range(len(file.schema))]
     paths = {column.path for column in old if column.physical_type == "INT96"}

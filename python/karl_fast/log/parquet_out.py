@@ -43,12 +43,12 @@ def load(path: Path, names: Collection[str]) -> Any:
 
 @contextlib.contextmanager
 def damage(path: str, *, writing: bool = False) -> Iterator[None]:
-    """Name the file in whatever pyarrow raises of it: a damaged one leads to exceptions of any class.
+    """Name the file in any error of pyarrow: a damaged file raises exceptions of any class.
 
-    ``writing`` says that a temporary copy is written meanwhile, whose want of room has a hint of its own.
+    ``writing`` is True while a temporary copy is written: a full disk then has a hint of its own.
 
     Raises:
-        FileError: in the place of every other exception, but for those of karl-fast.
+        FileError: in place of any exception that is not of karl-fast.
     """
     try:
         yield

@@ -72,7 +72,7 @@ def loaded(settings: Settings) -> Scorers:
 
 
 def _refuse_stored(settings: Settings) -> None:
-    """Raise where a manifest names a function, and nobody else does: a manifest brings no code."""
+    """Raise if a function is named only by a manifest: a manifest brings no code."""
     stored = [name for name, fn in settings.functions.items() if isinstance(fn, Stored)]
     if stored:
         name, fn = stored[0], settings.functions[stored[0]]
@@ -84,7 +84,7 @@ def _refuse_stored(settings: Settings) -> None:
 
 
 def _after(settings: Settings, name: str) -> str:
-    """What stands after the weight of a component in `--reward`."""
+    """Return the text after the weight of a component in `--reward`."""
     return f":{settings.functions[name]}" if name in settings.functions else ""
 
 
@@ -95,14 +95,14 @@ def _digest(fn: str, folder: Path) -> str | None:
 
 @dataclass
 class Given:
-    """The rewards that a function gave the rows of a log.
+    """Rewards from a function for the rows of a log.
 
     Attributes:
         function: the function.
         column: the rewards; NaN where it does not apply, and where the reward is missing. [B]
-        missing: the rows whose reward is missing because of it. [B]
-        first: for each kind of missing reward its first row and what was said of it.
-        counts: how many rows each kind has.
+        missing: True for rows with a reward that is missing because of it. [B]
+        first: for each kind of missing reward its first row, and the value or error.
+        counts: number of rows of each kind.
     """
 
     function: Function
@@ -184,10 +184,10 @@ def batches(core: _core.Log, threads: int) -> Iterator[dict[int, str]]:
 
 @dataclass(frozen=True)
 class Told:
-    """What functions are told of some records.
+    """Arguments of reward functions for some records.
 
     Attributes:
-        prompts, completions: lists of messages, or texts. [N] each
+        prompts, completions: lists of messages, or text. [N] each
         records: the whole records. [N]
     """
 

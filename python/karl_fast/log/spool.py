@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 COPIES = "free space for temporary files, or name another folder for them with TMPDIR"
-"""What to do where a copy has no room."""
+"""Hint for a temporary copy on a full disk."""
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def temporary(name: str) -> Iterator[str]:
 
 
 def not_kept(name: str, error: OSError) -> FileError:
-    """That the system refused a temporary copy, and where others may be kept."""
+    """Return the error for a temporary copy that cannot be written, with a hint on a full disk."""
     refused = FileError(f"cannot keep {name} in a temporary file: {error.strerror or error}", error.errno, name)
     refused.hint = COPIES if error.errno in FULL else None
     return refused

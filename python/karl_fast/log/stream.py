@@ -28,7 +28,7 @@ def alone(logs: list[object]) -> str | None:
 
 
 def _is_pipe(path: str) -> bool:
-    """Whether a path is a pipe, or standard input that comes from one, from a socket or from a file."""
+    """Return whether a path is a pipe, or standard input from a pipe, a socket or a file."""
     try:
         if path == "-":
             if sys.stdin is None or sys.stdin.fileno() != 0:  # closed, or something else in its place
@@ -80,7 +80,7 @@ def stream(path: str, settings: Settings, progress: Callable[[int, int], None] |
 
 @contextlib.contextmanager
 def _told(path: str, copy: str) -> Iterator[None]:
-    """Of a copy that cannot be written the stream is told: nobody knows the name of the copy."""
+    """Raise errors about a temporary copy under the name of the stream: the user does not know that of the copy."""
     try:
         yield
     except FileError as error:

@@ -19,10 +19,10 @@ MARGIN = 1.35
 """Over what the graph says: MLX allocates for operations ahead of those that have let go of their arguments."""
 
 SHORT = (8, 16, 32)
-"""Tokens at which a graph is built whose size grows with them; beyond, its bytes go on as a parabola."""
+"""Token counts at which a graph that grows with them is built; beyond, its bytes are extrapolated by a parabola."""
 
 LAYERS_AT_A_TIME = 3
-"""Layers whose inside is there at a time with checkpoints: the next may be computed before the last is let go."""
+"""Layers with their activations in memory at a time under checkpointing: the next may start before one is freed."""
 
 
 ARRAYS = 8
@@ -122,7 +122,7 @@ class _Graph:
 
     @cached_property
     def _grows(self) -> bool:
-        """Whether the graph has operations of its own for each token, as that of a recurrence."""
+        """True if the graph has separate operations for each token, like a recurrence."""
         few, more = (self._traced(1, short)[1] for short in SHORT[:2])
         return more > 1.1 * few
 

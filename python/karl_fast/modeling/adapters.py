@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import mlx.core as mx
 
 CONFIG = "adapter_config.json"
-"""How an adapter was made, beside its weights."""
+"""File with the configuration of an adapter, beside its weights."""
 
 LEAVES = ("lora_a", "lora_b", "m")
 """The last part of the names of tensors of LoRA and DoRA."""

@@ -1,15 +1,15 @@
-"""What is needed to go on as if nothing had happened: weights, optimizer, and the place in the data.
+"""Checkpoints to resume a run exactly: weights, optimizer, and the position in the data.
 
 ```text
-ADAPTER_PATH/adapters.safetensors       the newest weights, and what mlx_lm generate and fuse read
+ADAPTER_PATH/adapters.safetensors       the newest weights, read by mlx_lm generate and fuse
 ADAPTER_PATH/adapter_config.json
 ADAPTER_PATH/checkpoints/0000100/       the same two files, and
-    optimizer.safetensors               the moments of Adam, and how many steps they have seen
+    optimizer.safetensors               the moments of Adam, and their number of steps
     state.json                          step, epoch, batch, validations so far, the settings
 ```
 
-There is no state of a random generator in it: each step seeds its own from (seed, step), and the order of rows is a
-function of (seed, epoch).
+No state of a random generator is stored: each step seeds its own from (seed, step), and the order of rows is a function
+of (seed, epoch).
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ ROWS = "examples"
 """Under which name the settings of a run have a hash of what it learns from."""
 
 SAID = 4
-"""How many of the settings in which two runs differ an error names."""
+"""Maximum settings in an error about runs that differ."""
 
 SHORT = 60
-"""Characters of a value that stands in such an error."""
+"""Maximum characters of a value in such an error."""
 
 BEGAN = "resume_adapter_file"
-"""What the weights are called that a run began with."""
+"""Name of the setting for the initial weights of a run."""
 
 
 @dataclass
 class State:
-    """Where a run is.
+    """Progress of a run.
 
     Attributes:
-        step: how many steps were made.
-        epoch, batch: the place of the batch that comes next.
-        tokens: how many tokens were learned from.
-        best: the least loss of a validation, and the step of it.
+        step: number of steps made.
+        epoch, batch: position of the next batch.
+        tokens: number of tokens learned.
+        best: the least validation loss, and its step.
         stale: validations since then.
-        skipped: steps in a row whose gradient was not finite.
+        skipped: consecutive steps with a gradient that is not finite.
         settings: those of the run, and a hash of its examples.
-        began: the file of weights that the run began with, as it is seen from the adapter's folder; None for none.
+        began: file of the initial weights, relative to the adapter's folder; None if there was none.
     """
 
     step: int = 0
@@ -180,7 +180,7 @@ def _same(place: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _change(name: str, before: object, now: object) -> str:
-    """What became of a setting; of a table or a recipe that it did."""
+    """Return the old and new value of a setting; for long values only that it changed."""
     plain = max(len(str(before)), len(str(now))) <= SHORT
     return f"its {name} was {before}, and is {now}" if plain else f"its {name} changed"
 

@@ -119,10 +119,10 @@ def backward(
     rows: int,
     loss: Callable[[mx.array], mx.array],
 ) -> tuple[mx.array, mx.array, Any]:
-    """The value of a loss of log-probabilities, those, and the gradient in the trainable parameters.
+    """Return a loss of log-probabilities, the log-probabilities, and the gradient in the trainable parameters.
 
     Args:
-        model: whose trainable parameters; its head has none.
+        model: the model with the trainable parameters; its head has none.
         body, head, tokens, places, rows: as for `forward`.
         loss: logp [N] to a scalar.
     """

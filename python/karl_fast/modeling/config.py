@@ -1,4 +1,4 @@
-"""Fields of a model's `config.json` whose values have another type than mlx-lm's model expects."""
+"""Fields of `config.json` with another type than mlx-lm expects."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def parted(vectors: dict[str, mx.array], like: Any) -> Any:
 
 
 class Trained:
-    """What is trained of a model, as vectors again and again: without a way through its tree each time."""
+    """Trainable parameters of a model as flat vectors, without a walk through its tree each time."""
 
     def __init__(self, model: Any) -> None:
         """The parameters that are trainable now; other arrays may take their places, other parameters may not."""

@@ -29,7 +29,7 @@ VIEWS = frozenset(
         *("AsStrided", "Copy", "CustomTransforms", "Depends", "Transpose", "Unflatten", "View"),
     )
 )
-"""Operations whose results are in the memory of their first argument."""
+"""Operations with results in the memory of their first argument."""
 
 IN_PLACE = frozenset(
     (
@@ -96,7 +96,7 @@ def _bytes(shape: Iterable[int], kind: Any) -> int:
 
 @dataclass
 class _Memory:
-    """What is held while operations are computed one after the other."""
+    """Memory in use while operations are computed one after the other."""
 
     left: dict[str, int]
     home: dict[str, str] = field(default_factory=dict)

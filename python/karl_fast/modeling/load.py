@@ -145,7 +145,7 @@ def _no_model(path: str, error: Exception) -> ModelError:
 
 
 def _nowhere(path: str, why: str) -> ModelError:
-    """That a model is in no folder, with the folders of models whose names are nearly the same."""
+    """Return the error for a missing model, with folders of models with similar names."""
     error = ModelError(f"cannot load a model from {path}: {why}")
     if meant := beside(path, lambda one: (one / "config.json").is_file(), most=3):
         error.hint = meant
@@ -153,7 +153,7 @@ def _nowhere(path: str, why: str) -> ModelError:
 
 
 def _of_hub(error: Exception, said: str) -> str | None:
-    """What the Hugging Face hub has of a model, by the error that it was asked with; None where it gave the model."""
+    """Return the reason why the Hugging Face hub gave no model, from its error; None for other errors."""
     from huggingface_hub import errors
 
     if isinstance(error, errors.GatedRepoError):
@@ -166,9 +166,9 @@ def _of_hub(error: Exception, said: str) -> str | None:
 
 
 def linear_keys(model: nn.Module) -> list[str]:
-    """Return the names of the linear layers in a block, sorted: what LoRA adapts unless told otherwise.
+    """Return the sorted names of the linear layers in a block: the default targets of LoRA.
 
-    Layers whose weight the model's own code reads or assigns are left out: an adapted layer has no such weight.
+    Layers are left out if the model's own code reads or assigns their weight: an adapted layer has no such weight.
     """
     import mlx.nn as nn
 
@@ -182,9 +182,9 @@ def linear_keys(model: nn.Module) -> list[str]:
 
 
 def _weights_read(model: nn.Module, linear: Sequence[nn.Module]) -> set[int]:
-    """Return the ids of the linear layers whose ``weight`` is asked for by name in a forward pass.
+    """Return the ids of the linear layers that are accessed by ``weight`` in a forward pass.
 
-    gemma3n clips weights in its forward pass, for one. The layers themselves take theirs from the module's dict.
+    gemma3n, for example, clips weights in its forward pass. The layers themselves use the module's dict.
     """
     import mlx.core as mx
 
@@ -214,14 +214,14 @@ def _watched(kind: type, found: set[int]) -> type:
 
 
 def adapt(model: nn.Module, settings: Training) -> dict[str, Any]:
-    """Freeze a model, give it what is to be trained, and say so as `mlx_lm` reads it.
+    """Freeze a model, add its trainable parameters, and return the configuration as `mlx_lm` reads it.
 
     Returns:
-        What stands in ``adapter_config.json``. The keys are spelled out, for what mlx-lm takes where they are not has
-        changed between its versions.
+        The content of ``adapter_config.json``. The keys are spelled out, because mlx-lm's default has changed between
+        versions.
 
     Raises:
-        UsageError: more layers than there are, a key that no layer has, or whole training of quantized layers.
+        UsageError: more layers than the model has, a key that no layer has, or full training of quantized layers.
     """
     depth = len(model.layers)
     layers = _layers(settings.num_layers, depth)

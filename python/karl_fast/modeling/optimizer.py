@@ -35,9 +35,9 @@ def build(settings: Training, fixed: Any = None) -> Any:
 
 
 def _joining(kind: Any) -> Any:
-    """A kind of optimizer whose parameters, gradients and moments are joined: it updates all of them at once.
+    """Return an optimizer class that joins parameters, gradients and moments, and updates all of them at once.
 
-    The device begins with an update when it is made.
+    Updates are evaluated asynchronously.
     """
     import mlx.core as mx
 

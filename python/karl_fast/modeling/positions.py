@@ -24,13 +24,13 @@ class Positions:
     learned: bool
 
     def remark(self, name: str, asked: int, default: int, reach: int) -> str | None:
-        """Return what to say of a setting, or None where it stays within the positions.
+        """Return a remark on a setting, or None if it stays within the positions.
 
         Args:
-            name: of the setting.
+            name: name of the setting.
             asked: its value.
-            default: its value where nobody gives one, of which nothing is said while sequences are shorter.
-            reach: the longest sequence that it lets through, as far as that is known.
+            default: its default, which needs no remark while sequences are shorter.
+            reach: the longest sequence that it allows, as far as known.
 
         Raises:
             UsageError: sequences reach beyond positions that are learned.
@@ -66,7 +66,7 @@ def _scaled(config: dict[str, Any], count: int) -> int:
 
 
 def _learned(model: Any, count: int) -> bool:
-    """Whether an embedding has one row a position, and is not that of tokens."""
+    """Return whether a model has an embedding with one row a position that is not that of tokens."""
     import mlx.nn as nn
 
     tables = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Embedding)]

@@ -1,4 +1,4 @@
-"""What a run says while it runs: a line of JSON a step, and trackers for those who want to watch elsewhere."""
+"""Metrics of a run: a line of JSON a step, and external trackers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = "metrics.jsonl"
 
 
 class Tracker(Protocol):
-    """Something that is told how a run goes."""
+    """Receiver of the metrics of a run."""
 
     def log(self, values: dict[str, Any]) -> None:
         """One step, or one validation: `step` says which."""
@@ -34,7 +34,7 @@ class JsonLines:
     """A file of one object a line, on the disk before the next step begins: a crash loses nothing."""
 
     def __init__(self, path: Path, upto: int) -> None:
-        """Go on behind a step: what a run said of later ones, before it was killed, is forgotten."""
+        """Resume after a step: metrics of later steps, from before the run was killed, are removed."""
         self.path = path
         if path.is_file():
             kept = [line for line in _lines(path) if line["step"] <= upto]
@@ -55,7 +55,7 @@ class JsonLines:
 
 
 def _line(values: dict[str, Any]) -> str:
-    """A line of JSON, which has no word for a number that is not finite: null stands for it."""
+    """Return a line of JSON, with null for numbers that are not finite."""
     plain = {name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()}
     return json.dumps(plain) + "\n"
 
@@ -73,7 +73,7 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
 
 
 class Elsewhere:
-    """A run of wandb or trackio, whose names for what is used here are the same."""
+    """A run of wandb or trackio; both have the same interface for what is used here."""
 
     def __init__(self, library: str, settings: Training, adapter_path: Path) -> None:
         from importlib import import_module

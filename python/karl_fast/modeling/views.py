@@ -22,7 +22,7 @@ DIFFERENT = 0.05
 
 @contextlib.contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
-    """The model as it was before it got adapters, bit for bit: each adapted layer stands aside for its base."""
+    """Replace each adapted layer by its base, which gives the model before its adapters bit for bit."""
     from mlx.utils import tree_unflatten
 
     adapted = [(name, module) for name, module in model.named_modules() if "lora_a" in module]
@@ -38,9 +38,9 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def checkpointed(model: nn.Module, wanted: bool) -> Iterator[None]:
-    """Forget what is inside a layer going forward and compute it again going back, for as long as this lasts.
+    """Recompute activations of layers in the backward pass, instead of storing them, within this context.
 
-    Each layer gets a class of its own, whose call is checkpointed; classes that others use are left alone.
+    Each layer gets its own class with a checkpointed call; shared classes are not changed.
     """
     before = [(layer, type(layer)) for layer in model.layers] if wanted else []
     for layer, kind in before:
@@ -174,7 +174,7 @@ class _LeftError(Exception):
 
 
 class _Head:
-    """Hidden states to logits: a model whose body returns what it is given."""
+    """Hidden states to logits: a model with a body that returns its input."""
 
     def __init__(self, language: nn.Module, name: str, body: nn.Module) -> None:
         self._hidden: Any = None
@@ -191,7 +191,7 @@ class _Head:
 
 
 def _with(language: nn.Module, name: str, body: nn.Module, call: Any) -> Any:
-    """A copy of a model with another function in the place of its body, whose attributes stay."""
+    """Return a copy of a model with another function in place of its body, but the attributes of the body."""
     import mlx.nn as nn
 
     class Stub(nn.Module):
@@ -221,7 +221,7 @@ def _probed(model: nn.Module, body: _Body, head: _Head) -> None:
 
 
 def _agrees(model: nn.Module, body: _Body) -> bool:
-    """Whether hidden states are the same with new caches and without: gemma3n shares keys and values through them."""
+    """Return whether hidden states are equal with and without new caches: gemma3n shares keys and values by them."""
     import mlx.core as mx
 
     probe = mx.array([[1, 2, 3]])
@@ -233,7 +233,7 @@ def _agrees(model: nn.Module, body: _Body) -> bool:
 
 
 def same(one: mx.array, other: mx.array) -> bool:
-    """Whether two ways to compute hidden states give the same but for rounding."""
+    """Return whether two results for hidden states are equal up to rounding."""
     import mlx.core as mx
 
     plain = one.astype(mx.float32)

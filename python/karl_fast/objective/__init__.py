@@ -1,17 +1,17 @@
 """Exact objectives: four families, each a product of axes, and the published recipes as points in them.
 
-| family | what it does | axes |
+| family | method | axes |
 |---|---|---|
 | `PolicyGradient` | credit times the log-probability | filter, advantage, ratio, clip, kl, aggregate |
 | `TrajectoryBalance` | regression to the Boltzmann target | filter, reward, anchor, length, scale, log_z, ... |
 | `TargetPolicy` | cross-entropy to a target over candidates | filter, target, length |
 | `WeightedLikelihood` | likelihood of logged rows at their weights | filter, target, sampler, term, aggregate |
 
-``recipe("dapo").objective`` is one. Its ``score(batch)`` stands before the gradient line, in the kernels, once a batch;
-its call behind it, in MLX, once a step. Points are frozen dataclasses, in a module an axis; a recipe of one's own is a
-neighbour of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
+``recipe("dapo").objective`` is one. Its ``score(batch)`` runs before the gradient line, in the kernels, once a batch;
+its call runs after it, in MLX, once a step. Points are frozen dataclasses, in one module for each axis; your own recipe
+is a change of another: ``recipe("grpo").but("mine", "tuned", clip=(Clip(0.1, 0.3), "sweep of May"))``.
 
-What computes needs the extra ``train``; recipes can be read, printed, compared and stored without it.
+Computing needs the extra ``train``; recipes can be read, printed, compared and stored without it.
 """
 
 from karl_fast.objective.axes.advantage import (

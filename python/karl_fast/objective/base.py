@@ -1,4 +1,4 @@
-"""What the four families share: axes, the two sides of the gradient line, and exact accumulation."""
+"""Base of the four families: axes, the two sides of the gradient line, and exact accumulation."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Objective(ABC):
-    """A family: its fields are axes, and what they hold are points.
+    """A family of objectives: its fields are axes, their values are points.
 
-    ``score`` stands on the near side of the gradient line, once a batch; the call on the far side, once a step.
+    ``score`` runs before the gradient line, once a batch; the call runs after it, once a step.
     """
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class Objective(ABC):
     @classmethod
     @cache
     def kinds(cls) -> dict[str, type]:
-        """What each axis takes: the type of its field."""
+        """Return the type of each axis: that of its field."""
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ class Objective(ABC):
 
     @property
     def whole_groups(self) -> bool:
-        """Whether the rollouts of a group have to stand in one micro-batch."""
+        """True if all rollouts of a group have to be in one micro-batch."""
         return False
 
     @abstractmethod
@@ -62,10 +62,10 @@ class Objective(ABC):
         """The denominator, as an array."""
 
     def denominator(self, scored: Scored) -> float:
-        """What the total of a batch is divided by: of its micro-batches, the sum of theirs.
+        """Return the denominator of the total of a batch; that of a whole is the sum over its micro-batches.
 
         Raises:
-            ArgumentError: a group that is cut, where groups have to be whole.
+            ArgumentError: a group is split where groups have to be whole.
         """
         if self.whole_groups:
             _check_whole(scored)

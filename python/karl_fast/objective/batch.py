@@ -1,7 +1,7 @@
-"""What crosses the gradient line: `Batch` is what is known of rollouts before it, `Scored` what a loss needs beyond it.
+"""Data on both sides of the gradient line: `Batch` before it, `Scored` with the inputs of a loss after it.
 
-A batch is NumPy, and goes to the kernels as it is. A scored batch is MLX: every field is an array or None, so that
-``vars(scored)`` is what `mx.compile` takes and ``Scored(**arrays)`` makes it again.
+A batch is NumPy, and is passed to the kernels unchanged. A scored batch is MLX: every field is an array or None, so
+that `mx.compile` accepts ``vars(scored)`` and ``Scored(**arrays)`` restores it.
 """
 
 from __future__ import annotations
@@ -155,19 +155,19 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What a loss needs beyond log-probabilities: all of it data, none of it carries a gradient.
+    """Inputs of a loss beyond log-probabilities: data without gradients.
 
     Attributes:
-        mask: which tokens count: those of the batch, less the rollouts that a filter dropped. bool, [B, T]
+        mask: tokens that count: those of the batch without the rollouts that a filter dropped. bool, [B, T]
         logp_old: under the behaviour policy, 0 outside the mask. [B, T]
         logp_ref: under the reference policy, 0 outside the mask. [B, T]
         advantages: 0 outside the mask. [B, 1] or [B, T]
-        rewards: shaped, for a balance or a target. [B]
-        weights: of rows. [B]
-        targets: the wanted probability of each candidate within its group. [B]
+        rewards: shaped rewards, for a balance or a target. [B]
+        weights: weights of rows. [B]
+        targets: the target probability of each candidate within its group. [B]
         groups: the number of each rollout's group, from 0; negative for none. [B]
-        group_sizes: how many rollouts of its group count, in the whole batch. [B]
-        turns: whether a token is of a turn. bool, [B, U, T]
+        group_sizes: number of rollouts of its group that count, in the whole batch. [B]
+        turns: True where a token belongs to a turn. bool, [B, U, T]
     """
 
     mask: mx.array

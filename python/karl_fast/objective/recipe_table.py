@@ -1,4 +1,4 @@
-"""The table of recipes, a row a recipe and a column an axis; what a recipe changes stands in bold."""
+"""Table of recipes: a row for each recipe, a column for each axis, changes in bold."""
 
 from __future__ import annotations
 

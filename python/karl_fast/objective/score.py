@@ -17,13 +17,13 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
     """Carry a batch over the gradient line.
 
     Args:
-        batch: checked.
-        keep: which rollouts a filter left. [B]
-        columns: further fields of `Scored`, as NumPy arrays; a row whose number is NaN, or beyond the type of the
-            batch, is dropped.
+        batch: a checked batch.
+        keep: True for rollouts that a filter kept. [B]
+        columns: further fields of `Scored`, as NumPy arrays; a row is dropped if its value is NaN or beyond the type of
+            the batch.
 
     Returns:
-        What a loss needs.
+        The inputs of a loss.
 
     Raises:
         MissingExtraError: MLX is not installed.
@@ -47,7 +47,7 @@ def scored(batch: Batch, keep: NDArray[np.bool_], **columns: NDArray[Any]) -> Sc
 
 
 def _cleared(array: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-    """0 where nothing counts: what stands there may be anything."""
+    """Return an array with 0 outside the mask, where values may be anything."""
     counts = mask.any(1) if array.ndim == 1 else mask.any(1, keepdims=True) if array.shape[1] == 1 else mask
     return np.where(counts, array, array.dtype.type(0))
 

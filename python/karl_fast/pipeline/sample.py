@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is in a log.
+    """Statistics of a log.
 
     Attributes:
         report: the accounting, groups, rewards, target and domains of a manifest, with lengths and duplicates.
@@ -120,7 +120,7 @@ def sample(
 def _made(
     log: Log, selection: _core.Selection, files: list[Manifest], start: float, how: _core.Export
 ) -> tuple[_core.Draft, Manifest]:
-    """The rows, and what is told of them: their files, and the seconds since the start beside the rest."""
+    """Return the rows and their manifest, with files, and seconds since the start."""
     wanted = log.settings.count(selection.available)
     draft = _core.Draft.of(selection, wanted, how)
     check_any(draft, log)
@@ -244,7 +244,7 @@ UNREAD = {
     "bad_group": "a group is a text, a number, true or false; --group names what is inside of it: task.id, hash(task)",
     "bad_id": "an id is a text, a number, true or false; --id names what is inside of it: run.id",
 }
-"""What to do where that is wrong with every record."""
+"""Hints for defects that every record has."""
 
 
 def _first_bad(log: Log) -> str:
@@ -259,7 +259,7 @@ def _first_bad(log: Log) -> str:
 
 
 def _there(log: Log) -> str:
-    """What records hold; or which files hold none, or why the first of a folder was passed over."""
+    """Return the fields of records, or the files without records, or why the first file of a folder was skipped."""
     if where := recordless(log.inputs):
         return f"; no record in {where}"
     passed = [f"; {path}: {why}" for path, why in (*log.core.refused(), *log.core.skipped())] if not log.inputs else []

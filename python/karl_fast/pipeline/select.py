@@ -61,7 +61,7 @@ def select(log: Log) -> _core.Selection:
 
 
 def _nowhere(log: Log, sentence: str, setting: str, field: str) -> UsageError:
-    """That no record has a field, by its name where somebody named it."""
+    """Return the error for a field that no record has, under its name if it was given."""
     asked = getattr(log.settings, field)
     wanted = f"a {field}" if asked is None else f"the {field} {asked}"
     more, hint = lacking(log, field, asked)

@@ -1,15 +1,15 @@
-"""How far the policy has moved since it wrote the tokens, and what bounds the update for it.
+"""Ratio of the policy to the behaviour policy, and bounds on its update.
 
-| question | points |
+| axis | points |
 |---|---|
-| over what is the ratio taken (``level``) | token, turn, sequence, sequence-product, sequence-token |
-| what bounds an update (``clip``) | `Clip`, `DualClip`, `TwoSided`, `Cap`, `NoClip` |
-| how tokens become one number (``aggregate``) | `SequenceMean`, `TokenMean`, `ConstantLength`, `SequenceSum` |
+| level of the ratio (``level``) | token, turn, sequence, sequence-product, sequence-token |
+| bound on the update (``clip``) | `Clip`, `DualClip`, `TwoSided`, `Cap`, `NoClip` |
+| aggregation of tokens (``aggregate``) | `SequenceMean`, `TokenMean`, `ConstantLength`, `SequenceSum` |
 
-`policy_loss` is a point in the three axes: the loss, and its exact derivative by each log-probability, which is all
-that a framework needs to go on from here (multiply by ``logp`` and sum, with the coefficients held constant).
-`token_weights` are the aggregate alone, for a term of one's own such as a penalty on the divergence;
-`token_log_ratio` and `sequence_log_ratio` are the ratios alone.
+`policy_loss` combines the three axes: it returns the loss and its exact derivative by each log-probability, from which
+a framework can backpropagate (multiply by ``logp`` and sum, with the coefficients held constant). `token_weights` are
+the aggregate alone, for other terms such as a penalty on the divergence; `token_log_ratio` and `sequence_log_ratio` are
+the ratios alone.
 """
 
 from __future__ import annotations

@@ -75,13 +75,13 @@ def policy_loss(
     aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
     log_ratio_clamp: float | None = None,
 ) -> PolicyLoss:
-    """The clipped policy-gradient loss of packed tokens, and its exact gradient, in one pass.
+    """Compute the clipped policy-gradient loss of packed tokens and its exact gradient in one pass.
 
     ```text
     loss = sum_t w_t l(ratio_t, A_t),    coefficient_t = d loss / d logp_t
     ```
 
-    ``l`` is the clip's, ``w`` the aggregate's. With d_t = logp_t - logp_old_t the ratio of a token is
+    ``l`` comes from the clip, ``w`` from the aggregate. With d_t = logp_t - logp_old_t the ratio of a token is
 
     ```text
     token             exp(d_t)
@@ -90,32 +90,32 @@ def policy_loss(
     sequence-token    sg(s_i) exp(d_t - sg(d_t))  the value s_i, each token's own gradient (GSPO-token)
     ```
 
-    A shared ratio passes the gradients of all its terms to its tokens, also where their advantages differ. On a bound
+    A shared ratio passes the gradients of all its terms to its tokens, even if their advantages differ. On a bound
     the ratio is within: its gradient flows. A token with advantage 0 adds nothing and is not counted as clipped. Ratios
     of float32 tokens are float32; those of turns and sequences, and every sum, are float64. Cost: one read, one write.
 
     Args:
         logp: log-probabilities under the policy, float32 or float64. [N]
         logp_old: the same under the behaviour policy, of the same dtype. [N]
-        advantages: float32 or float64, one for each of what ``per`` says. [B], [U] or [N]
+        advantages: float32 or float64, one for each unit of ``per``. [B], [U] or [N]
         offsets: where each sequence begins, and the last ends. int64, [B + 1]
-        mask: which tokens count, all by default; what a masked one holds is not looked at. [N]
+        mask: True for tokens that count, all by default; values at masked ones are ignored. [N]
         turn_offsets: where each turn begins, for ``level`` or ``per`` "turn"; no turn crosses sequences. int64, [U + 1]
-        level: over what the ratio is taken.
-        per: what one advantage is for.
-        clip: what bounds an update.
-        aggregate: how tokens become one number.
+        level: unit of the ratio.
+        per: unit of an advantage.
+        clip: bound on the update.
+        aggregate: aggregation of tokens to one number.
         log_ratio_clamp: a bound on the size of the log ratio in nats, beyond which no gradient flows; None for none.
             verl clamps to 20.
 
     Returns:
-        The loss, its coefficients, and how far the policy has moved: `PolicyLoss`.
+        The loss, its coefficients, and statistics of the ratio: `PolicyLoss`.
 
     Raises:
-        ArgumentError: a token that counts whose log-probabilities, advantage, term or coefficient is not finite;
+        ArgumentError: a token that counts with a log-probability, advantage, term or coefficient that is not finite;
             lengths that do not match.
-        UsageError: ``turn_offsets`` missing, or given where nothing wants them; an unknown level or per;
-            a clip or an aggregate that is none, a class in place of its instance too.
+        UsageError: ``turn_offsets`` missing, or given without use; an unknown level or per; an invalid clip or
+            aggregate, such as a class in place of its instance.
         DTypeError, LayoutError: an array that would have to be cast or copied; offsets that are out of place.
 
     Reference: Shao et al. 2024, GRPO (arXiv:2402.03300); Zheng et al. 2025, GSPO (arXiv:2507.18071).

@@ -9,14 +9,14 @@ from karl_fast import _core
 
 
 class ClipPoint:
-    """What every clip is."""
+    """Base class of clips."""
 
     def __post_init__(self) -> None:
         _core.check_clip(self)
 
 
 class AggregatePoint:
-    """What every aggregate is."""
+    """Base class of aggregates."""
 
     def __post_init__(self) -> None:
         _core.check_aggregate(self)

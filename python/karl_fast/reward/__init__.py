@@ -1,25 +1,25 @@
-"""The reward engine of KARL, in whose place it goes: the same names, arguments, numbers and keys.
+"""Drop-in replacement of KARL's reward engine: the same names, arguments, numbers and keys.
 
-| name | what it gives |
+| name | result |
 |---|---|
-| :func:`compute_reward` | a record's reward, its signals and what they are made of |
+| :func:`compute_reward` | a record's reward, its signals and their parts |
 | :func:`compute_rewards` | the rewards of a whole log, a file or its bytes, as an array |
-| :func:`compute_call_rewards` | the rewards of trajectories whose calls are in columns (:class:`Calls`) |
-| :func:`compute_advantage` | how far a reward is above the baseline of its domain |
+| :func:`compute_call_rewards` | the rewards of trajectories with calls in columns (:class:`Calls`) |
+| :func:`compute_advantage` | a reward less the baseline of its domain |
 | :func:`backfill_rewards` | writes rewards into the records of a store |
-| :func:`get_reward_stats` | what rewards a store holds |
-| :data:`STORE_PATH` | the store, unless a call names another |
+| :func:`get_reward_stats` | statistics of the rewards in a store |
+| :data:`STORE_PATH` | path of the default store |
 
 Beside the engine:
 
-| name | what it is |
+| name | meaning |
 |---|---|
 | :class:`Composite`, :class:`Part` | one reward from signals, columns and Python functions; :data:`SIGNALS` by name |
 | :class:`Shaped`, :class:`AsymmetricScale` | a reward before shaping and after |
-| :func:`score_groups` | rewards that a trajectory has within its group |
-| :class:`FixedBaseline`, :class:`MeanBaseline`, :class:`EmaBaseline` | what rewards a domain has |
-| :class:`ShrunkBaseline`, :class:`PartitionBaseline` | the same, leaning on all domains; as a soft maximum |
-| :class:`SkillWeights` | how much a skill is trusted |
+| :func:`score_groups` | rewards of a trajectory within its group |
+| :class:`FixedBaseline`, :class:`MeanBaseline`, :class:`EmaBaseline` | running reward of a domain |
+| :class:`ShrunkBaseline`, :class:`PartitionBaseline` | the same, shrunk to all domains; as a soft maximum |
+| :class:`SkillWeights` | weights of skills |
 | :func:`save`, :func:`load` | baselines and skill weights as files |
 
 ``version`` is ``"v1"`` (three signals, KARL v1.0.0) or ``"v2"`` (six signals, KARL's commit c41d1c5).

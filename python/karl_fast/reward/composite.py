@@ -43,10 +43,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Rewards:
-    """What :class:`Composite` gives.
+    """Result of :class:`Composite`.
 
     Attributes:
-        rewards: the reward of each row; NaN where no signal applies, or a column has none. [B]
+        rewards: the reward of each row; NaN where no signal applies, or a column is missing. [B]
         components: each signal by name; NaN where it does not apply. [B] each
     """
 
@@ -56,20 +56,20 @@ class Rewards:
 
 @dataclass(frozen=True)
 class Composite:
-    """The weighted sum of signals; what one that does not apply would have weighed is shared by those that do.
+    """Weighted sum of signals; the weight of one that does not apply is shared by the others.
 
     ::
 
         r_i = (sum_c |w_c| / sum_{c in A_i} |w_c|) sum_{c in A_i} w_c x_ci,   A_i = the signals that apply to row i
 
-    With every signal it is a plain weighted sum. A function says None of a row that it does not apply to, which is
-    never taken for 0; a column that is missing (NaN) in a row makes the reward missing, as in a log.
+    If all signals apply it is a plain weighted sum. A function returns None for a row that it does not apply to, which
+    is never treated as 0; a column that is missing (NaN) in a row makes the reward missing, as in a log.
 
     Attributes:
         parts: the signals, each name once.
 
     Raises:
-        UsageError: no part, a name that stands twice, a weight that is 0 or not finite, or no such function.
+        UsageError: no part, a repeated name, a weight that is 0 or not finite, or an unknown function.
     """
 
     parts: tuple[Part, ...]

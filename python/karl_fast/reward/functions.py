@@ -41,10 +41,10 @@ class Function:
     place: str
 
     def wants(self) -> tuple[set[str], bool]:
-        """The columns that it names among its parameters, and whether it takes any other.
+        """Return the columns named by its parameters, and whether it takes any others.
 
         Raises:
-            UsageError: nobody can tell.
+            UsageError: its signature is unknown.
         """
         try:
             parameters = inspect.signature(self.call).parameters.values()
@@ -78,7 +78,7 @@ class Function:
 
 
 INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Stopped)
-"""What a signal raises inside a function that runs in the main thread."""
+"""Exceptions that a signal raises inside a function in the main thread."""
 
 
 def answers(

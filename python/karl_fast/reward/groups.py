@@ -60,10 +60,10 @@ def score_groups(
 def shorter_is_better(trajectories: Sequence[Any]) -> list[float]:
     """Score a group by length: 1 for the shortest, 0 for the longest.
 
-        r_i = (longest - length_i) / (longest - shortest); .5 where all are alike
+        r_i = (longest - length_i) / (longest - shortest); .5 if all are equal
 
     Args:
-        trajectories: what has a length, of one group. [G]
+        trajectories: objects with a length, of one group. [G]
 
     Returns:
         The rewards. [G]
@@ -71,7 +71,7 @@ def shorter_is_better(trajectories: Sequence[Any]) -> list[float]:
     Raises:
         TypeError: a trajectory without a length.
 
-    Reference: Kimi k1.5 (arXiv:2501.12599), whose length reward this is from 0 to 1, without its part for errors.
+    Reference: Kimi k1.5 (arXiv:2501.12599), its length reward rescaled to 0 to 1, without the part for errors.
     """
     lengths = [len(trajectory) for trajectory in trajectories]
     least, most = min(lengths), max(lengths)

@@ -32,9 +32,9 @@ def outcome(
     solved: Sequence[Any] | None = None,
     **_: Any,
 ) -> list[float]:
-    """What the action led to: 100 solved, -50 not, or no action that can be read.
+    """Score the outcome of the action: 100 if solved, -50 if not or if no action can be parsed.
 
-    Without a solver (None) 20 for a change of a constraint of the conflict, 5 of another, 8 for a look at it and 5 for
+    Without a solver (None): 20 for changing a constraint of the conflict, 5 for another, 8 for inspecting it and 5 for
     submitting.
     """
     none = [None] * len(completions)
@@ -82,7 +82,7 @@ def _diagnosis(text: str, truth: Sequence[str] | None, names: Sequence[str] | No
 
 
 def efficiency(completions: Sequence[Any], steps: Sequence[Any] | None = None, **_: Any) -> list[float | None]:
-    """10 for up to two steps, 5 for up to five, then -2 for each beyond; None where nobody counted."""
+    """Score the steps: 10 up to two, 5 up to five, then -2 for each beyond; None if unknown."""
     return [_efficiency(count) for count in steps or [None] * len(completions)]
 
 

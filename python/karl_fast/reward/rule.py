@@ -30,7 +30,7 @@ RAISED, LENGTH = "raised", "length"
 """Kinds of calls that gave none: an error, or something else than one value for each row."""
 
 CAME = {NAN: "NaN", INFINITE: "a number beyond 1e100 in size", NOT_A_NUMBER: "no number"}
-"""What a message calls each kind of value."""
+"""Description of each kind of invalid value in messages."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class NoReward:
     """A missing reward.
 
     Attributes:
-        kind: why, to count by.
-        said: the value that came, shortened and escaped, or the error.
+        kind: reason, for counts.
+        said: the invalid value, shortened and escaped, or the error.
     """
 
     kind: str

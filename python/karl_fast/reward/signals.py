@@ -21,7 +21,7 @@ OF_VERSION: dict[Version, tuple[str, ...]] = {
 
 
 LOOKED_AT = ("outcome", "trajectory", "timing", "karl_fast_trajectory", "messages", "duration_seconds")
-"""What the engine reads: the first three of KARL's records, the first and the last three of a canonical trajectory."""
+"""Fields the engine reads: the first three in KARL's records, the first and last three in a canonical trajectory."""
 
 
 def of_karl(version: Version, key: str, /, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
@@ -50,4 +50,4 @@ BY_NAME: dict[str, Scorer] = {
 """The function of each."""
 
 SIGNALS = tuple(BY_NAME)
-"""What ``fn`` of a :class:`Part` may name."""
+"""Names of signals for ``fn`` of a :class:`Part`."""

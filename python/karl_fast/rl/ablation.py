@@ -1,14 +1,14 @@
-"""The ablations: a baseline, and arms that are each one choice away from it, over several seeds.
+"""Ablations: a baseline, and arms that each change one choice, over several seeds.
 
 | arm | differs from the baseline in |
 |---|---|
 | baseline | GRPO with k3 at 0.001 |
 | no_kl | kl: none |
 | asym_clip | clip: 0.2 below, 0.28 above (DAPO's clip-higher) |
-| dynamic | draws: groups whose rewards do not differ are drawn again (DAPO's dynamic sampling) |
+| dynamic | draws: groups with equal rewards are redrawn (DAPO's dynamic sampling) |
 | token_loss | aggregate: the mean over tokens |
 
-The names are those of a run that scaled the rewards of one arm and compared them with the others'. Here every arm is
+The names are those of a study that compared scaled rewards of one arm with those of the others. Here every arm is
 judged by its outcomes, which are rewards before any shaping.
 """
 
@@ -41,7 +41,7 @@ DRAWS = 4
 """Draws a round of the arm `dynamic`: so many times P groups, at most."""
 
 LAST = 10
-"""Rounds at the end of a run whose mean outcome it is judged by."""
+"""Number of last rounds that a run is judged by, by their mean outcome."""
 
 
 def arms() -> dict[str, Recipe]:
@@ -58,13 +58,13 @@ def arms() -> dict[str, Recipe]:
 
 @dataclass(frozen=True)
 class Arm:
-    """What an arm came to.
+    """Result of an arm.
 
     Attributes:
-        name: of the arm.
+        name: name of the arm.
         outcomes: the mean outcome of the last rounds of each seed. [S]
-        stopped: what alarms said, by seed.
-        mean: of the outcomes.
+        stopped: messages of alarms, by seed.
+        mean: mean of the outcomes.
         low, high: a 95 % interval of the mean over seeds (Student's t); None with one seed.
         difference: the mean over seeds of outcome less the baseline's of the same seed.
         difference_low, difference_high: its 95 % interval; None with one seed.
@@ -92,18 +92,18 @@ def ablate(
     """Run each arm on each seed, and compare them.
 
     Args:
-        settings: of every run; its recipe and seed do not count, and its draws only outside the arm ``dynamic``.
-        out: a folder of a folder a run. Runs that are there are gone on with; one without a checkpoint begins anew.
-        seeds: one run each an arm. The same seed has the same first rollouts in every arm.
-        only: some arms; the baseline is always there.
+        settings: settings of every run; recipe and seed are ignored, and draws in the arm ``dynamic``.
+        out: a folder with one folder a run. Existing runs are resumed; one without a checkpoint starts anew.
+        seeds: one run for each seed and arm. A seed has the same first rollouts in every arm.
+        only: names of arms; the baseline is always included.
         told: called with arm, seed and outcome after each run.
 
     Returns:
         The arms, the baseline first.
 
     Raises:
-        UsageError: an arm that there is not, no seed, one twice, or an empty path.
-        KarlError: as `karl_fast.rl.rl` does; a run that an alarm stops counts with the rounds it made.
+        UsageError: an unknown arm, no seed, a repeated seed, or an empty path.
+        KarlError: as `karl_fast.rl.rl`; a run that an alarm stops counts with the rounds it made.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476) for the four changes.
     """

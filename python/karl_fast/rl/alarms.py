@@ -1,4 +1,4 @@
-"""What stops a run of itself, and what to change then."""
+"""Alarms that stop a run, with hints on what to change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HINTS = {
     "skipped": "lower learning_rate or max_grad_norm; a model in float16 may overflow where bfloat16 does not",
     "stuck": "the policy says one thing only: raise temperature, or begin with a model that says several",
 }
-"""What to change, by what is wrong."""
+"""Hints by the cause of an alarm."""
 
 MISSING = {
     "raised": "raised",
@@ -48,12 +48,12 @@ STUCK = 1e-3
 
 @dataclass
 class Sentry:
-    """Watches a run from round to round.
+    """Monitor of a run from round to round.
 
     Attributes:
-        alarms: when to stop.
-        flat: rounds in a row without a group whose rewards differ.
-        skipped: steps in a row that were not made.
+        alarms: thresholds.
+        flat: consecutive rounds without a group with different rewards.
+        skipped: consecutive steps that were skipped.
     """
 
     alarms: Alarms
@@ -115,7 +115,7 @@ def _flat(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
 
 
 def _wrong(kind: str, metrics: Mapping[str, Any]) -> str:
-    """What is to be changed, by the alarm and the numbers."""
+    """Return the key of the hint for an alarm, from its kind and the metrics."""
     if kind == "missing":
         return MISSING[_most(metrics).rpartition(": ")[2]]
     return "stuck" if kind == "flat" and metrics.get("entropy", STUCK) < STUCK else kind
@@ -128,4 +128,4 @@ RINGS: dict[str, Callable[[Sentry, Mapping[str, Any]], str | None]] = {
     "kl": _kl,
     "flat": _flat,
 }
-"""What each alarm says where it rings; the first that does is heard."""
+"""Test of each alarm, with its message; the first that fires is reported."""

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How rollouts are drawn.
+    """Settings of the generation of rollouts.
 
     Attributes:
         group_size: G, rollouts a prompt.
-        budget: where a rollout ends at the latest.
-        rows: rollouts that are drawn at a time; of so many the caches are kept from turn to turn, and of no more.
-        timeout_seconds: of each call of an environment.
+        budget: limits of a rollout.
+        rows: rollouts that are drawn at a time; caches are kept from turn to turn for at most as many.
+        timeout_seconds: limit of each call of an environment.
     """
 
     group_size: int = 8
@@ -58,7 +58,7 @@ class Collector:
 
     @property
     def policy(self) -> Policy:
-        """Who speaks."""
+        """Policy that generates the rollouts."""
         return self.decoder.policy
 
     def __call__(
@@ -70,17 +70,17 @@ class Collector:
         version: int,
         drawn: Callable[[list[Rollout]], None] = lambda _: None,
     ) -> tuple[list[Rollout], list[str]]:
-        """A group a prompt.
+        """Draw a group for each prompt.
 
         Args:
-            prompts: one may stand there twice: it then has two groups.
-            first: the number of the first group, which no other group of the run has.
-            seed: of the draws.
-            version: how many steps the policy has taken.
-            drawn: told of the rollouts, in their order, before they are rewarded.
+            prompts: the prompts; a repeated one has several groups.
+            first: the number of the first group, unique in the run.
+            seed: seed of the draws.
+            version: number of steps that the policy has taken.
+            drawn: called with the rollouts, in their order, before they are rewarded.
 
         Returns:
-            The rollouts, group after group, and what failed, in sentences.
+            The rollouts, group after group, and the failures, in sentences.
         """
         talks = [talk for group, prompt in enumerate(prompts, first) for talk in self._group(prompt, group)]
         self._speak(talks, seed)

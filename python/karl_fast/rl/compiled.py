@@ -21,7 +21,7 @@ OCTAVE = 16
 """Sizes from one power of two up to the next."""
 
 MOST_TRACES = 64
-"""That are kept; MLX itself forgets none."""
+"""Maximum traces kept; MLX itself keeps all."""
 
 
 def rounded(size: int) -> int:

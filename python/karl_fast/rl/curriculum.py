@@ -1,11 +1,11 @@
-"""Which prompts a round asks. What was chosen is a function of the seed, the round and what was learned of prompts.
+"""Choice of prompts for a round: a function of the seed, the round and the statistics of prompts.
 
 | order | chooses |
 |---|---|
-| shuffle | every prompt once, in an order of its own each pass |
-| pass-rate | those whose mean outcome so far is nearest to a half; unseen ones count as a half |
+| shuffle | every prompt once, in a new order each pass |
+| pass-rate | those with a mean outcome nearest to a half; unseen ones count as a half |
 | paced | the same, by PACED's regression intercept, ``t`` times ``mean(r / t - (logp - logp_old))`` |
-| stages | shuffled, of the levels of the stage that the round is in (`karl_fast.curriculum.EASY_TO_HARD`) |
+| stages | shuffled, from the levels of the current stage (`karl_fast.curriculum.EASY_TO_HARD`) |
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Curriculum:
                 self.rates[number] = float(outcomes.mean())
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"asked": self.asked, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -141,7 +141,7 @@ def _shuffle(size: int, *words: int) -> NDArray[np.int64]:
 
 
 def round_up(number: int, by: int) -> int:
-    """How many times `by` covers `number`."""
+    """Return `number` divided by `by`, rounded up."""
     return -(-number // by)
 
 

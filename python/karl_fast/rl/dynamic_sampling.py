@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Gathered:
-    """What a round drew.
+    """Rollouts of a round.
 
     Attributes:
         rollouts: all of them.
         chosen: the numbers of the groups to learn from.
-        draws: how often P groups were drawn.
-        said: what failed, in sentences.
+        draws: number of times that P groups were drawn.
+        said: failures, in sentences.
     """
 
     rollouts: list[Rollout] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Gathered:
         return [rollout for rollout in self.rollouts if rollout.group in chosen]
 
     def mixed(self) -> list[int]:
-        """The groups whose outcomes differ, in the order they were drawn in."""
+        """Return the groups with different outcomes, in the order they were drawn."""
         by_group: dict[int, set[float]] = {}
         for rollout in self.rollouts:
             values = by_group.setdefault(rollout.group, set())
@@ -61,15 +61,15 @@ def gather(
     """Draw the groups of a round.
 
     Args:
-        collector, curriculum, settings: of the run.
+        collector, curriculum, settings: those of the run.
         round: its number, from 0.
         first: the number of its first group.
-        version: how many steps the policy has taken.
-        drawn: told of the rollouts to learn from before they are rewarded, where no reward decides which those are.
+        version: number of steps that the policy has taken.
+        drawn: called with the rollouts to learn from before they are rewarded, if rewards do not decide the choice.
 
     Returns:
-        All rollouts. With ``draws`` above 1, P groups whose outcomes differ are chosen, or those there are when the
-        draws are used up; where there are none, and with ``draws`` 1, the groups of the first draw.
+        All rollouts. With ``draws`` above 1, P groups with different outcomes are chosen, or fewer when the draws are
+        used up; if there are none, or ``draws`` is 1, the groups of the first draw.
     """
     found, wanted, chooses = Gathered(), settings.prompts_per_round, settings.draws > 1
     told: dict[str, Any] = {} if chooses else {"drawn": drawn}

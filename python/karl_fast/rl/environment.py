@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Environment(Protocol):
-    """What a policy acts in. One is made for each rollout, and used for it alone.
+    """Environment of a policy; a new one is made for each rollout.
 
-    An observation is a text, or messages. A text is said by ``role``, which is ``user`` unless the environment has an
-    attribute of that name (``tool``, where the chat template knows one).
+    An observation is text, or messages. Text gets the role ``user``, or that of the attribute ``role`` of the
+    environment if there is one (``tool``, if the chat template has it).
     """
 
     def reset(self, prompt: Mapping[str, Any]) -> Any:
         """Begin; the first observation, or None where the prompt says it all. ``prompt`` is the line of the prompt."""
 
     def step(self, text: str) -> tuple[Any, ...]:
-        """Act on what the policy said: ``(observation, done)``, or ``(observation, done, reward)`` of this turn."""
+        """Act on a turn; return ``(observation, done)`` or ``(observation, done, reward)`` of this turn."""
 
     def score(self) -> float | None:
         """The reward of the whole; None for none."""

@@ -1,4 +1,4 @@
-"""A conversation of the policy with an environment, turn by turn; what the policy said stays the ids that it drew."""
+"""Conversation of the policy with an environment, turn by turn; turns of the policy keep the token ids drawn."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Talk:
 
     @property
     def room(self) -> int:
-        """How many tokens the next turn may have."""
+        """Number of tokens that the next turn may have."""
         used = sum(len(turn.tokens) for _, turn in self.said)
         return min(self.budget.tokens - used, self.budget.context - len(self.tokens), self.budget.turn_tokens)
 
@@ -108,7 +108,7 @@ class Talk:
             self._go_on(policy, answer, int(turn.tokens[-1]) if turn.ended else None)
 
     def _go_on(self, policy: Policy, answer: list[dict[str, Any]], last: int | None) -> None:
-        """Put what the environment said before the next turn; where that leaves no room, there is no next turn."""
+        """Append the answer of the environment before the next turn; if no room is left, there is no next turn."""
         assert self.stage is not None
         try:
             more = policy.answer(answer, last)
@@ -132,7 +132,7 @@ class Talk:
         return "turns" if len(self.said) >= self.budget.turns else None
 
     def rollout(self, version: int) -> Rollout:
-        """What it has become."""
+        """Return the finished rollout."""
         score = None if self.stage is None else self.stage.score()
         failure = None if self.stage is None else self.stage.failure
         return Rollout(

@@ -49,7 +49,7 @@ def recipe(settings: Online) -> Recipe:
 
 
 def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
-    """What an objective learns from that this loop does not make, and what to take in its place."""
+    """Yield inputs of an objective that this loop does not provide, each with an alternative."""
     from karl_fast.objective import WeightedLikelihood
     from karl_fast.objective.axes.advantage import Given
     from karl_fast.objective.axes.set_score import SetScore
@@ -72,7 +72,7 @@ def _beyond(objective: Objective) -> Iterator[tuple[str, str]]:
 
 
 def environment(settings: Online, began: Path) -> Callable[[], Environment] | None:
-    """What makes an environment for each rollout."""
+    """Return a function that makes an environment for each rollout."""
     return None if settings.environment is None else _loaded(settings.environment, began)
 
 
@@ -125,7 +125,7 @@ def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
 
 
 def learner(settings: Online, recipe: Recipe, policy: Policy) -> PolicyLearner:
-    """What makes the steps, before the first of them."""
+    """Return the learner that takes the steps."""
     adam = optimizer.build(settings.training, fixed=policy.model if settings.compile else None)
     forward = Forward(policy, settings.temperature, compile=settings.compile)
     adam.init(policy.model.trainable_parameters())
@@ -149,7 +149,7 @@ def _partition(settings: Online, recipe: Recipe, policy: Policy) -> Partition | 
 
 
 def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
-    """What to say where rollouts may be longer than the model's positions, or `max_context` is.
+    """Return a remark if rollouts may be longer than the model's positions, or `max_context` is.
 
     Raises:
         UsageError: the positions are learned, and rollouts may go beyond them.
@@ -163,18 +163,18 @@ def positions(policy: Policy, settings: Online, sizes: Sizes) -> str | None:
 
 
 SHORT = 32
-"""Tokens of a turn whose places are compiled: twice as many traces are kept, of full draws and of what is left."""
+"""Maximum turn length for compiled positions: twice as many traces are kept, for full draws and remainders."""
 
 
 def decoder(settings: Online, policy: Policy, prompts: Sequence[Prompt]) -> Decoder:
-    """What chooses tokens; by whole places where the same few come in every round: short answers to prompts alike."""
+    """Return the decoder; compile whole positions if few occur each round: short answers to prompts of one length."""
     short = settings.compile and settings.max_tokens <= SHORT and settings.environment is None
     alike = short and len({len(policy.encode(prompt.messages)) for prompt in prompts}) == 1
     return Decoder(policy, settings.temperature, compile=settings.compile, places=alike)
 
 
 def sampling(settings: Online) -> Sampling:
-    """How rollouts are drawn."""
+    """Return the settings of the generation of rollouts."""
     turn = settings.max_turn_tokens or settings.max_tokens
     budget = Budget(settings.max_tokens, settings.max_turns, settings.max_context, turn)
     return Sampling(
@@ -186,6 +186,6 @@ def sampling(settings: Online) -> Sampling:
 
 
 def identity(settings: Online, recipe: Recipe) -> dict[str, Any]:
-    """What a run that goes on has to have in common with the one before."""
+    """Return the settings that a resumed run must share with the run before."""
     same = settings.to_dict() | {"axes": str(recipe)} | run_dir.contents(settings)
     return json.loads(json.dumps(same, default=str))  # type: ignore[no-any-return]

@@ -44,7 +44,7 @@ class Forward:
         return logits if self.temperature == 1 else logits.astype(mx.float32) * (1 / self.temperature)
 
     def logp(self, packed: Packed, *, reference: bool = False) -> NDArray[np.float32]:
-        """The log-probability of each token that the policy said, 0 elsewhere. [B, T]"""
+        """Return the log-probability of each token of the policy, 0 elsewhere. [B, T]"""
         return self.begin(packed, reference=reference)()
 
     def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
@@ -118,10 +118,10 @@ class Forward:
 
 @dataclass(frozen=True)
 class Shape:
-    """How the targets of a mask are laid out for a pass: one behind the other, at places, to which seats lead back.
+    """Layout of the targets of a mask for a pass: concatenated at places, with the seats that map them back.
 
     Attributes:
-        size: of what there is. Rounded up, the first target stands at the places that are too many; nobody sits there.
+        size: size for a given count. If rounded up, the first target fills the surplus places, which have no seat.
     """
 
     size: Callable[[int], int]

@@ -30,13 +30,13 @@ PREFILL = 2048
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What the policy said to one context.
+    """Turn of the policy in one context.
 
     Attributes:
-        tokens: with the one that ended it, if one did. int32, [T]
+        tokens: ids, including the end token, if any. int32, [T]
         logp: of each under softmax(logits / T). float32, [T]
         entropy: of each token's distribution, in nats. float32, [T]
-        ended: whether a token ended it; else the budget did.
+        ended: True if a token ended it; False if the budget did.
     """
 
     tokens: NDArray[np.int32]
@@ -55,19 +55,19 @@ def draw(
     seed: int,
     compile: bool = False,
 ) -> list[Turn]:
-    """Let the policy say one turn to each context.
+    """Generate one turn for each context.
 
     Args:
-        policy: whose caches are made anew.
+        policy: the policy; its caches are new.
         contexts: token ids, each of one or more.
-        budgets: the most tokens that each turn may have.
+        budgets: maximum tokens of each turn.
         temperature: T, above 0.
-        rows: how many are drawn at a time.
-        seed: of this call. The turns are a function of all arguments; `rows` and the order of contexts are among them.
-        compile: whether a choice is one operation or a dozen.
+        rows: number drawn at a time.
+        seed: seed of this call. The turns depend on all arguments, including `rows` and the order of contexts.
+        compile: True to fuse each choice into one operation.
 
     Returns:
-        A turn a context, in their order.
+        One turn for each context, in their order.
     """
     decoder = Decoder(policy, temperature, compile=compile)
     said = go_on(decoder, contexts, budgets, [None] * len(contexts), keep=False, rows=rows, seed=seed)
@@ -171,9 +171,9 @@ class _Bucket:
         return logits, stack([held for _, held in found], count)
 
     def turns(self, budgets: NDArray[Any], seed: int) -> list[Turn]:
-        """What each of them says, within its budget.
+        """Generate each turn, within its budget.
 
-        A token is drawn while the one before it is looked at: whoever waits for the device is then the device itself.
+        A token is drawn while the one before it is examined, so that the device is never idle.
         """
         import mlx.core as mx
 
@@ -193,7 +193,7 @@ class _Bucket:
         return [Turn(said[:end], logp[:end], entropy[:end], ended) for said, logp, entropy, end, ended in cut]
 
     def heard(self, turns: Sequence[Turn]) -> Sequence[Heard | None]:
-        """What is computed of each, now that its turn is said: its last token is not, but where others went on."""
+        """Return the cached prefix of each after its turn; the last token is cached only if other rows went on."""
         if not carried(self.caches):
             return [None] * len(turns)
         fed = int(self.caches[0].offset) - self.length

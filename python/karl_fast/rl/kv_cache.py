@@ -1,7 +1,7 @@
-"""What a policy has computed of a rollout, carried from one turn to the next.
+"""Keys and values of a rollout, carried from one turn to the next.
 
-A context grows by what was said and by what answered it, and nothing before that changes: the keys and values of a turn
-are a prefix of those of the next, which then computes what is new and no more.
+A context only grows at its end: the keys and values of a turn are a prefix of those of the next, so only new tokens are
+computed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Heard:
 
 
 def carried(caches: Sequence[Any]) -> bool:
-    """Whether they can be cut back to what a rollout has of them: of a kind that is not known, nothing is kept."""
+    """Return whether caches can be cut back to the tokens of a rollout; unknown kinds are not kept."""
     return bool(caches) and all(
         hasattr(cache, "offset")
         and set(vars(cache)) <= CUT

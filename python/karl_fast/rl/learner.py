@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Learned:
-    """What became of a batch.
+    """Result of learning from a batch.
 
     Attributes:
-        losses, norms: of each step, the norm before it was scaled down.
-        skipped: steps that were not made because their gradient was not finite.
-        drifts: how far the policy was from the behaviour policy, each step.
+        losses, norms: of each step, the norm before clipping.
+        skipped: steps skipped because their gradient was not finite.
+        drifts: drift of the policy from the behaviour policy, each step.
         logp: under the policy when it was last computed, 0 where it was not. [B, T]
-        logp_old: under the behaviour policy, of every token of its own. [B, T]
-        rows: which rollouts a step that was made had in its loss. [B]
+        logp_old: under the behaviour policy, for every token of its own. [B, T]
+        rows: True for rollouts in the loss of at least one step. [B]
     """
 
     logp: NDArray[np.float32]

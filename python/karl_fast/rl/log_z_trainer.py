@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Partition:
-    """A `LogZHead` whose gradient stops at the hidden states, so that the policy's own gradient has no part of it."""
+    """A `LogZHead` without gradient to the hidden states, so that it does not affect the policy's own gradient."""
 
     def __init__(self, size: int, *, learning_rate: float, seed: int) -> None:
         """A head for hidden states of `size` numbers."""
@@ -37,7 +37,7 @@ class Partition:
         self._hidden: mx.array | None = None
 
     def __call__(self, policy: Policy, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> mx.array:
-        """Log Z of the prompt of each rollout: what stands before its first own token. [B, T + 1], [B, T] -> [B]"""
+        """Return log Z of the prompt of each rollout: all before its first own token. [B, T + 1], [B, T] -> [B]"""
         import mlx.core as mx
 
         first = mask.argmax(1) + 1

@@ -1,8 +1,8 @@
-"""The memory that a round will need, before the first: that of `karl_fast.train.memory`, and what drawing adds.
+"""Estimate of the memory of a round: that of `karl_fast.train.memory`, and that of generation.
 
 ```text
 weights    bytes of all parameters
-adapter    trainable bytes * 6, as offline; one more for a policy of one's own, whose reference is a copy
+adapter    trainable bytes * 6, as offline; one more for a custom policy, where the reference is a copy
 drawing    8 arrays of the logits of the rollouts drawn at a time, and the larger of
            their caches at their longest, and
            their caches at the longest prompt (at `max_context` with an environment), with a pass over `PREFILL` tokens
@@ -74,7 +74,7 @@ class Sizes:
 
     @property
     def learned(self) -> int:
-        """Rollouts whose gradient is computed at a time."""
+        """Rollouts in a gradient computation at a time."""
         size = self.group_size
         at_a_time = max(size, self.micro_batch // size * size) if self.whole_groups else self.micro_batch
         return min(at_a_time, self.groups * size)
@@ -120,7 +120,7 @@ class RoundMemory:
     forward: Callable[[int, int], int]
 
     def need(self, sizes: Sizes) -> RoundNeed:
-        """What a round of such sizes needs."""
+        """Return the memory that a round of given sizes needs."""
         shape, tokens = self.memory.shape, sizes.tokens
         part = self.memory.need(sizes.learned, max(1, tokens - 1))
         whole = LOGITS * 4 * sizes.learned * tokens * shape.vocabulary if self.policy.trained_head else 0
@@ -158,10 +158,10 @@ class RoundMemory:
         return found[0], max(found)
 
     def check(self, sizes: Sizes, settings: Online) -> RoundNeed:
-        """What a round needs.
+        """Return the memory that a round needs.
 
         Raises:
-            UsageError: more than there is; the hint says what would fit.
+            UsageError: it exceeds the limit; the hint names sizes that fit.
         """
         need, limit = self.need(sizes), limit_bytes(settings.training)
         if need.total <= limit:
@@ -199,7 +199,7 @@ def least(name: str, sizes: Sizes) -> int:
 
 
 def sizes_of(settings: Online, prompt: int, *, whole_groups: bool) -> Sizes:
-    """The sizes of a run whose longest prompt has so many tokens."""
+    """Return the sizes of a run, given the tokens of its longest prompt."""
     return Sizes(
         micro_batch=settings.micro_batch,
         draw_rows=settings.draw_rows,

@@ -1,4 +1,4 @@
-"""What a round says of itself: each number with its formula and its unit."""
+"""Metrics of a round: each number with its formula and its unit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drift:
-    """How far the policy was from the behaviour policy in a step, over the tokens that count.
+    """Drift of the policy from the behaviour policy in a step, over the tokens that count.
 
     Attributes:
-        mean: of the ratio, at the level of the recipe.
-        std: of it.
-        largest, smallest: of it.
-        low, high: the shares of tokens beyond the bounds of the clip, where advantages feel them; 0 without bounds.
+        mean: mean of the ratio, at the level of the recipe.
+        std: its standard deviation.
+        largest, smallest: its extremes.
+        low, high: shares of tokens beyond the clip bounds that apply to their advantage; 0 without bounds.
         ess: effective sample size of the rollouts' ratios, as a share of their number.
         kl: mean of ``ratio - 1 - log ratio`` a token, of the behaviour policy from this one, in nats.
     """
@@ -125,7 +125,7 @@ def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, floa
 
 
 KINDS = ("mixed", "at_top", "at_bottom", "other", "missing")
-"""What a group is to learning."""
+"""Kinds of groups by their outcomes."""
 
 
 def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
@@ -137,7 +137,7 @@ def _kind(values: Sequence[float], ends: Mapping[float, str]) -> str:
 
 
 def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Tokens and turns that the policy said, and how rollouts ended."""
+    """Return tokens and turns of the policy, and the shares of ways in which rollouts ended."""
     tokens = [rollout.length for rollout in rollouts]
     ends = [rollout.finish for rollout in rollouts]
     found = {"tokens": _mean(tokens), "tokens_max": float(max(tokens))}

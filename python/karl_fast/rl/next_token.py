@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     Held = list[tuple[mx.array, mx.array]]
 
 LEAST = -1e30
-"""In the place of the logarithm of 0, whose product with 0 is not a number."""
+"""Replacement for the logarithm of 0, which times 0 is NaN."""
 
 
 class Decoder:
-    """What a policy chooses, a token a row: with its log-probability, and its distribution's entropy below 0."""
+    """Sampler of a token a row, with its log-probability and the entropy of its distribution."""
 
     def __init__(self, policy: Policy, temperature: float, *, compile: bool = False, places: bool = False) -> None:
         """At a temperature above 0; to `compile` makes few operations of a choice, and of whole `places` if asked to.
@@ -50,11 +50,11 @@ class Decoder:
         return logits
 
     def choose(self, logits: mx.array, key: mx.array) -> Chosen:
-        """What is chosen, while nobody waits. [B, V] -> [B, 1] each"""
+        """Start the choice of tokens on the device, without waiting. [B, V] -> [B, 1] each"""
         return _begun(self._choice(logits, key))
 
     def follow(self, tokens: mx.array, caches: Sequence[Any], key: mx.array) -> Chosen:
-        """What is chosen behind some tokens, which the caches take in: `choose` of `logits`. [B, 1] -> [B, 1] each"""
+        """Start the choice of tokens after some tokens, which are added to the caches. [B, 1] -> [B, 1] each"""
         if not self._whole:
             return self.choose(self._behind(tokens, caches), key)
         found, held = self._compiled(self._followed)(tokens, _held(caches), key)
@@ -63,9 +63,9 @@ class Decoder:
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether a place is one function: where caches that were used are keys and values and nothing else.
+        """True if a position is one compiled function, which needs caches with keys and values only.
 
-        Those of mlx-lm count their tokens by a number, which would be that of the trace for good.
+        Caches of mlx-lm count their tokens in a Python number, which a trace would freeze.
         """
         import mlx.core as mx
 
@@ -111,7 +111,7 @@ def _begun(found: Chosen) -> Chosen:
 
 
 def _held(caches: Sequence[Any]) -> Held:
-    """What caches hold; nothing while they are empty, which all of them are together."""
+    """Return keys and values of caches; an empty list while they are empty, which all of them are together."""
     return [(cache.keys, cache.values) for cache in caches if cache.keys is not None]
 
 

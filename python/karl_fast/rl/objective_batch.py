@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def needs_reference(objective: Objective) -> bool:
-    """Whether a point of the objective looks at the reference policy."""
+    """Return whether a point of the objective reads the reference policy."""
     points = objective.axes().values()
     return any(
         isinstance(point, ReferencePolicy) or (isinstance(point, Divergence) and not isinstance(point, NoKL))
@@ -33,7 +33,7 @@ def needs_reference(objective: Objective) -> bool:
 
 
 def looks_at_old(objective: Objective) -> bool:
-    """Whether credit, a filter or a target is given by the log-probabilities of the behaviour policy."""
+    """Return whether credit, a filter or a target depends on log-probabilities of the behaviour policy."""
     if isinstance(objective, TargetPolicy):
         return True
     points = objective.axes().values()
@@ -75,7 +75,7 @@ def batch(
 
 
 def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Turns end to end; the reward of a rollout stands on its last turn, beside what each turn was given."""
+    """Return turns, concatenated; the reward of a rollout is added to its last turn, beside the rewards of turns."""
     rewards, states = [], []
     for rollout in rollouts:
         given = np.array(rollout.turn_rewards, dtype=np.float64)[: len(rollout.states)]
@@ -93,5 +93,5 @@ def _by_turn(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def looks_at_turns(objective: Objective) -> bool:
-    """Whether it gives credit by turn, or has a ratio of it."""
+    """Return whether it gives credit by turn, or has a ratio by turn."""
     return any(isinstance(point, Anchored | TurnRatio) for point in objective.axes().values())

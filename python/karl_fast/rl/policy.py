@@ -1,4 +1,4 @@
-"""What the loop needs of a policy, and a language model of mlx-lm as one."""
+"""Interface of a policy, and its implementation by a language model of mlx-lm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 MARK = "\u241fkarl\u241f"
-"""Stands for what the policy said while a template is asked what comes after it."""
+"""Placeholder for a turn of the policy when a template is asked for the text after it."""
 
 
 class Policy(Protocol):
@@ -36,9 +36,9 @@ class Policy(Protocol):
     trained_head: bool
 
     def caches(self) -> list[Any]:
-        """Empty caches, one a layer, whose arrays have a row a context: ``keys`` and ``values``, or states. [B, ...]
+        """Return empty caches, one a layer, with a row a context: ``keys`` and ``values``, or states. [B, ...]
 
-        One that is like those of mlx-lm, [B, H, T, E] with an ``offset``, is carried on from turn to turn.
+        A cache like those of mlx-lm, [B, H, T, E] with an ``offset``, is kept from turn to turn.
         """
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
@@ -116,7 +116,7 @@ class LanguageModel:
         return [int(token) for token in tokens]
 
     def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
-        """What the template puts after a turn: its end, the answering messages, the next turn's beginning."""
+        """Return the tokens of the template after a turn: its end, the answer, and the start of the next turn."""
         turns = [{"role": "user", "content": "."}, {"role": "assistant", "content": MARK}]
         text = self.tokenizer.apply_chat_template(
             [*turns, *map(dict, messages)], add_generation_prompt=True, tokenize=False

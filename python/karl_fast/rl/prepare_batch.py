@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Passes:
-    """How often rollouts are learned from.
+    """Settings of learning from rollouts.
 
     Attributes:
         epochs: passes over them.
         minibatches: steps a pass.
-        micro_batch: rollouts that are in memory at a time; what a step computes does not depend on it.
-        max_grad_norm: the gradient is scaled down to this norm; 0 for not.
-        reference: whether the reference policy passes over them too where the objective does not look at it.
+        micro_batch: rollouts in memory at a time; the result of a step does not depend on it.
+        max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
+        reference: True to compute the reference policy even if the objective does not read it.
     """
 
     epochs: int = 1
@@ -74,20 +74,20 @@ class Prepared:
 
     @property
     def found_by_the_step(self) -> bool:
-        """Whether the policy that steps is the behaviour policy, so that the step's own forward pass is of both."""
+        """True if the learning policy is the behaviour policy, so that one forward pass gives both."""
         return self.batch.logp_old is None
 
 
 @dataclass(frozen=True, eq=False)
 class _Begun:
-    """Forward passes over rollouts, some of which the device may still compute.
+    """Forward passes over rollouts, some of which may still run on the device.
 
     Attributes:
-        ids: of the rollouts.
-        packed: padded.
-        fresh: which are of the policy that steps. [B]
-        old: under the behaviour policy, as far as it is there still; None where the step finds it. -> [B, T]
-        ref: under the reference policy; None where nobody looks at it. -> [B, T]
+        ids: ids of the rollouts.
+        packed: the padded rollouts.
+        fresh: True for those drawn by the learning policy. [B]
+        old: under the behaviour policy, as far as it still exists; None if the step computes it. -> [B, T]
+        ref: under the reference policy; None if it is not needed. -> [B, T]
     """
 
     ids: list[str]
@@ -144,7 +144,7 @@ class Preparer:
         return Prepared(packed, batch, scored, mask, kept, old)
 
     def _taken(self, rollouts: Sequence[Rollout], version: int) -> _Begun:
-        """What was begun of these very rollouts, else begun now."""
+        """Return the passes begun for exactly these rollouts; begin them now if there are none."""
         if self._begun is None or self._begun.ids != [rollout.id for rollout in rollouts]:
             self.begin(rollouts, version=version)
         begun, self._begun = self._begun, None

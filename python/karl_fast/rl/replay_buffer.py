@@ -34,7 +34,7 @@ class Buffer:
     groups: dict[int, list[Rollout]] = field(default_factory=dict)
 
     def add(self, rollouts: Iterable[Rollout]) -> None:
-        """Keep the groups that have something to teach: those whose rewards differ."""
+        """Keep the groups with different rewards, which have a gradient."""
         if not self.settings.groups:
             return
         fresh: dict[int, list[Rollout]] = {}

@@ -163,7 +163,7 @@ def _beyond(groups: Sequence[Sequence[Rollout]]) -> list[str]:
 
 
 def completion(rollout: Rollout) -> Any:
-    """What a reward function sees: the text of a single turn, else the messages after the prompt."""
+    """Return the completion for a reward function: the text of a single turn, else the messages after the prompt."""
     plain = len(rollout.messages) == 1
     return rollout.messages[0]["content"] if plain else deepcopy(list(rollout.messages))
 

@@ -1,4 +1,4 @@
-"""What a rollout is while it is learned from, and many of them as one padded batch."""
+"""Rollouts for learning, and batches of them with padding."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """One attempt at a prompt: tokens, and what became of it. n is the number of its tokens, U that of its turns.
+    """One attempt at a prompt: tokens and outcome. n is the number of its tokens, U that of its turns.
 
     Attributes:
-        id: of this run alone.
-        prompt: what it is an attempt at.
-        group: the number of its group; those of one group were drawn together.
-        tokens: prompt, turns and what answered them. int32, [n]
-        spans: from where to where each turn of the policy goes: its own tokens. [U]
-        logp: of its own tokens as they were drawn, turn after turn. float32, [length]
+        id: unique in the run.
+        prompt: its prompt.
+        group: the number of its group; rollouts of a group were drawn together.
+        tokens: prompt, turns and the answers to them. int32, [n]
+        spans: start and end of each turn of the policy, its own tokens. [U]
+        logp: of its own tokens when they were drawn, turn after turn. float32, [length]
         entropy: of the distributions of its own tokens, in nats. float32, [length]
-        messages: what was said after the prompt.
-        states: what each turn began in. [U]
-        turn_rewards: what an environment gave for each turn. [U]
-        finish: stop (the policy or the environment ended it), length (tokens were used up), turns (turns were), failed
-            (the environment did).
-        version: how many steps the policy had taken.
-        reward: what is learned from; NaN for a missing one.
+        messages: messages after the prompt.
+        states: state of the environment before each turn. [U]
+        turn_rewards: reward of the environment for each turn. [U]
+        finish: stop (the policy or the environment ended it), length (out of tokens), turns (out of turns), failed (the
+            environment failed).
+        version: number of steps that the policy had taken.
+        reward: reward to learn from; NaN if missing.
         outcome: the reward before shaping, or the component that is the outcome.
-        components: each reward by name, unweighted; absent where a function had none to give.
-        missing: why the reward is missing.
+        components: each reward by name, unweighted; absent if its function gave none.
+        missing: reason why the reward is missing.
     """
 
     id: str
@@ -93,14 +93,14 @@ class Rollout:
     missing: str | None = None
 
     def own(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Of a column of this rollout what is of tokens that the policy said, turn after turn. [n] -> [length]"""
+        """Select the entries of a column for the policy's own tokens, turn after turn. [n] -> [length]"""
         if len(self.spans) == 1:
             return column[slice(*self.spans[0])]
         return np.concatenate([column[start:end] for start, end in self.spans] or [column[:0]])
 
     @property
     def length(self) -> int:
-        """How many tokens the policy said."""
+        """Number of tokens of the policy."""
         return sum(end - start for start, end in self.spans)
 
     def but(self, **other: Any) -> Rollout:
@@ -117,23 +117,23 @@ class Rollout:
 
     @property
     def truncated(self) -> bool:
-        """Whether it was cut before its end."""
+        """True if it was cut before its end."""
         return self.finish in ("length", "turns")
 
 
 FIELDS = frozenset(each.name for each in fields(Rollout))
-"""What a rollout is made of."""
+"""Names of the fields of a rollout."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Rollouts, padded on the right to the longest, or little more. Index t of a mask scores token t + 1.
+    """Rollouts, padded on the right to the longest, or slightly more. Index t of a mask scores token t + 1.
 
     Attributes:
         tokens: int32, [B, T + 1]
-        mask: which targets the policy said. bool, [B, T]
+        mask: True for targets of the policy. bool, [B, T]
         turns: the turn of each target, -1 for none. int64, [B, T]
-        logp: as the tokens were drawn. float32, [B, T]
+        logp: when the tokens were drawn. float32, [B, T]
     """
 
     tokens: NDArray[np.int32]

@@ -117,7 +117,7 @@ def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a run writes to a file at this moment; not known of a disk that has no locks."""
+    """Return whether a run is writing to a file; False on a disk without locks."""
     if not path.is_file():
         return False
     with _atomic.refused(path), path.open("rb") as file:
@@ -131,7 +131,7 @@ def is_written(path: Path) -> bool:
 
 
 def busy(path: Path) -> OutputExistsError:
-    """That another run writes to a file."""
+    """Return the error for a file that another run writes to."""
     error = OutputExistsError(f"another run writes to {path} at this moment")
     error.hint = "wait for it, end it, or give another folder"
     return error

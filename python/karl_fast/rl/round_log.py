@@ -1,4 +1,4 @@
-"""What a round leaves behind: its rollouts in the log, what the curriculum and the replay learn, and its numbers."""
+"""End of a round: its rollouts in the log, updates of curriculum and replay, and its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Account:
-    """The account of a round. Most of it is told while the device computes the first step."""
+    """The account of a round. Most of it is computed while the device runs the first step."""
 
     def __init__(self, run: OnlineRun, gathered: Gathered, prepared: Prepared) -> None:
         self.run, self.gathered, self.prepared = run, gathered, prepared
@@ -33,7 +33,7 @@ class Account:
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What stands before the numbers of steps, and behind them."""
+        """Metrics before those of the steps, and after them."""
         rollouts = self.gathered.rollouts
         first = metrics.rewards(rollouts) | metrics.groups(rollouts, self._outcomes) | metrics.lengths(rollouts)
         return first, metrics.entropy(rollouts)

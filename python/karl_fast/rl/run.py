@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run left.
+    """Result of a run.
 
     Attributes:
         out: the folder: an adapter that mlx-lm loads, ``metrics.jsonl``, and ``rollouts.jsonl`` for `karl-fast sample`.
-        rounds: how many were made.
+        rounds: number of rounds made.
         steps: updates of the weights.
         metrics: the last line of ``metrics.jsonl``.
     """
@@ -50,33 +50,33 @@ class Nobody:
 
 
 def rl(settings: Online, *, resume: bool = False, force: bool = False, viewer: Viewer | None = None) -> Finished:
-    """Train a policy on what its rollouts are worth.
+    """Train a policy on the rewards of its rollouts.
 
     The bytes of its weights and of ``rollouts.jsonl`` are a function of the settings, the prompts, the reward functions
-    and the machine's arithmetic: a run that is killed anywhere and resumed ends with those of one that was not.
+    and the machine's arithmetic: a run that is killed at any point and resumed gives the same bytes as one that was
+    not.
 
     Args:
-        settings: every choice.
-        resume: go on from the last checkpoint there; from the start where there is no run.
-        force: begin anew where a run is there already; with ``resume``, where it has no checkpoint. One that was killed
-            in its first round is begun anew unasked.
-        viewer: told how it goes.
+        settings: all settings.
+        resume: continue from the last checkpoint; start anew if there is no run.
+        force: start anew over an existing run; with ``resume``, only if it has no checkpoint. A run that was killed in
+            its first round is always started anew.
+        viewer: called with the progress of the run.
 
     Returns:
-        What the run left.
+        The result of the run.
 
     Raises:
-        UsageError: settings that do not go together, a recipe that this loop has no use for, a group size of 1 where it
-            compares the rollouts of a group, or fewer rounds than the run to resume has made.
-        OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
-            neither `resume` nor `force`.
-        ModelError: no model there, one that cannot be trained, or one whose caches do not work over a group.
-        OutputExistsError: a run is there already.
-        CheckpointError: a run to resume without a checkpoint, or whose checkpoint is damaged or of another run: of
-            other settings, prompts, or files of functions.
-        AlarmError: a run that was stopped because going on is no use; its last checkpoint is there.
-        DivergedError: weights that are spoiled; an earlier checkpoint may be whole.
-        FileError: a file that cannot be read or written; the last checkpoint stays whole.
+        UsageError: conflicting settings, a recipe that this loop cannot train, a group size of 1 for a recipe that
+            compares the rollouts of a group, or fewer rounds than the resumed run has made.
+        OutputForeignError: the path is a file, or a folder with other content than a run, without `resume` or `force`.
+        ModelError: the model is missing, cannot be trained, or has caches that do not work over a group.
+        OutputExistsError: the folder already has a run.
+        CheckpointError: the run to resume has no checkpoint, or a damaged one, or one of another run: of other
+            settings, prompts, or files of functions.
+        AlarmError: an alarm stopped the run; its last checkpoint is kept.
+        DivergedError: the weights are not finite; an earlier checkpoint may be intact.
+        FileError: a file cannot be read or written; the last checkpoint is kept.
 
     Reference: none.
     """

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from karl_fast.rl.settings import Online
 
 FILES = (checkpoint.ADAPTERS, checkpoint.CONFIG, trackers.FILE, rollout_log.FILE)
-"""What a run writes beside its two folders."""
+"""Files of a run beside its two folders."""
 
 OWN = (*FILES, checkpoint.FOLDER, run_state.FOLDER)
 
 
 def free(out: Path, *, resume: bool, force: bool) -> None:
-    """Raise where something is there already that nobody said to go on from, or to replace.
+    """Raise if the folder has a run or other content that may not be resumed or replaced.
 
-    What a run left that was killed in its first round is nobody's loss.
+    A run that was killed in its first round may always be replaced.
 
     Raises:
-        OutputForeignError: the place is a file, or a folder that holds something else than a run.
+        OutputForeignError: the path is a file, or a folder with other content than a run.
         OutputExistsError: there is a run, and neither `resume` nor `force`.
         CheckpointError: there is a run to resume, and no checkpoint of it.
     """
@@ -44,7 +44,7 @@ def free(out: Path, *, resume: bool, force: bool) -> None:
 
 
 def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | OutputExistsError:
-    """That a run is there."""
+    """Return the error for an existing run."""
     if resume:
         nothing = CheckpointError(f"there is no checkpoint in {out} to go on from")
         nothing.hint = "--force begins anew in the place of what is there"
@@ -56,7 +56,7 @@ def _there(out: Path, *, resume: bool, going_on: bool) -> CheckpointError | Outp
 
 
 def _barely(out: Path) -> bool:
-    """Whether nothing is there but what a run leaves that is over before its first round is."""
+    """Return whether a folder has only what a run leaves that ended before its first round did."""
     files = (out / name for name in (checkpoint.ADAPTERS, trackers.FILE, rollout_log.FILE))
     holds = any(file.is_file() and file.stat().st_size > 0 for file in files)
     return not holds and not rollout_log.is_written(out / rollout_log.FILE)

@@ -1,6 +1,6 @@
-"""What a checkpoint of the offline trainer does not hold: the round, the prompts, what comes back, the head of log Z.
+"""State of a run beyond the checkpoint of the offline trainer: round, prompts, replay, head of log Z.
 
-It stands beside the checkpoints, in ``rounds/``, and is written before them: a checkpoint that is whole has it.
+It is beside the checkpoints, in ``rounds/``, and is written before them: every complete checkpoint has it.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def save(out: Path, progress: Progress, partition: Partition | None) -> None:
 
 
 def load(out: Path, round: int, partition: Partition | None) -> Progress:
-    """What stood beside the checkpoint of a round.
+    """Load the state beside the checkpoint of a round.
 
     Raises:
-        CheckpointError: it is not there, or damaged.
+        CheckpointError: it is missing or damaged.
     """
     place = out / FOLDER / f"{round:07d}.json"
     try:

@@ -24,14 +24,14 @@ UNSEEN = ("rounds", "out", "keep", "report_to", "project_name", "memory_limit", 
 
 @dataclass(frozen=True)
 class Alarms:
-    """When a run stops of itself; 0 or None is never.
+    """Thresholds at which a run stops itself; 0 or None turns one off.
 
     Attributes:
-        entropy_floor: the least mean entropy a token, in nats.
-        kl_ceiling: the most k3 to the reference a token, in nats; it takes a forward pass of the reference a round.
-        flat_rounds: so many rounds in a row in which no group had rewards that differ.
-        skipped_steps: so many steps in a row whose gradient was not finite.
-        missing_share: the most rewards that may be missing in a round.
+        entropy_floor: minimum mean entropy a token, in nats.
+        kl_ceiling: maximum k3 to the reference a token, in nats; costs a forward pass of the reference a round.
+        flat_rounds: maximum consecutive rounds without a group with different rewards.
+        skipped_steps: maximum consecutive steps with a gradient that is not finite.
+        missing_share: maximum share of missing rewards in a round.
     """
 
     entropy_floor: float = 0.0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Viewer(Protocol):
-    """Somebody who is told how a run goes."""
+    """Receiver of the progress of a run."""
 
     def started(self, run: OnlineRun) -> None:
         """Everything is loaded, and the first round comes."""
@@ -44,12 +44,12 @@ class Viewer(Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a policy is asked.
+    """Prompts of a policy.
 
     Attributes:
-        prompts: those that fit.
-        too_long: how many do not.
-        longest: tokens of the longest that fits.
+        prompts: prompts that fit.
+        too_long: number of those that do not.
+        longest: tokens of the longest prompt that fits.
     """
 
     prompts: list[Prompt]
@@ -83,12 +83,12 @@ class OnlineRun:
 
     @property
     def policy(self) -> Policy:
-        """What is trained."""
+        """Policy that is trained."""
         return self.collector.policy
 
     @property
     def steps(self) -> int:
-        """How many updates the run makes where every round has something to learn from."""
+        """Number of updates if every round has a gradient."""
         return self.settings.rounds * self.settings.epochs * self.settings.minibatches
 
     def rate(self, number: int) -> float:
@@ -111,7 +111,7 @@ class OnlineRun:
             tracker.finish()
 
     def save(self) -> None:
-        """A checkpoint: what stands beside it first."""
+        """Write a checkpoint, after the state beside it."""
         out, now = self.out, self.progress
         now.flat, now.skipped = self.sentry.flat, self.sentry.skipped
         now.metrics_bytes, now.rollouts_bytes = (out / FILE).stat().st_size, self.journal.size

@@ -1,4 +1,4 @@
-"""Calling code that nobody vouches for: what it raises is named, and it is not waited for without end."""
+"""Calls of user code with a timeout; its exceptions are reported by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 1e6
 
 
 class CallError(Exception):
-    """What went wrong: a short ``kind`` to count by, and a sentence."""
+    """Failure of a call: a short ``kind`` for counts, and a sentence."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -39,10 +39,10 @@ class Guard:
         self._left: _Worker | None = None
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns.
+        """Call a function and return its result.
 
         Raises:
-            CallError: it raised, or its time is up.
+            CallError: it raised, or ran into the timeout.
         """
         (found,) = self.each([lambda: function(*arguments)])
         if isinstance(found, CallError):
@@ -50,9 +50,9 @@ class Guard:
         return found
 
     def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """What each of some calls returns, or its `CallError`, one after the other in one thread.
+        """Make calls one after the other in one thread, and return each result or `CallError`.
 
-        The time is that of one call. When it is up the calls behind it are not made.
+        The timeout is that of one call. After a timeout the later calls are not made.
         """
         if self._left is not None and self._left.is_alive():
             return [CallError("busy", f"{self.name} still runs from a call that was given up")] * len(calls)
@@ -108,7 +108,7 @@ class _Calls:
         self._over.put(None)
 
     def ended(self, seconds: float) -> bool:
-        """Whether all of them are over within so many seconds."""
+        """Wait for at most so many seconds, and return whether all calls are over."""
         try:
             self._over.get(timeout=min(max(0.0, seconds), LONGEST))
         except Empty:

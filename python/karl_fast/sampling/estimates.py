@@ -75,31 +75,31 @@ def draw_with_inclusion(log_weights: Reals, k: int, *, seed: int = 0, keys: NDAr
 
 
 def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
-    """Give the probability of each row to be among k drawn without replacement, over all draws (Plackett-Luce).
+    """Compute the probability of each row to be among k drawn without replacement (Plackett-Luce).
 
     ::
 
         P(i drawn) = integral over t of w_i exp(-w_i t) P(fewer than k of the others before t) dt
 
-    by the trapezoid rule in log t, whose step is halved until no probability changes by 1e-12. They add up to k, and
-    are not k * p_i: for weights 1, 2, 3, 4 and k = 2 the first is 0.2345.
+    computed by the trapezoid rule in log t, with the step halved until no probability changes by 1e-12. They add up to
+    k, and differ from k * p_i: for weights 1, 2, 3, 4 and k = 2 the first is 0.2345.
 
     Args:
         log_weights: any constant may be added; minus infinity has probability 0. Float32 is widened once. [B]
-        k: how many are drawn; where no more rows have a weight, each of them has probability 1.
+        k: number of rows drawn; if no more rows have a weight, each of them has probability 1.
 
     Returns:
         A probability a row. [B]
 
     Raises:
-        ArgumentError: a log-weight that is NaN or plus infinity, a number outside its range, or probabilities found
-            that do not add up to k.
+        ArgumentError: a log-weight that is NaN or plus infinity, a number outside its range, or probabilities that do
+            not add up to k.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
-    Rows so far above or below the others that their place is sure are not integrated. Ctrl-C stops it.
+    Rows far above or below all others are certain and not integrated. Ctrl-C stops it.
 
     Cost: a few hundred nodes of B exponentials; some dozen of them, the fewer the larger k is, of B k log B
-    multiplications. For large draws take the probabilities that go with one: :func:`draw_with_inclusion`.
+    multiplications. For large draws use the conditional probabilities of :func:`draw_with_inclusion`.
 
     References: Efraimidis and Spirakis 2006; Kool, van Hoof, Welling 2019 (arXiv:1903.06059).
     """
@@ -108,24 +108,24 @@ def inclusion(log_weights: Reals, k: int) -> NDArray[np.float64]:
 
 
 def threshold(weights: Reals, k: int) -> tuple[float, NDArray[np.float64]]:
-    """Solve for the threshold under which k rows are expected, and give each row's probability.
+    """Solve for the threshold at which k rows are expected, and return each row's probability.
 
     ::
 
         sum_i min(1, w_i / tau) = k,      pi_i = min(1, w_i / tau)
 
-    pi is exact for :func:`draw_var_opt`: fixed inclusion probabilities in proportion to weight, which a draw without
-    replacement one after the other does not have.
+    pi is exact for :func:`draw_var_opt`: inclusion probabilities in proportion to weight, unlike those of successive
+    draws without replacement.
 
     Args:
         weights: finite, zero or more; float32 is widened once. [B]
-        k: how many rows, 1 or more.
+        k: number of rows, 1 or more.
 
     Returns:
-        tau, 0 where no more than k rows have a weight, and pi. [B]
+        tau, 0 if at most k rows have a weight, and pi. [B]
 
     Raises:
-        ArgumentError: a weight that is negative, NaN or infinite, weights whose total overflows, or k = 0.
+        ArgumentError: a weight that is negative, NaN or infinite, weights with a total that overflows, or k = 0.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     References: Cohen, Duffield, Kaplan, Lund, Thorup 2009 (arXiv:0803.0473).
@@ -168,24 +168,23 @@ def draw_priority(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uin
 
 
 def draw_var_opt(weights: Reals, k: int, *, seed: int = 0, keys: NDArray[np.uint64] | None = None) -> Estimated:
-    """Draw exactly k rows whose estimates add up to the true total, and vary least: VarOpt.
+    """Draw exactly k rows with estimates that add up to the true total at the least variance: VarOpt.
 
     Row i is drawn with probability min(1, w_i / tau), tau from :func:`threshold`, and then counts for max(w_i, tau).
     No unbiased scheme of k rows has a smaller average variance over sets of one size.
 
     Args:
         weights: finite, zero or more; float32 is widened once. [B]
-        k: how many, 1 or more; all rows that have a weight where there are fewer.
+        k: number of rows, 1 or more; all rows with a weight if there are fewer.
         seed: 0 to 2^64 - 1.
-        keys: ``Log.keys``; the index of each row where absent. The draw depends on the order of the rows all the
-            same. [B, 3]
+        keys: ``Log.keys``; the index of each row by default. The draw still depends on the order of the rows. [B, 3]
 
     Returns:
         Rows in row order.
 
     Raises:
-        ArgumentError: a weight that is negative, NaN or infinite, weights whose total overflows, or a number outside
-            its range.
+        ArgumentError: a weight that is negative, NaN or infinite, weights with a total that overflows, or a number
+            outside its range.
         DTypeError, LayoutError: an array that would have to be cast or copied.
 
     References: Cohen, Duffield, Kaplan, Lund, Thorup 2009 (arXiv:0803.0473).

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What a state of keys has drawn.
+    """Items drawn by a state of keys.
 
     Attributes:
         keys: low and high half of each item's id, and its ordinal. [k, 3]
-        ranks: what items are drawn by, falling. [k]
+        ranks: ranks that decide the draw, in descending order. [k]
         sizes: the log-weights of :class:`TopK`, the weights of :class:`Priority`; 0 in :class:`BottomK`. [k]
-        inclusion: the probability of each item to be drawn, given the ranks of all others: what its value is divided
-            by in an estimate of a total. [k]
-        threshold: the rank of the first item not drawn; None where all were.
+        inclusion: the probability of each item to be drawn, given the ranks of all others: the divisor of its value in
+            an estimate of a total. [k]
+        threshold: the rank of the first item not drawn; None if all were.
     """
 
     keys: NDArray[np.uint64]

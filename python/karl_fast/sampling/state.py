@@ -1,4 +1,4 @@
-"""What every state can do: be merged, written and read."""
+"""Common methods of states: merge, write and read."""
 
 from __future__ import annotations
 

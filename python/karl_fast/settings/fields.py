@@ -13,7 +13,7 @@ from karl_fast.settings.shaping import AsymmetricScale  # noqa: TC001  (kinds ar
 from karl_fast.settings.validation import Sampler, Score, Shape, Signal, check, weight_of
 
 DEFAULT_ESS = 0.5
-"""The share of the kept rows that the target spreads over, where nothing is said of temperature."""
+"""Default share of the kept rows that the target spreads over, if no temperature is set."""
 
 PLACES = ("threads", "origins")
 """Settings that change how a run goes and never what comes out of it."""
@@ -55,7 +55,7 @@ class SampleFields:
     max_line_bytes: int = 64 << 20
     threads: int = field(default_factory=lambda: os.cpu_count() or 1, compare=False)
     origins: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Who chose what: flag, environment or file, by setting; what is not in it was chosen by a caller in Python."""
+    """Source of each setting: flag, environment or file; absent for settings from Python."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -74,7 +74,7 @@ class SampleFields:
 
     @property
     def streams(self) -> bool:
-        """Whether a row's place in the draw follows from that row alone, so that one pass over a pipe is enough."""
+        """True if a row's place in the draw depends on that row alone, so that one pass over a pipe suffices."""
         by_itself = self.sampler == "weighted-reservoir" and self.score == "raw" and self.partition_by == "global"
         of_others = self.dedup or self.drop_constant_groups or self.per or self.max_per_group or self.functions
         return by_itself and self.inverse_temperature is not None and self.k is not None and not of_others
@@ -91,12 +91,12 @@ class SampleFields:
 
     @property
     def functions(self) -> dict[str, str]:
-        """What scores each of the components that are not read."""
+        """Function of each component that is not read from records."""
         return {name: value["fn"] for name, value in (self.reward or {}).items() if isinstance(value, dict)}
 
     @property
     def domain_asked(self) -> bool:
-        """Whether a record whose domain is no name is dropped: else the domain is for reports alone."""
+        """True if records without a valid domain are dropped; otherwise the domain is only for reports."""
         return self.domain is not None or "domain" in (self.per or {})
 
     @property
@@ -105,7 +105,7 @@ class SampleFields:
         return None if self.partition_by in ("global", "group") else self.partition_by
 
     def count(self, kept: int) -> int:
-        """How many rows to draw of those kept; a fraction is rounded up, so that some is never none."""
+        """Return the number of rows to draw of those kept; a fraction is rounded up, so that it is never 0."""
         if self.k is not None:
             return self.k
         if self.fraction is not None:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings(SampleFields):
-    r"""What to take from a log, how to weigh it, how many rows to draw and how to write them.
+    r"""Settings of reading a log, weighing its rows, drawing them and writing them.
 
     Field paths are dotted (``meta.group``; a dot inside a key is written ``\.``); ``None`` leaves the choice to the
     format. ``reward`` maps the path of each component to its weight, or the name of one to ``{"weight": 0.3, "fn":
     "my.py:score"}``: a function, or one of :data:`karl_fast.reward.SIGNALS`, that scores it. With
-    ``shaping`` the score is that of the shaped reward; rules and reports keep the reward as it is. The full story of
-    each is in ``karl-fast sample --help``.
+    ``shaping`` the score is that of the shaped reward; rules and reports keep the reward as it is. ``karl-fast sample
+    --help`` describes each.
 
     Raises:
         UsageError: for settings that contradict each other or lie outside their range.
@@ -48,20 +48,20 @@ class Settings(SampleFields):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Settings:
-        """Settings from names and values, such as the ``settings`` of a manifest; None stands for the default.
+        """Make settings from names and values, such as the ``settings`` of a manifest; None means the default.
 
         Raises:
-            UsageError: a name that no setting has, or a value that it cannot take.
+            UsageError: an unknown name, or an invalid value.
         """
         return cls(**checked(values))
 
     def to_toml(
         self, folder: str | Path | None = None, *, logs: Iterable[str | Path] = (), out: str | Path | None = None
     ) -> str:
-        """What differs from the defaults as the text of a file that :meth:`load` reads.
+        """Return the settings that differ from the defaults as TOML that :meth:`load` reads.
 
         Args:
-            folder: where the file is to stand; paths are written relative to it, and absolute where it is absent.
-            logs, out: what a run reads and writes, where the file is to say it.
+            folder: folder of the file; paths are written relative to it, and absolute without it.
+            logs, out: inputs and output of a run, to be included in the file.
         """
         return dumps(self, folder, logs, out)

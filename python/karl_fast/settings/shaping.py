@@ -1,4 +1,4 @@
-"""How a reward is shaped before it is scored."""
+"""Shaping of a reward before it is scored."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AsymmetricScale:
-    """Good rewards and bad ones, scaled apart.
+    """Separate scales for good and bad rewards.
 
     ::
 
         s(r) = up * (r - centre) + centre for r > centre, down * (r - centre) + centre below
 
-    Both scales are above 0, so that no two rewards change places.
+    Both scales are above 0, so that the order of rewards is kept.
 
     Attributes:
         up: the scale above the centre.
         down: the scale below it.
-        centre: what stays.
+        centre: the fixed point.
 
     Raises:
         UsageError: a scale that is not a finite number above 0, or a centre that is not finite.
 
-    Reference: Archer222arc/LLM-for-OR, ``scripts/training/train_grpo_ablation.py``, whose run ``asym_clip`` has up 1.4.
+    Reference: Archer222arc/LLM-for-OR, ``scripts/training/train_grpo_ablation.py``, run ``asym_clip`` with up 1.4.
     """
 
     up: float = 1.4

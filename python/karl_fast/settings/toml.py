@@ -1,4 +1,4 @@
-"""Settings from a file: TOML that a person wrote, or the manifest of a data set that is to be made again.
+"""Settings from a file: TOML, or the manifest of a data set to reproduce.
 
 The keys of a TOML file are the options of the command, with ``-`` or ``_``::
 
@@ -11,10 +11,10 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     "cost.usd" = -0.2
     style = { weight = 0.3, fn = "my.py:score" }     # a function, or a signal by name
 
-    [shaping]                    # scores see the shaped reward, rules and reports the reward
+    [shaping]                    # scores use the shaped reward, rules and reports the reward
     up = 1.4
 
-    [sample]                     # for this command alone, over what stands above
+    [sample]                     # for this command alone, overrides the keys above
     k = 512
 
     [inspect]
@@ -24,9 +24,9 @@ The keys of a TOML file are the options of the command, with ``-`` or ``_``::
     model = "mlx-community/Qwen3-0.6B-4bit"
     epochs = 3
 
-Paths in it are relative to the folder of the file. Those in a manifest are as they were typed when it was written:
-relative to the working directory. A manifest brings no code: where functions of files made components of the reward,
-the run has to name them again (``--reward style=0.3:my.py:score``).
+Paths in it are relative to the folder of the file. Those in a manifest are as they were typed: relative to the working
+directory at that time. A manifest brings no code: if functions of files scored components of the reward, the run has to
+name them again (``--reward style=0.3:my.py:score``).
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ COMMANDS = ("sample", "inspect")
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says of a run.
+    """Settings of a run from a file.
 
     Attributes:
         path: the file.
         settings: by their names in `Settings`.
-        logs: what to read; None where it does not say.
-        out: where to write; None where it does not say.
-        inputs: what a manifest says of the files that were read; nothing for TOML.
-        functions: what it says of the functions that scored components of the reward; nothing for TOML.
+        logs: logs to read; None if not given.
+        out: output; None if not given.
+        inputs: facts about the input files in a manifest; empty for TOML.
+        functions: reward functions in a manifest; empty for TOML.
     """
 
     path: str
@@ -74,13 +74,12 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
 
     Args:
         path: a TOML file, a ``manifest.json``, or the folder of one.
-        command: whose table counts over the rest.
-        names: the settings that the command has; all of them by default. Others are left out, and refused in the
-            command's own table.
+        command: command with the table that overrides the rest.
+        names: settings of the command; all by default. Others are ignored, and refused in the command's own table.
 
     Raises:
         FileError: the file cannot be read.
-        UsageError: it is neither form, or holds a key or a value that means nothing.
+        UsageError: it has neither form, or an unknown key or invalid value.
     """
     file = Path(path, "manifest.json") if Path(path).is_dir() else Path(path)
     text = text_of(file)
@@ -94,11 +93,11 @@ def load(path: str | Path, command: str = "sample", names: tuple[str, ...] | Non
 
 
 def text_of(file: Path) -> str:
-    """What a configuration holds.
+    """Return the text of a configuration.
 
     Raises:
         FileError: it cannot be read.
-        UsageError: it is no text.
+        UsageError: it is not UTF-8.
     """
     try:
         return file.read_text("utf-8")
@@ -181,7 +180,7 @@ def _component(here: Path, component: float | Signal) -> float | Signal:
 
 
 def _below(here: Path, log: str) -> str:
-    """A log of a folder, whose own name is no pattern; `-` stays."""
+    """Return the path of a log relative to a folder, with the folder's name escaped in a pattern; `-` stays."""
     import glob
 
     if log == "-" or not glob.has_magic(log) or os.path.lexists(here / log):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from karl_fast.train.settings import Training
 
 TRAIN_FILE = "train.toml"
-"""What a training run leaves of its settings, in the folder of its adapter."""
+"""File with the settings of a training run, in the folder of its adapter."""
 
 
 def dumps(
@@ -27,7 +27,7 @@ def dumps(
     logs: Iterable[str | Path] = (),
     out: str | Path | None = None,
 ) -> str:
-    """What differs from the defaults, as TOML; paths as they are from ``folder``, or absolute."""
+    """Return the settings that differ from the defaults as TOML; paths are relative to ``folder``, or absolute."""
     changed = {name: getattr(settings, name) for name in settings.chosen()}
     reward = changed.pop("reward", None) or {}
     if shaping := changed.get("shaping"):

@@ -30,7 +30,7 @@ class Signal(TypedDict):
 
 
 class Stored(str):
-    """The name of a function that a manifest stores: it is run only where somebody names it again."""
+    """The name of a function in a manifest: it is run only if the user names it again."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ TEXTS = ("format", "id", "group", "messages", "domain", "partition_by", "tokeniz
 """Settings that are a text, which is UTF-8 and not empty."""
 
 NO_PATHS = {"partition_by": "global, group, or the path of a field", "tokenizer": "a folder"}
-"""What those of them are that are no path of a field."""
+"""Allowed values of settings that are not the path of a field."""
 
 CHOICES = {"score": get_args(Score), "sampler": get_args(Sampler), "shape": get_args(Shape)}
 
@@ -73,13 +73,13 @@ REPLACING = ("systematic", "multinomial")
 """Samplers that can draw a row more than once."""
 
 DEALS = ("equal", "proportional", "sqrt")
-"""How a budget can be dealt over strata."""
+"""Ways to divide a budget among strata."""
 
 STRATA = ("domain", "group")
 """The columns that can be strata."""
 
 RIVALS = (("k", "fraction"), ("ess", "inverse_temperature"))
-"""Ways to say one thing: said by a stronger voice (a flag over a file), one takes the place of the other."""
+"""Alternatives for one thing: given in a stronger layer (a flag over a file), one replaces the other."""
 
 USELESS = {
     ("sampler", "all"): ("k", "fraction", "per"),
@@ -88,7 +88,7 @@ USELESS = {
     **{("sampler", name): ("max_per_group", "per") for name in REPLACING},
     ("shape", "raw"): ("max_tokens", "tokenizer"),
 }
-"""What a choice has no use for: said by a stronger voice, it takes those away; said by the same, it is an error."""
+"""Settings without effect under a choice: a choice in a stronger layer removes them; in the same it is an error."""
 
 
 def check(settings: SampleFields) -> None:
@@ -114,7 +114,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "three shares, like (0.8, 0.1, 0.1)",
     ),
 }
-"""What a caller in Python may give for a setting that is no text, by its annotation: what a manifest can hold."""
+"""Check and description of the values of a setting that is not a text, by annotation: values a manifest can hold."""
 
 
 def _types(settings: SampleFields) -> None:

@@ -17,12 +17,12 @@ from karl_fast.settings.shaping import AsymmetricScale
 from karl_fast.settings.validation import Signal, spelled
 
 SETTING = {"as": "shape"}
-"""Options whose setting has another name, because theirs is a word of Python."""
+"""Options with another name than their setting, because theirs is a Python keyword."""
 
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 LONGEST = 60
-"""How much of a wrong value an error shows."""
+"""Maximum characters of a wrong value in an error."""
 
 
 @functools.cache

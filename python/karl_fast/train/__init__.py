@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Evaluation", "Loss", "Trained", "Training", "evaluate", "train"]
 
 HOMES = {"Difference": "confidence", "Evaluation": "evaluation", "Loss": "evaluation", "evaluate": "evaluation"}
-"""Where a name is that needs NumPy: it is loaded when somebody asks for it."""
+"""Home modules of public names that need NumPy; loaded on first use."""
 
 
 def __getattr__(name: str) -> object:
@@ -40,18 +40,18 @@ def __getattr__(name: str) -> object:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run left.
+    """Result of a run.
 
     Attributes:
         adapter_path: the folder for ``mlx_lm generate --adapter-path``.
-        steps: how many were made, and of how many: fewer where nothing got better.
-        learned_tokens: tokens that were learned from, each as often as it was.
-        best: the least held-out loss and the step of it; None without held-out rows.
-        adapter_step: the step whose weights the adapter has: that of `best` where the run ended early and a checkpoint
-            of it is there, else the last.
-        rows: what became of the rows of each split.
-        peak_bytes: the most memory that MLX held.
-        max_seq_length: tokens that a row could have.
+        steps: number of steps made, and of those planned: fewer are made if patience ran out.
+        learned_tokens: number of tokens learned, repetitions included.
+        best: the least held-out loss and its step; None without held-out rows.
+        adapter_step: the step of the adapter's weights: that of `best` if the run ended early and a checkpoint of it
+            exists, else the last.
+        rows: account of the rows of each split.
+        peak_bytes: the maximum memory of MLX.
+        max_seq_length: maximum tokens of a row.
     """
 
     adapter_path: Path
@@ -91,35 +91,33 @@ def train(
     """Train a model on a data set, and write an adapter that mlx-lm loads.
 
     The bytes of the adapter are a function of data, model, settings and the machine's arithmetic: a run that is killed
-    anywhere and resumed ends with those of one that was not.
+    at any point and resumed gives the same bytes as one that was not.
 
     Args:
-        data: the folder with ``train.jsonl`` and, to judge by, ``valid.jsonl``.
+        data: the folder with ``train.jsonl`` and, for validation, ``valid.jsonl``.
         model: a folder, or a name on the Hugging Face hub.
         adapter_path: the folder to write; it appears with the first checkpoint.
-        settings: every choice; ``Training()`` by default.
-        resume: go on from the last checkpoint there; from the start where nothing is there.
-        resume_adapter_file: weights to begin with, as in `mlx_lm lora`; a new run all the same. Each tensor has to fit
-            by name, shape and type, and so has `adapter_config.json` beside them, where there is one.
-        force: train anew where an adapter is there already. It and its checkpoints are removed just before the first
-            step, when all else is known to be in order; other files stay.
-        viewer: told how it goes.
+        settings: all settings; ``Training()`` by default.
+        resume: continue from the last checkpoint; start anew if there is no run.
+        resume_adapter_file: initial weights of a new run, as in `mlx_lm lora`. Each tensor has to match in name, shape
+            and type, and so has `adapter_config.json` beside them, if there is one.
+        force: train anew over an existing adapter. It and its checkpoints are removed just before the first step, after
+            all checks; other files stay.
+        viewer: called with the progress of the run.
 
     Returns:
-        What the run left.
+        The result of the run.
 
     Raises:
-        UsageError: settings that do not go together, a recipe that the data set is not for, too little memory, or an
-            empty path.
-        ModelError: no model there, or one that cannot be trained; or weights to begin with that do not fit.
-        TemplateError: a chat template that rewrites history, where that is an error.
-        NothingToTrainError: no row is left to learn from.
-        OutputExistsError: an adapter is there already, or another run writes there.
-        OutputForeignError: a file in the place of the folder, or a folder with something in it that no run writes, and
-            neither `resume` nor `force`.
-        CheckpointError: a checkpoint to resume that is damaged, or of another run, or an adapter without one.
-        DivergedError: gradients or a held-out loss that are no longer finite.
-        FileError: a file that cannot be read or written; the last checkpoint stays whole.
+        UsageError: conflicting settings, a recipe that does not fit the data set, too little memory, or an empty path.
+        ModelError: the model is missing or cannot be trained, or initial weights do not match.
+        TemplateError: the chat template rewrites earlier turns, and the settings make that an error.
+        NothingToTrainError: no row has anything to learn.
+        OutputExistsError: the folder already has an adapter, or another run writes there.
+        OutputForeignError: the path is a file, or a folder with other content than a run, without `resume` or `force`.
+        CheckpointError: the checkpoint to resume is damaged, of another run, or missing beside an adapter.
+        DivergedError: gradients or a held-out loss are no longer finite.
+        FileError: a file cannot be read or written; the last checkpoint is kept.
 
     Reference: Hu et al. 2021, LoRA (arXiv:2106.09685).
     """

@@ -45,7 +45,7 @@ class Text:
 
 
 def has_text(row: dict[str, Any]) -> bool:
-    """Whether a row has one of the shapes that mlx-lm knows."""
+    """Return whether a row has one of the shapes that mlx-lm supports."""
     return {"prompt", "completion"} <= row.keys() or "messages" in row or isinstance(row.get("text"), str)
 
 
@@ -59,10 +59,10 @@ class Renderer:
     rewritten: Rewritten = "unroll"
 
     def texts(self, row: dict[str, Any]) -> list[Text]:
-        """What a row becomes: one text, or several where the template rewrites history.
+        """Render a row as text: one, or several if the template rewrites earlier turns.
 
         Raises:
-            TemplateError: the row has none of the shapes that mlx-lm knows, or its template cannot take it.
+            TemplateError: the row has no shape that mlx-lm supports, or the template fails on it.
         """
         if "completion" in row and "prompt" in row:
             row = row | {"messages": _joined(row["prompt"], row["completion"])}
@@ -103,10 +103,10 @@ class Renderer:
         return [self._turn(messages[: at + 1], tools) for at in turns]
 
     def _without(self, text: Text, messages: list[dict[str, Any]], tools: Any, turns: list[int]) -> Text:
-        """Return a text of which some turns are not learned.
+        """Return a text with some turns not learned.
 
         Raises:
-            TemplateError: the place of such a turn cannot be told.
+            TemplateError: the position of such a turn cannot be determined.
         """
         if not turns:
             return text
@@ -126,7 +126,7 @@ class Renderer:
         return self._learned(whole, [span])
 
     def _span(self, messages: list[dict[str, Any]], tools: Any, at: int, whole: str) -> tuple[int, int] | None:
-        """Where a turn stands in the whole; None where what comes before it, or the turn itself, reads otherwise."""
+        """Return start and end of a turn in the whole; None if the turn or its prefix is rendered differently there."""
         start = self._rendered(messages[:at], tools, add_generation_prompt=True)
         end = self._rendered(messages[: at + 1], tools)
         if whole.startswith(end) and end.startswith(start):
@@ -151,7 +151,7 @@ class Renderer:
         return np.isin(tokens, sorted(self.ends))
 
     def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
-        """Behind the last token of a turn that ends one; what a template adds to it nobody has to say."""
+        """Return the index after the last end token of a turn; text that a template adds after it is not learned."""
         ending = [at for at in range(first, last) if int(tokens[at]) in self.ends]
         return ending[-1] + 1 if ending else last
 
@@ -200,10 +200,10 @@ def _joined(prompt: Any, completion: Any) -> list[dict[str, Any]]:
 
 
 def _readable(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose content is a text: templates write anything else as Python would.
+    """Return a message with text content: templates render other values in Python syntax.
 
     Raises:
-        TemplateError: the role is no text, or the content holds something else than text.
+        TemplateError: the role is not a text, or the content has parts other than text.
     """
     content = message.get("content")
     if not isinstance(message.get("role"), str):

@@ -1,4 +1,4 @@
-"""How sure a difference of losses is: Student's t over what varies independently."""
+"""Confidence intervals of differences of losses: Student's t over independent clusters."""
 
 from __future__ import annotations
 

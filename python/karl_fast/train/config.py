@@ -1,6 +1,6 @@
-"""The table ``[train]`` of a configuration: what to train on, and the settings of `Training`.
+"""The table ``[train]`` of a configuration: data, model and output of a run, and the settings of `Training`.
 
-What stands above the table is of drawing a data set, and says nothing of training on it.
+Keys above the table are those of drawing a data set, and do not apply to training.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ TYPES: dict[str, tuple[Any, str]] = {
     "str": (str, "a text"),
     "tuple": (list | tuple, "a list"),
 }
-"""What a value of an annotation is in TOML, and what it is called; names of a choice are checked by `Training`."""
+"""TOML type of each annotation, with its description; names of a choice are checked by `Training`."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What a file says of a training run.
+    """Settings of a training run from a file.
 
     Attributes:
         path: the file.
         settings: by their names in `Training`.
-        data, model, adapter_path, resume_adapter_file: None where it does not say.
+        data, model, adapter_path, resume_adapter_file: None if not given.
     """
 
     path: str
@@ -98,7 +98,7 @@ def _of(file: Path, top: dict[str, Any]) -> TrainConfig:
 
 
 def _astray(top: dict[str, Any]) -> list[str]:
-    """Keys outside of the table that only training has: nobody reads them there."""
+    """Return keys of training outside of its table, where they would be ignored."""
     names = {*ANNOTATIONS, *PLACES} - {*kinds()}
     return [key for key in top if key.replace("-", "_") in names]
 

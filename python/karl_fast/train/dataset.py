@@ -1,4 +1,4 @@
-"""What a run learns from and is judged by: the rows of a data set as its model reads them."""
+"""Training and validation rows of a data set, as tokens of its model."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ def _counted(settings: Training, examples: list[Example], account: Account) -> t
 
 
 def largest(order: Order) -> tuple[int, int]:
-    """What of the first epoch is in memory at once with the most padded tokens: rows, and tokens a row."""
+    """Return rows and tokens a row of the batch with the most padded tokens in the first epoch."""
     sizes = [(min(len(rows), order.rows), max(order.lengths[row] for row in rows)) for rows in order.batches(0)]
     return max(sizes, key=lambda size: size[0] * size[1])

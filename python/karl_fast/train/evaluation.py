@@ -1,4 +1,4 @@
-"""How well a model does on rows that it did not learn from, alone or beside another."""
+"""Held-out loss of a model, alone or against another."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Loss:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found.
+    """Result of `evaluate`.
 
     Attributes:
-        whole: of all rows.
-        by: of the rows of each domain, by name; empty unless asked for.
-        difference: of the adapter from the other, with an interval; None without another.
-        account: what became of the rows.
+        whole: loss of all rows.
+        by: loss of the rows of each domain, by name; empty by default.
+        difference: loss of the adapter less that of the other, with an interval; None without another.
+        account: account of the rows.
     """
 
     whole: Loss
@@ -73,7 +73,7 @@ def evaluate(
     by: str | None = None,
     settings: Training | None = None,
 ) -> Evaluation:
-    """The held-out loss of a model, and how it differs from that of another adapter on the same rows.
+    """Compute the held-out loss of a model, and its difference from that of another adapter on the same rows.
 
     ```text
     loss = sum_i nats_i / sum_i tokens_i      difference = loss(adapter) - loss(against)
@@ -82,19 +82,19 @@ def evaluate(
     Args:
         data: a folder with the split's file.
         model: a folder, or a name on the Hugging Face hub.
-        adapter_path: the adapter to judge; None for the model alone.
+        adapter_path: the adapter to evaluate; None for the model alone.
         against: another adapter, or ``base`` for the model alone.
         split: train, valid or test.
-        by: the dotted path of a field in each row by whose value losses are told apart, such as ``karl_fast.domain``.
-        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong`` and ``rewritten`` count.
+        by: the dotted path of a field that splits the rows, with a loss for each value, such as ``karl_fast.domain``.
+        settings: ``max_seq_length``, ``batch_size``, ``train_on``, ``overlong`` and ``rewritten`` apply.
 
     Returns:
-        The losses; below 0, a difference speaks for the adapter.
+        The losses; a difference below 0 is in favour of the adapter.
 
     Raises:
-        UsageError: a field to tell losses apart by that no row has, ``auto`` for a length, or an empty path.
+        UsageError: a field ``by`` that no row has, ``auto`` for a length, or an empty path.
         NothingToTrainError: the split has no rows, or none with something to learn.
-        ModelError: the model or an adapter is not there, or its weights are not finite.
+        ModelError: the model or an adapter is missing, or its weights are not finite.
         FileError, DataSetError: the data set cannot be read.
 
     Reference: none.
@@ -174,5 +174,5 @@ def _named(row: dict[str, Any], path: str) -> str:
 
 
 def _clusters(examples: list[Example]) -> list[str]:
-    """What varies independently: groups, and rows that have none."""
+    """Return the independent cluster of each example: its group, or its row if it has none."""
     return [f"row {one.row}" if one.group is None else f"group {one.group}" for one in examples]

@@ -48,21 +48,21 @@ class Example:
 
     @property
     def learned(self) -> int:
-        """How many tokens are learned."""
+        """Number of tokens that are learned."""
         return int(self.text.learned.sum())
 
 
 @dataclass
 class Account:
-    """What became of the rows of a split: rows read = rows kept + rows dropped.
+    """Account of the rows of a split: rows read = rows kept + rows dropped.
 
     Attributes:
-        rows: read.
-        dropped: by reason: `overlong`, `nothing_to_learn`, `bad_template`.
-        cut: rows of which only the tail is left.
-        windows: windows that long rows were cut into, beyond one a row.
-        unrolled: rows whose turns became rows of their own.
-        tokens: of all rows, as they were rendered.
+        rows: number of rows read.
+        dropped: number by reason: `overlong`, `nothing_to_learn`, `bad_template`.
+        cut: rows with only the tail kept.
+        windows: windows of long rows, beyond one a row.
+        unrolled: rows with turns that became rows of their own.
+        tokens: tokens of all rows, as rendered.
         left_out: tokens of longer rows that are in no example.
     """
 

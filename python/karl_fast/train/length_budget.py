@@ -1,4 +1,4 @@
-"""How long a row may be where nobody says so: as long as the arithmetic of memory has room for."""
+"""Automatic maximum length of a row: as long as the estimate of memory allows."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def lengths(longest: int) -> list[int]:
 
 
 def chosen(memory: Memory, longest: int, limit: int) -> Budget:
-    """The longest of the lengths to choose from whose largest batch fits.
+    """Return the longest candidate length with a largest batch that fits in memory.
 
     Args:
-        memory: the arithmetic; a batch is of as many rows as its settings say.
+        memory: the estimate of memory; its settings give the rows of a batch.
         longest: tokens of the longest row.
-        limit: bytes that there are.
+        limit: bytes available.
 
     Returns:
-        The shortest where not even that fits: `Memory.check` is what refuses.
+        The budget; that of the shortest length if none fits, which `Memory.check` then refuses.
     """
     choice, rows = lengths(longest), memory.settings.batch_size
     fit = largest(len(choice), lambda count: memory.need(rows, choice[count - 1]).total <= limit)

@@ -85,11 +85,11 @@ class Memory:
 
     @property
     def saves_by_checkpoints(self) -> bool:
-        """Whether `grad_checkpoint` is off and would need less."""
+        """True if `grad_checkpoint` is off and would save memory."""
         return self.checkpoints and not self.settings.grad_checkpoint
 
     def need(self, rows: int, tokens: int) -> Need:
-        """What a batch of so many rows of so many tokens needs."""
+        """Return the memory for a batch of so many rows of so many tokens."""
         shape = self.shape
         return Need(
             shape.weights,
@@ -99,15 +99,15 @@ class Memory:
         )
 
     def longest(self, rows: int, limit: int) -> int:
-        """How many tokens a row may have where so many stand in a batch; 0 where not even one multiple fits."""
+        """Return the maximum tokens of a row in a batch of so many rows; 0 if not even one multiple fits."""
         most = -(-self.settings.limit_tokens // MULTIPLE)
         return MULTIPLE * largest(most, lambda count: self.need(rows, count * MULTIPLE).total <= limit)
 
     def check(self, rows: int, tokens: int) -> Need:
-        """What the largest batch of a run needs.
+        """Return the memory for the largest batch of a run.
 
         Raises:
-            UsageError: more than there is; the hint says what would fit.
+            UsageError: it exceeds the limit; the hint names sizes that fit.
         """
         need, limit = self.need(rows, tokens), limit_bytes(self.settings)
         if need.total <= limit:
@@ -168,7 +168,7 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def limit_bytes(settings: Training) -> int:
-    """The memory that may be used: what was said, what the GPU recommends, or four fifths of the machine's."""
+    """Return the memory limit: that of the settings, or what the GPU recommends, or four fifths of the machine's."""
     if settings.memory_limit is not None:
         return int(settings.memory_limit * GB)
     import mlx.core as mx

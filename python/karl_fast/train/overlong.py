@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What is left of a text.
+    """Parts of a text within the limit.
 
     Attributes:
-        parts: within the limit, and each with something to learn.
-        left_out: tokens of a longer text that are in no part; of one within the limit none is too many.
+        parts: parts within the limit, each with something to learn.
+        left_out: tokens of a longer text that are in no part; 0 for a text within the limit.
     """
 
     parts: list[Text]
@@ -29,16 +29,16 @@ class Fitted:
 
 
 def fitted(text: Text, limit: int, overlong: Overlong) -> Fitted:
-    """What is left of a text within the limit: one part, several windows, or none.
+    """Cut a text to the limit: one part, several windows, or none.
 
     ``tail`` keeps the last tokens, where the answer and the end of the turn are. ``window`` cuts windows that begin
-    half a limit apart; a token is learned in the first that it is in. The first token of a text is never learned: no
-    hidden state stands in front of it. A part of which nothing is learned is left out.
+    half a limit apart; a token is learned in the first window that has it. The first token of a text is never learned:
+    it has no hidden state before it. A part without learned tokens is left out.
 
     Args:
-        text: of any length.
-        limit: tokens.
-        overlong: what to do with a longer text; nothing is left of one with ``drop`` or ``error``.
+        text: a text of any length.
+        limit: maximum tokens of a part.
+        overlong: treatment of a longer text; ``drop`` and ``error`` keep nothing.
     """
     tokens, parts, seen = len(text.tokens), [], 0
     there = np.zeros(tokens, dtype=np.bool_)

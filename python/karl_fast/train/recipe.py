@@ -1,4 +1,4 @@
-"""What is minimised: a recipe of `karl_fast.objective`, and what a data set has to be for it."""
+"""Loss of a run: a recipe of `karl_fast.objective`, and its requirements on a data set."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Objective:
         return np.asarray(~np.isnan(self.rewards) & (self.groups >= 0))
 
     def scored(self, rows: list[int], padded: Padded, reference: NDArray[np.float32] | None) -> Scored:
-        """What the loss of a batch needs beyond log-probabilities.
+        """Return the inputs of the loss of a batch beyond log-probabilities.
 
         Args:
             rows: the batch, as numbers of examples. [B]
             padded: its tokens.
-            reference: log-probabilities under the model before training, where the recipe is by groups. [B, T]
+            reference: log-probabilities under the model before training, if the recipe is by groups. [B, T]
         """
         from karl_fast.objective.batch import Batch
 

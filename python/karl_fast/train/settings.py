@@ -32,7 +32,7 @@ AUTO = "auto"
 """Instead of a length: the longest that memory has room for."""
 
 GB = 1e9
-"""Bytes: sizes are said in it."""
+"""Bytes in the unit of reported sizes."""
 
 LEAST = {
     **dict.fromkeys(("iters", "batch_size", "lora_rank", "grad_accumulation_steps", "keep", "patience"), 1),
@@ -47,27 +47,28 @@ WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memo
 
 @dataclass(frozen=True)
 class Training:
-    """What to train, on what part of each row, and how. A step is one update of the weights.
+    """Settings of training: the loss, the learned part of each row, and the optimizer. A step is one update of the
+    weights.
 
     Attributes:
-        recipe: what is minimised; `karl_fast.train.offline_recipes` has the formulas.
-        inverse_temperature: b of exp(b r), of vargrad.
-        temperature: what the reward is divided by, of awr and oapl.
+        recipe: loss; `karl_fast.train.offline_recipes` has the formulas.
+        inverse_temperature: b of exp(b r), for vargrad.
+        temperature: divisor of the reward, for awr and oapl.
         train_on: every assistant turn, the last one, or all tokens.
-        iters, epochs: batches to train on, or how often every row is seen.
-        batch_size: rows a batch, and the most that are in memory at a time; a larger group is one batch, in parts.
+        iters, epochs: batches to train on, or passes over all rows.
+        batch_size: rows a batch, and maximum rows in memory at a time; a larger group is one batch, in parts.
         grad_accumulation_steps: batches a step.
-        max_seq_length: tokens a row may have; ``auto`` for the longest row, or as much of it as memory has room for.
-        overlong: what becomes of a longer row.
-        rewritten: what becomes of a row whose earlier turns the template rewrites.
+        max_seq_length: maximum tokens of a row; ``auto`` for the longest row, or as much of it as fits in memory.
+        overlong: treatment of a longer row.
+        rewritten: treatment of a row with earlier turns that the template rewrites.
         fine_tune_type: LoRA, DoRA, or whole layers.
-        num_layers: how many, from the last one; -1 for all, None for 16 or all.
-        lora_rank, lora_scale, lora_dropout, lora_keys: of the adapters; None for all linear layers.
+        num_layers: number of layers, from the last one; -1 for all, None for 16 or all.
+        lora_rank, lora_scale, lora_dropout, lora_keys: settings of the adapters; keys None for all linear layers.
         optimizer, weight_decay: Adam and AdamW correct their bias.
-        learning_rate, lr_schedule, warmup: how far a step goes.
-        max_grad_norm: what the gradient is scaled down to; 0 for not.
-        grad_checkpoint: whether layers are computed again going back.
-        val_batches, steps_per_eval, patience: how it is judged, and when it ends early.
+        learning_rate, lr_schedule, warmup: size of the steps.
+        max_grad_norm: maximum norm of the gradient, which is scaled down to it; 0 for no limit.
+        grad_checkpoint: True to recompute layers in the backward pass.
+        val_batches, steps_per_eval, patience: validation and early stopping.
         steps_per_report: steps between lines of the report.
         save_every, keep: checkpoints.
         seed: same seed, data and settings: same bytes.

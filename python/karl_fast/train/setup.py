@@ -1,4 +1,4 @@
-"""A run, ready to go: everything is loaded, checked and told before the first step."""
+"""Preparation of a run: everything is loaded, checked and reported before the first step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Viewer(Protocol):
-    """Somebody who is told how a run goes."""
+    """Receiver of the progress of a run."""
 
     def started(self, run: Run) -> None:
         """Everything is loaded, and the first step comes."""
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """How many are to be made: the last may be of fewer batches."""
+        """Number of steps of the run; the last may have fewer batches."""
         return -(-self.batches // self.settings.grad_accumulation_steps)
 
     def judge(self) -> float | None:
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing got better for so long that the run ends."""
+        """True if patience ran out, which ends the run."""
         return self.settings.patience is not None and self.state.stale >= self.settings.patience
 
 
@@ -165,7 +165,7 @@ def _placed(run: Run, resume: bool) -> None:
 
 
 def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
-    """Raise where something is there already that nobody said to replace, and nothing to go on from."""
+    """Raise if the folder has a run that may be neither resumed nor replaced."""
     path = checkpoints.path
     _atomic.refuse_file(path)
     there, found = (path / ADAPTERS).exists(), checkpoints.found()
@@ -184,7 +184,7 @@ def _free(checkpoints: Checkpoints, *, resume: bool, force: bool) -> None:
 
 
 def _own(path: Path) -> Collection[str]:
-    """What a run leaves that was killed early: nothing without its settings, and no checkpoint."""
+    """Return the names that a run killed early leaves: files only beside its settings, and no complete checkpoint."""
     folder = path / FOLDER
     other = folder.is_dir() and any(not one.name.startswith(_atomic.UNFINISHED) for one in folder.iterdir())
     lone = () if (path / TRAIN_FILE).is_file() else (path / CONFIG, path / FILE)
@@ -211,7 +211,7 @@ def _remarks(loaded: Loaded, run: Run, weights: str | None) -> list[str]:
 
 
 def _remark(loaded: Loaded, run: Run) -> str | None:
-    """What to say where rows, or what is let through, are longer than the model's positions."""
+    """Return a remark if rows, or the allowed length, are longer than the model's positions."""
     known = positions(loaded.model, loaded.config)
     longest = max([*run.order.lengths, *map(len, run.judged)])
     default = DEFAULTS["max_seq_length"]
@@ -224,7 +224,7 @@ def _memory(loaded: Loaded, settings: Training, config: dict[str, Any]) -> Memor
 
 
 def _identity(settings: Training, model: str, examples: list[Example]) -> dict[str, Any]:
-    """What has to be the same for a run to be the same: settings, model and examples."""
+    """Return the facts that identify a run: settings, model and examples."""
     digest = hashlib.sha256()
     for one in examples:
         digest.update(

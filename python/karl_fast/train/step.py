@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gradient:
-    """What a step is made of.
+    """Gradient of a step.
 
     Attributes:
-        loss: of all its batches, as one.
-        values: of all trainable parameters, joined to vectors, not yet scaled down.
-        norm: of all of them together.
-        learned: tokens that were learned from.
-        real: tokens that the model saw, without padding.
+        loss: loss of all its batches, as one.
+        values: gradient of all trainable parameters, joined to vectors, not yet scaled down.
+        norm: norm of all of them together.
+        learned: number of tokens learned.
+        real: number of tokens of the input, without padding.
     """
 
     loss: float
@@ -42,7 +42,7 @@ class Gradient:
 
     @property
     def finite(self) -> bool:
-        """Whether there is nothing in it that would spoil the weights."""
+        """True if loss and norm are finite."""
         return bool(np.isfinite(self.norm) and np.isfinite(self.loss))
 
 

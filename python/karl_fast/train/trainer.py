@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from karl_fast.train.step import Gradient
 
 MOST_SKIPPED = 10
-"""Steps in a row whose gradient is not finite, after which a run gives up."""
+"""Maximum consecutive steps with a gradient that is not finite, before a run gives up."""
 
 
 def train(run: Run, viewer: Viewer) -> int:
-    """Make the steps of a run that are left; every one can be the last, and a resumed run the same.
+    """Make the remaining steps of a run; it may stop after any of them and resume with the same result.
 
     Returns:
-        The step whose weights the adapter has: the best one where the run ended early and kept it.
+        The step of the adapter's weights: the best one if the run ended early and kept it, else the last.
     """
     import mlx.core as mx
 

@@ -1,6 +1,6 @@
-"""Axis: who gets credit. The kernels of `karl_fast.advantage`, over the rollouts that a filter kept.
+"""Axis: the advantage, by the kernels of `karl_fast.advantage`, over the rollouts that a filter kept.
 
-A group whose rewards are all equal has advantage exactly 0, a group of one too. A missing reward stays missing: its
+A group with equal rewards has advantage exactly 0, and so has a group of one. A missing reward stays missing: its
 rollout does not count.
 """
 
@@ -34,21 +34,21 @@ __all__ = [
 
 
 class Advantage(Point, ABC):
-    """Who gets credit, and of what: other points ask, to refuse what it would not look at."""
+    """Advantage of each rollout or token; other points read its properties, to refuse inputs that it ignores."""
 
     @property
     def per_token(self) -> bool:
-        """Whether it gives a number a token, and not one a rollout."""
+        """True if it gives a number for each token, not for each rollout."""
         return False
 
     @property
     def of_rewards(self) -> bool:
-        """Whether it looks at ``Batch.rewards``."""
+        """True if it reads ``Batch.rewards``."""
         return True
 
     @property
     def of_tokens(self) -> bool:
-        """Whether it looks at ``Batch.token_rewards``."""
+        """True if it reads ``Batch.token_rewards``."""
         return False
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Advantage(Point, ABC):
 
 @dataclass(frozen=True)
 class Given(Advantage):
-    """What the caller gives, a critic's for instance (``Batch.advantages``)."""
+    """Advantages from the caller, for instance of a critic (``Batch.advantages``)."""
 
     @property
     def of_rewards(self) -> bool:
@@ -161,13 +161,13 @@ class OfEachToken(Advantage):
 
 @dataclass(frozen=True)
 class Whitened(OfEachToken):
-    """The return from each token on, whitened over all tokens of the batch.
+    """The return from each token, whitened over all tokens of the batch.
 
     ```text
     R_t = r_t + gamma R_{t+1},    A = (R - mean) / sqrt(var + eps)
     ```
 
-    The reward of a rollout stands on its last token, beside ``Batch.token_rewards``; ``ddof`` is 0 or 1.
+    The reward of a rollout is added to its last token, beside ``Batch.token_rewards``; ``ddof`` is 0 or 1.
     Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
     """
 

@@ -20,7 +20,7 @@ __all__ = ["Aggregate", "ConstantLength", "SequenceMean", "SequenceSum", "TokenM
 
 
 class Aggregate(Point, ABC):
-    """How tokens become one number: a total, and what it is divided by."""
+    """Aggregation of tokens to one number: a total and its denominator."""
 
     @abstractmethod
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
@@ -28,7 +28,7 @@ class Aggregate(Point, ABC):
 
     @abstractmethod
     def denominator(self, mask: mx.array) -> mx.array:
-        """What the total is divided by. [B, T] -> []"""
+        """Return the denominator of the total. [B, T] -> []"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SequenceMean(Aggregate):
         return (terms.sum(axis=1) / mx.maximum(mask.sum(axis=1), 1).astype(terms.dtype)).sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
-        """How many sequences have a token."""
+        """Return the number of sequences with a token."""
         return mask.any(axis=1).sum()
 
 
@@ -56,7 +56,7 @@ class TokenMean(Aggregate):
         return terms.sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
-        """How many tokens count."""
+        """Return the number of tokens that count."""
         return mask.sum()
 
 
@@ -69,7 +69,7 @@ class SequenceSum(Aggregate):
         return terms.sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
-        """How many sequences have a token."""
+        """Return the number of sequences with a token."""
         return mask.any(axis=1).sum()
 
 
@@ -90,5 +90,5 @@ class ConstantLength(Aggregate):
         return terms.sum() / self.tokens
 
     def denominator(self, mask: mx.array) -> mx.array:
-        """How many sequences have a token."""
+        """Return the number of sequences with a token."""
         return mask.any(axis=1).sum()

@@ -42,7 +42,7 @@ class KeepAll(Filter):
 
 @dataclass(frozen=True)
 class DropConstantGroups(OfGroups, Filter):
-    """Drop groups whose outcomes are all equal; outcomes, not shaped rewards, whose differences are phantoms.
+    """Drop groups with equal outcomes; uses outcomes, because shaped rewards differ even in such groups.
 
     Reference: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 11.
     """
@@ -98,7 +98,7 @@ class MaxAge(Filter):
 
 @dataclass(frozen=True)
 class Both(Filter):
-    """What ``first`` and ``second`` both keep; each sees the whole batch."""
+    """Rows kept by both ``first`` and ``second``; each sees the whole batch."""
 
     first: Filter
     second: Filter
@@ -113,7 +113,7 @@ class Both(Filter):
         return self.first.of_groups or self.second.of_groups
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """What neither drops."""
+        """Return the rows that both keep."""
         return self.first(batch) & self.second(batch)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def together(scored: Scored) -> mx.array:
-    """Whether two rollouts are of one group and both count; a rollout without a group is with itself. [B, B]"""
+    """Return True for pairs of rollouts that count and share a group; one without a group pairs with itself. [B, B]"""
     groups = scored.need("groups")
     same = (groups[:, None] == groups[None, :]) & (groups >= 0)[:, None]
     alone = mx.eye(len(groups)).astype(mx.bool_)

@@ -34,7 +34,7 @@ __all__ = ["K1", "K2", "K3", "Divergence", "K1InReward", "K1PerToken", "NoKL"]
 
 
 class Divergence(Point):
-    """What holds the policy near the reference: in the reward, in the loss, or not at all."""
+    """Penalty on the divergence from the reference: in the reward, in the loss, or none."""
 
     in_reward: ClassVar[bool] = False
 
@@ -54,7 +54,7 @@ class NoKL(Divergence):
 
 @dataclass(frozen=True)
 class K1(Divergence):
-    """``coef * d`` in the loss, whose gradient is 0 on average: no objective takes it."""
+    """``coef * d`` in the loss; its gradient is 0 on average, and no objective accepts it."""
 
     coef: float
 
@@ -87,7 +87,7 @@ class K1InReward(Divergence):
 
 @dataclass(frozen=True)
 class K1PerToken(Divergence):
-    """``-coef * d`` as the reward of each token, for `Whitened`, whose returns add it up from there on.
+    """``-coef * d`` as the reward of each token, for `Whitened`, which sums it in its returns.
 
     Reference: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262).
     """

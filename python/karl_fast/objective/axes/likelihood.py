@@ -34,7 +34,7 @@ __all__ = [
 
 
 class RowWeight(Point, ABC):
-    """What a row weighs, with mean 1 over the rows that are kept."""
+    """Weight of each row, with mean 1 over the rows kept."""
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ class Uniform(RowWeight):
 
 @dataclass(frozen=True)
 class Logged(RowWeight):
-    """What the data set says (``Batch.weights``); an export with ``--sampler all`` holds their logarithms.
+    """Weights from the data set (``Batch.weights``); an export with ``--sampler all`` stores their logarithms.
 
     Reference: none; the weights are karl-fast's own.
     """
@@ -111,14 +111,14 @@ class Exponential(RowWeight):
 
 
 class Sampler(Point):
-    """How rows come: all of them, or drawn."""
+    """Sampling of rows: all of them, or drawn by weight."""
 
     drawn: ClassVar[bool]
 
 
 @dataclass(frozen=True)
 class EveryRow(Sampler):
-    """Every row comes by, and its weight stands in the loss."""
+    """All rows, with their weights in the loss."""
 
     drawn: ClassVar[bool] = False
 
@@ -131,7 +131,7 @@ class Drawn(Sampler):
 
 
 class Term(Point, ABC):
-    """What of a log-probability is minimised."""
+    """Function of a log-probability that is minimised."""
 
     @abstractmethod
     def __call__(self, logp: mx.array) -> mx.array:

@@ -35,7 +35,7 @@ class LogZ(Point):
     grouped: ClassVar[bool] = False
 
     def value(self, batch: Batch, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is taken from each reward when it is scored, in units of the reward. [B]"""
+        """Return the value to subtract from each reward, in units of the reward. [B]"""
         return np.zeros(len(rewards))
 
     def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
@@ -45,21 +45,21 @@ class LogZ(Point):
 
 @dataclass(frozen=True)
 class Learned(LogZ):
-    """What a head says of the prompt (`karl_fast.objective.axes.log_z_head`): it comes with the call."""
+    """Prediction of a head from the prompt (`karl_fast.objective.axes.log_z_head`), an argument of the call."""
 
     learned: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class NoLogZ(LogZ):
-    """None: the residual stands for itself."""
+    """No log Z: the residual is used directly."""
 
 
 @dataclass(frozen=True)
 class GroupOptimum(OfGroups, LogZ):
-    """What makes the squared loss of its group least: minus the weighted mean of the residual, detached.
+    """Minimiser of the squared loss of the group: minus the weighted mean of the residual, detached.
 
-    The loss is then the variance of the residual within the group, whose gradient the detached optimum has.
+    The loss is then the variance of the residual within the group, and has the same gradient.
     Reference: Zhang et al. 2023, log-partition variance (arXiv:2302.05446); Richter et al. 2020, VarGrad.
     """
 

@@ -1,4 +1,4 @@
-"""What a point of an axis is, and what its numbers may be."""
+"""Base class of points of an axis, and checks of their numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Point:
 
     @property
     def of_groups(self) -> bool:
-        """Whether nothing is learned from a rollout that is alone in its group."""
+        """True if a rollout alone in its group contributes no gradient."""
         return False
 
 

@@ -21,13 +21,13 @@ __all__ = ["SetScore", "directions", "set_scores"]
 
 @dataclass(frozen=True)
 class SetScore(Advantage):
-    """A rollout is worth the best of its candidates, on average over what might be wanted (VPO).
+    """Mean best score of the candidates of a rollout over random preferences (VPO).
 
     ```text
     r_i = mean_k max_m w_k . R_im,    w_k ~ Dirichlet(1), the same ``samples`` directions for a whole group
     ```
 
-    ``advantage`` is taken of r, and stands on each candidate. Directions are drawn from ``Batch.seed``.
+    ``advantage`` of r is given to each candidate. Directions are drawn from ``Batch.seed``.
     Reference: Vector Policy Optimization (arXiv:2605.22817).
     """
 

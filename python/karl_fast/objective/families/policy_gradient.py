@@ -58,7 +58,7 @@ class PolicyGradient(Objective):
                 raise IncoherentObjectiveError(why)
 
     def _of_clip(self) -> list[tuple[bool, str]]:
-        """What speaks against the clip beside the ratio."""
+        """Return conflicts of the clip with the ratio, each with its message."""
         on_policy = isinstance(self.ratio, OnPolicy)
         return [
             (
@@ -76,7 +76,7 @@ class PolicyGradient(Objective):
         ]
 
     def _of_kl(self) -> list[tuple[bool, str]]:
-        """What speaks against the penalty beside the ratio and the advantage."""
+        """Return conflicts of the penalty with the ratio and the advantage, each with its message."""
         kl = self.kl
         return [
             (isinstance(kl, K1), "k1 in the loss has a gradient of 0 on average: take K1InReward, K2 or K3"),
@@ -124,5 +124,5 @@ class PolicyGradient(Objective):
         return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
 
     def count(self, scored: Scored) -> mx.array:
-        """How many tokens or sequences count, as the aggregate has it."""
+        """Return the number of tokens or sequences that count, by the aggregate."""
         return self.aggregate.denominator(scored.mask)

@@ -105,6 +105,6 @@ class TargetPolicy(Objective):
         return -(scored.need("targets") * group_log_softmax(rows, scored)).sum()
 
     def count(self, scored: Scored) -> mx.array:
-        """How many groups have a candidate."""
+        """Return the number of groups with a candidate."""
         earlier = mx.tril(together(scored).astype(mx.int32), -1).sum(axis=1)
         return (scored.counted & (earlier == 0)).sum()

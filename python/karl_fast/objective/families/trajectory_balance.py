@@ -71,7 +71,7 @@ class TrajectoryBalance(Objective):
 
     @property
     def whole_groups(self) -> bool:
-        """Whether log Z is of a group."""
+        """True if log Z is computed by group."""
         return self.log_z.grouped
 
     def score(self, batch: Batch) -> Scored:
@@ -127,7 +127,7 @@ class TrajectoryBalance(Objective):
         return (costs if weight is None else mx.where(scored.counted, weight * costs, 0.0)).sum()
 
     def count(self, scored: Scored) -> mx.array:
-        """How many rollouts count."""
+        """Return the number of rollouts that count."""
         return scored.counted.sum()
 
     def _residual(self, logp: mx.array, scored: Scored) -> mx.array:

@@ -106,5 +106,5 @@ class WeightedLikelihood(Objective):
         return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
 
     def count(self, scored: Scored) -> mx.array:
-        """How many tokens or sequences count, as the aggregate has it; their weights do not enter."""
+        """Return the number of tokens or sequences that count, by the aggregate; weights are ignored."""
         return self.aggregate.denominator(scored.mask)

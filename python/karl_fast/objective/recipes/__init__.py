@@ -22,10 +22,10 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 def names() -> tuple[str, ...]:
-    """The name of every recipe, as :func:`recipe` takes it.
+    """Return the name of every recipe, as :func:`recipe` takes it.
 
     Returns:
-        In the order of descent: a recipe stands after its base.
+        The names; each recipe comes after its base.
 
     Raises: nothing.
 

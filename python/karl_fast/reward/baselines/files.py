@@ -29,20 +29,20 @@ KINDS: dict[str, type[Any]] = {
 
 
 def save(kept: Kept, path: str | Path) -> None:
-    """Write baselines or skill weights as JSON, whole or not at all.
+    """Write baselines or skill weights atomically as JSON.
 
     Args:
-        kept: what to write.
-        path: the file; one of this form that is there is replaced, nothing else is.
+        kept: baselines or skill weights.
+        path: the file; an existing file of this format is replaced, any other is refused.
 
     Returns:
         Nothing.
 
     Raises:
-        OutputForeignError: something else is there: a symbolic link, or a file of another form.
-        FileError: the folder or the disk refused; the old file stands.
+        OutputForeignError: the path is a symbolic link, or a file of another format.
+        FileError: the file cannot be written; the old one is kept.
 
-    Reference: the form is our own, ``schema`` 1.
+    Reference: none; a format of karl-fast, ``schema`` 1.
     """
     kind = next(kind for kind, found in KINDS.items() if found is type(kept))
     values = {one.name: getattr(kept, one.name) for one in fields(kept)}

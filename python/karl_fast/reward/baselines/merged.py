@@ -52,7 +52,7 @@ class Mergeable(Baseline):
         return replace(self, states=found)
 
     def taken(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What a state takes in of rewards."""
+        """Return the values that a state takes of rewards."""
         return rewards
 
     def settings(self) -> dict[str, float]:

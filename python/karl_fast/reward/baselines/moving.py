@@ -1,16 +1,15 @@
-"""What rewards a domain usually has, as objects that are filled in parts, merged and stored.
+"""Baselines of rewards by domain, as objects that are filled in parts, merged and stored.
 
 | class | baseline of a domain d | scale |
 |---|---|---|
 | :class:`FixedBaseline` | a number | 1 |
 | :class:`MeanBaseline` | mean_d, of all its rewards so far | 1 |
-| :class:`EmaBaseline` | b <- (1 - alpha) b + alpha r, reward after reward | 1 |
+| :class:`EmaBaseline` | b <- (1 - alpha) b + alpha r, for each reward | 1 |
 | :class:`ShrunkBaseline` | (n_d mean_d + strength mean) / (n_d + strength) | max(std_d, floor), of all for small n_d |
 | :class:`PartitionBaseline` | (1/b) log mean exp(b r) | 1 |
 
-None changes: ``update`` and ``merge`` give another one. ``advantages`` is (r - baseline) / scale; a missing reward
-stays missing, and a row without a domain (None) has no advantage. A domain that was not seen has the baseline
-``start``.
+They are immutable: ``update`` and ``merge`` return a new one. ``advantages`` is (r - baseline) / scale; a missing
+reward stays missing, and a row without a domain (None) has no advantage. An unseen domain has the baseline ``start``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What all of them can do.
+    """Base class of baselines.
 
     Attributes:
         start: the baseline of a domain without rewards.
@@ -45,7 +44,7 @@ class Baseline:
         return self.start
 
     def scale(self, domain: str) -> float:
-        """What an advantage of that domain is divided by."""
+        """Return the divisor of advantages in a domain."""
         return 1.0
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:

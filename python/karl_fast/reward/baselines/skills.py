@@ -1,4 +1,4 @@
-"""How much a skill is trusted, by the rewards of the work that used it."""
+"""Weights of skills by the rewards of the work that used them."""
 
 from __future__ import annotations
 

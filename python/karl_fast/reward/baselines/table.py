@@ -1,4 +1,4 @@
-"""What rewards a domain usually has."""
+"""Typical rewards of each domain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOOR = 0.02  # code: the same: the least deviation
 
 @dataclass
 class Sums:
-    """How many numbers there were, and their sum from left to right."""
+    """Count of numbers, and their sum from left to right."""
 
     count: int = 0
     total: float = 0
@@ -79,5 +79,5 @@ def deviations(
 
 
 def counts(domain: object, reward: object) -> bool:
-    """Whether a stored reward has a say: it is a number of a size that can be squared, and its domain is a name."""
+    """Return whether a stored reward counts: a number that can be squared, with a domain that is a name."""
     return isinstance(reward, (int, float)) and abs(reward) <= LARGEST and isinstance(domain, Hashable)

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """The calls of many trajectories end to end, and what is known of each trajectory.
+    """The calls of many trajectories, concatenated, and facts about each trajectory.
 
-    A question is answered by an int64: 1 for yes, 0 for no, below 0 where nothing is said.
+    Yes-or-no columns are int64: 1 for yes, 0 for no, below 0 for unknown.
 
     Attributes:
-        offsets: where the calls of each trajectory begin, int64. [B + 1]
-        tools: the place of each call's tool in ``names``, int64. [E]
-        success: whether each call went well. [E]
-        names: the names of the tools; Bash, Write, Edit and NotebookEdit have a part of their own in the formula.
-        correction, redo, build, continued: whether the user corrected the work, had it done again, it built, and the
-            session went on; None where nobody knows. [B]
-        seconds: how long each trajectory took, float64, NaN where that is not known. [B]
-        files: which file each call was given, as a number from 0 and below E, or below 0 for none; v2 alone asks. [E]
-        commands: the place of each call's command in ``texts``, below 0 for none; v2 alone asks. [E]
-        texts: the texts of the commands.
+        offsets: start of the calls of each trajectory, int64. [B + 1]
+        tools: index of each call's tool in ``names``, int64. [E]
+        success: whether each call succeeded. [E]
+        names: names of the tools; Bash, Write, Edit and NotebookEdit have a special role in the formula.
+        correction, redo, build, continued: whether the user corrected the work, had it redone, the build succeeded, and
+            the session went on; None if unknown. [B]
+        seconds: duration of each trajectory, float64, NaN if unknown. [B]
+        files: number of the file given to each call, from 0 and below E, or below 0 for none; only for v2. [E]
+        commands: index of each call's command in ``texts``, below 0 for none; only for v2. [E]
+        texts: texts of the commands.
     """
 
     offsets: Integers
@@ -54,26 +54,26 @@ class Calls:
 
 
 def compute_call_rewards(calls: Calls, *, version: Version = "v1") -> NDArray[np.float64]:
-    """Score trajectories whose calls are in columns.
+    """Score trajectories with calls in columns.
 
     ::
 
         v1: .40 outcome + .35 process + .25 efficiency
         v2: .25 outcome + .22 process + .13 efficiency + .13 verification + .13 consistency + .14 motion
 
-    To the bit what :func:`compute_reward` gives a record whose counts are those of its events; the weights of v1 come
-    from the same variables. Cost: one pass over the calls in v1, a few in v2, on all cores.
+    The result is bit for bit that of :func:`compute_reward` for a record with counts that match its events; the weights
+    of v1 come from the same environment variables. Cost: one pass over the calls in v1, a few in v2, on all cores.
 
     Args:
         calls: the columns.
-        version: of the formula.
+        version: version of the formula.
 
     Returns:
         ``reward_score`` of each trajectory. [B]
 
     Raises:
-        ArgumentError: columns that differ in rows, a tool without a name, a name that stands twice, a command without a
-            text, a file beyond the number of calls, infinite seconds, another version, or what is no Calls.
+        ArgumentError: columns that differ in rows, a tool without a name, a repeated name, a command without a text, a
+            file beyond the number of calls, infinite seconds, another version, or another type than Calls.
         DTypeError, LayoutError: a column that would have to be cast or copied, or offsets out of place.
         UsageError: as :func:`compute_reward`.
 

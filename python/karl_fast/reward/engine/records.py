@@ -138,5 +138,5 @@ def _compute_efficiency(trajectory: object, timing: object, *, version: Version 
 
 
 def _max_consecutive_failures(events: Sequence[object]) -> int:
-    """Give the longest run of events whose ``success`` is false."""
+    """Return the longest run of events with a false ``success``."""
     return _core.karl_longest_failure(events)

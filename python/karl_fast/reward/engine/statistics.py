@@ -1,4 +1,4 @@
-"""What rewards a store holds."""
+"""Statistics of the rewards in a store."""
 
 from __future__ import annotations
 

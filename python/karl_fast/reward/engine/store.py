@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from karl_fast.reward.engine.records import Version
 
 READ = 8 << 20
-"""How many bytes of lines are looked into at a time."""
+"""Bytes of lines examined at a time."""
 
 REFUSED = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a record can raise that is none, or holds values of the wrong type."""
+"""Exceptions raised by values that are not records, or by fields of the wrong type."""
 
 WAIT = 0.01
 """Seconds in which a writer that had the old file open gets its turn."""
 
 
 class Told(NamedTuple):
-    """What a record says of its reward; of another type than that of its name where the record says it so."""
+    """Reward facts of a record; values may have other types where the record has them."""
 
     channel: Any
     domain: Any
@@ -45,7 +45,7 @@ def store_path() -> Path:
 
 
 def _at(path: str) -> Path:
-    """A path; `~nobody` stays as it stands, so that the error is one of a file that is not there."""
+    """Return a path; an unknown `~user` is kept, so that the error is that of a missing file."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  (pathlib raises where there is no such home)
 
 
@@ -79,7 +79,7 @@ def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
 
 
 def plainly(line: bytes, version: Version) -> Told | None:
-    """What a line says, by Python's own reading of it."""
+    """Parse a line with Python's JSON and return its reward facts; None if it is not a valid record."""
     try:
         record = record_of(line)
         return Told(record.get("channel", "unknown"), domain_of(record, version), stored_reward(record))
@@ -119,7 +119,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def locked(path: Path) -> BinaryIO:
-    """The file that the name stands for once its lock is held."""
+    """Open and lock the file of a path; repeat if it was replaced before the lock was held."""
     while True:
         file = path.open("rb")
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -136,10 +136,10 @@ def append(path: Path, late: bytes) -> None:
 
 
 def rewrite(path: Path, lines: Iterator[bytes], changed: Callable[[], bool]) -> None:
-    """Put other lines in the place of a file's, whole or not at all, unless nothing has changed in the end.
+    """Replace the lines of a file atomically, if any changed.
 
     Raises:
-        OSError: the folder or the disk refused; the old file stands.
+        OSError: the file cannot be written; the old one is kept.
     """
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         new = Path(file.name)

@@ -47,7 +47,7 @@ class NoAnchor(Anchor):
 
 
 class Length(Point):
-    """How the log-probabilities of tokens become that of a rollout; on either side of the gradient line."""
+    """Reduction of the log-probabilities of tokens to that of a rollout, on both sides of the gradient line."""
 
     mean: ClassVar[bool]
 

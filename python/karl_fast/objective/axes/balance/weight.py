@@ -50,7 +50,7 @@ class TokenDrift(TokenChoice):
 
 
 class Weight(Point):
-    """What a rollout counts because the behaviour policy drew it: an importance weight, detached."""
+    """Importance weight of a rollout drawn by the behaviour policy, detached."""
 
     def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array | None:
         """The weight of each rollout. [B, T] -> [B]"""

@@ -1,4 +1,4 @@
-"""What a clip is, and how a bound takes the place of a ratio without a gradient that is not a number."""
+"""Base of clips, and replacement of a ratio by its bound without NaN gradients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from karl_fast.objective.mlx_arrays import mx
 
 @dataclass(frozen=True)
 class Drift:
-    """What a clip looks at.
+    """Inputs of a clip.
 
     Attributes:
         log_ratio: at the level of the ratio axis, 0 outside the mask. [B, T]
         advantages: 0 outside the mask. [B, 1] or [B, T]
         logp: 0 outside the mask. [B, T]
-        mask: which tokens count. [B, T]
+        mask: True for tokens that count. [B, T]
     """
 
     log_ratio: mx.array
@@ -41,7 +41,7 @@ class Bounds:
 
 
 class Clipper(Point, ABC):
-    """What bounds an update."""
+    """Bound on an update."""
 
     @property
     def bounds(self) -> Bounds:
@@ -58,10 +58,10 @@ class Clipper(Point, ABC):
 
 
 def bounded(drift: Drift, low: float, high: float, bound: float | None = None) -> mx.array:
-    """The pessimistic ratio: at most ``high`` where A > 0; at least ``low``, at most ``bound`` where A < 0.
+    """Return the pessimistic ratio: at most ``high`` where A > 0; at least ``low``, at most ``bound`` where A < 0.
 
-    A ratio on its bound is within. One beyond it is replaced before it is raised to a power, so that a ratio that
-    overflows has the gradient 0 and not 0 times infinity; so is that of a token whose advantage is 0.
+    A ratio on its bound is within. One beyond it is replaced before the exponential, so that a ratio that overflows has
+    gradient 0, not 0 times infinity; so is that of a token with advantage 0.
     """
     ratio, gain, loss = mx.stop_gradient(mx.exp(drift.log_ratio)), drift.advantages > 0, drift.advantages < 0
     above, below = gain & (ratio > high), loss & (ratio < low)
