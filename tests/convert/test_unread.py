@@ -271,7 +271,7 @@ def test_an_answer_beside_messages_that_lack_it_is_the_last_turn(
 def test_an_answer_that_is_not_read_costs_a_row_that_ends_before_it(
     convert: Convert, tmp_path: Path, key: str, answer: Any
 ) -> None:
-    whole = {"messages": [user(), model("own")], "reward": 1.0}
+    whole: dict[str, Any] = {"messages": [user(), model("own")], "reward": 1.0}
     opened = whole | {"messages": [*whole["messages"], user("more")]}
     log = write(tmp_path / "log.jsonl", opened | {key: answer}, whole | {key: answer}, opened | {key: None})
     account, found = convert(log)
