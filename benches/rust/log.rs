@@ -10,9 +10,9 @@ use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
 use karl_log::emit::secrets::redacted;
-use karl_log::emit::{Draw, Facts, Prepared, Settings, Shape, draft};
+use karl_log::emit::{Draw, ExportSettings, Facts, Prepared, Shape, draft};
 use karl_log::framing::Lines;
-use karl_log::json::project::{Path, Scan, Wanted};
+use karl_log::json::project::{Path, PathTree, Scan};
 use karl_log::json::reference;
 use karl_log::json::scalar::{Reward, reward};
 
@@ -37,7 +37,7 @@ fn bytes(lines: &[String]) -> BytesCount {
 #[divan::bench(args = KINDS)]
 fn scan_fields(bencher: Bencher, kind: Kind) {
     let lines = lines(kind, records(kind));
-    let wanted = Wanted::new(&["id", "group", "reward", "domain"].map(|path| Path::parse(path).unwrap()));
+    let wanted = PathTree::new(&["id", "group", "reward", "domain"].map(|path| Path::parse(path).unwrap()));
     let mut values = vec![None; wanted.slots()];
     let mut scan = Scan::new(wanted);
     let mut all = || lines.iter().filter(|line| scan.object(line.as_bytes(), &mut values).is_ok()).count();
@@ -97,7 +97,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let log_weight = |row: usize| numbers[row];
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
-    let settings = Settings {
+    let settings = ExportSettings {
         shape,
         allow_secrets: false,
         prepared: Prepared::Held,

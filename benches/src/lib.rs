@@ -8,7 +8,7 @@ use karl_core::rng::{Key, Purpose, uniform};
 use karl_log::detect::Wishes;
 use karl_log::extract;
 use karl_log::input::source::Source;
-use karl_log::read::{Settings, read};
+use karl_log::read::{ReadSettings, read};
 use karl_log::{Log, Result, Watch};
 use tempfile::TempDir;
 
@@ -145,9 +145,9 @@ impl Folder {
     /// # Errors
     /// As [`read`].
     pub fn read(&self) -> Result<Log> {
-        let settings = Settings {
+        let settings = ReadSettings {
             wishes: Wishes { max_line_bytes: 1 << 26, ..Wishes::default() },
-            scan: extract::Settings::default(),
+            scan: extract::ScanSettings::default(),
             threads: 1,
         };
         read(vec![Source::open(&self.path(), "log.jsonl")?], &settings, &Watch::new())

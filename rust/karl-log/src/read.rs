@@ -25,11 +25,11 @@ use crate::rejects::{Reason, Tally};
 
 /// How to read.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ReadSettings {
     /// What the caller knows of the files.
     pub wishes: Wishes,
     /// How to judge each record.
-    pub scan: extract::Settings,
+    pub scan: extract::ScanSettings,
     /// How many threads to read with; at least one is used.
     pub threads: usize,
 }
@@ -39,7 +39,7 @@ pub struct Settings {
 /// # Errors
 /// The first failure in the order of the files: [`Error::Io`], [`Error::Unread`], [`Error::Layout`], [`Error::Document`], [`Error::Field`],
 /// or [`Error::Interrupted`]. A damaged record is no failure: it is counted in the log.
-pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<Log> {
+pub fn read(sources: Vec<Source>, settings: &ReadSettings, watch: &Watch) -> Result<Log> {
     read_in_ranges(sources, settings, RANGE, watch)
 }
 
@@ -47,7 +47,12 @@ pub fn read(sources: Vec<Source>, settings: &Settings, watch: &Watch) -> Result<
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_in_ranges(sources: Vec<Source>, settings: &Settings, range: u64, watch: &Watch) -> Result<Log> {
+pub fn read_in_ranges(
+    sources: Vec<Source>,
+    settings: &ReadSettings,
+    range: u64,
+    watch: &Watch,
+) -> Result<Log> {
     let (mut inputs, mut skipped, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         let optional = source.optional;
@@ -115,7 +120,7 @@ pub(crate) fn read_again<'a>(
 fn run<'v>(
     inputs: &[Input],
     tasks: &[Task],
-    settings: &Settings,
+    settings: &ReadSettings,
     rows: impl Fn() -> RowBins<'v> + Sync,
     watch: &Watch,
 ) -> Result<(Vec<ThreadRows>, Vec<Tally>)> {
@@ -140,7 +145,7 @@ fn run<'v>(
 fn one(
     input: &Input,
     task: Task,
-    settings: &Settings,
+    settings: &ReadSettings,
     rows: &mut RowBins<'_>,
     watch: &Watch,
 ) -> Result<Tally> {

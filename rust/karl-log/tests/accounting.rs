@@ -4,7 +4,7 @@
 mod logs;
 
 use karl_log::Error;
-use karl_log::read::Settings;
+use karl_log::read::ReadSettings;
 use logs::{bad_count, balanced, fixed, gzip, settings, strictly, try_read, zstd};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -20,7 +20,7 @@ fn whole() -> String {
 /// Reads bytes; a file that is no log is an error by name, and every other is accounted for.
 fn accounted(bytes: &[u8], strict: bool) -> std::result::Result<Option<karl_log::Log>, TestCaseError> {
     let how = if strict { strictly() } else { settings() };
-    match try_read(&[bytes], &Settings { threads: 2, ..how }) {
+    match try_read(&[bytes], &ReadSettings { threads: 2, ..how }) {
         Err(Error::Layout { .. } | Error::Document { .. }) => Ok(None),
         Err(error) => Err(TestCaseError::fail(error.to_string())),
         Ok(log) => {

@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use karl_log::emit::directory::{Part, SPLITS, target, write};
-use karl_log::emit::{Draft, Flaw, Prepared, Settings, Shape};
+use karl_log::emit::{Draft, ExportSettings, Flaw, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, exists, files, folder, open};
 
-const RAW: Settings = Settings {
+const RAW: ExportSettings = ExportSettings {
     shape: Shape::Raw,
     allow_secrets: false,
     prepared: Prepared::Judged,
@@ -22,7 +22,7 @@ const RAW: Settings = Settings {
     threads: 2,
 };
 
-const UNREAD: Settings = Settings { allow_secrets: true, prepared: Prepared::Unread, ..RAW };
+const UNREAD: ExportSettings = ExportSettings { allow_secrets: true, prepared: Prepared::Unread, ..RAW };
 
 /// Records of rising length, the last of them long, in two files.
 fn texts() -> [String; 2] {
@@ -45,7 +45,7 @@ fn a_row_is_the_same_whether_it_is_held_or_read_again() {
     let folder = folder();
     let log = given(&folder);
     let rows = by_line(&log);
-    let held = draft_of(&log, &rows, rows.len(), Settings { prepared: Prepared::Held, ..RAW });
+    let held = draft_of(&log, &rows, rows.len(), ExportSettings { prepared: Prepared::Held, ..RAW });
     let again = draft_of(&log, &rows, rows.len(), RAW);
     assert!(held.lines.iter().all(Option::is_some) && held.rows == again.rows);
     for (held, again) in held.lines.iter().flatten().zip(&again.lines) {
@@ -109,7 +109,8 @@ fn a_record_that_was_taken_unread_and_is_no_row_stops_all_and_is_known_to_a_judg
         let (said, at) = (put(&target, &log, &unread, 2), log.inputs[1].source.path.clone());
         assert!(matches!(said, Err(Error::Unwritable { offset: 0, path }) if path == at), "{put_in:?}");
         assert!(!exists(&target) && fs::read_dir(folder.path()).unwrap().count() == 2);
-        let judged = draft_of(&log, &rows, rows.len(), Settings { prepared: Prepared::Judged, ..UNREAD });
+        let judged =
+            draft_of(&log, &rows, rows.len(), ExportSettings { prepared: Prepared::Judged, ..UNREAD });
         assert_eq!(judged.rows.len(), rows.len() - dropped, "{put_in:?}");
         put(&target, &log, &judged, 2).unwrap();
     }
@@ -140,7 +141,9 @@ fn records_are_read_before_where_there_is_a_judge_or_more_to_a_row_than_json() {
     let texts: [String; 1] = [(0..3).map(row).collect()];
     let log = read(open(&files(&folder, &texts)), &logs::settings(), &Watch::new()).unwrap();
     let rows = by_line(&log);
-    for settings in [Settings { allow_secrets: false, ..UNREAD }, Settings { shape: Shape::Text, ..UNREAD }] {
+    for settings in
+        [ExportSettings { allow_secrets: false, ..UNREAD }, ExportSettings { shape: Shape::Text, ..UNREAD }]
+    {
         assert_eq!(draft_of(&log, &rows, 3, settings).rows.len(), 0);
     }
     assert_eq!(draft_of(&log, &rows, 3, UNREAD).rows.len(), 3);

@@ -3,13 +3,13 @@
 
 mod logs;
 
-use karl_log::emit::{Dealing, Draft, Flaw, Ordinals, Prepared, Settings, Shape};
+use karl_log::emit::{Dealing, Draft, ExportSettings, Flaw, Ordinals, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
 use serde_json::{Value, json};
 
-const CHAT: Settings = Settings {
+const CHAT: ExportSettings = ExportSettings {
     shape: Shape::Chat,
     allow_secrets: false,
     prepared: Prepared::Held,
@@ -282,7 +282,7 @@ fn rows_without_a_group_fall_into_the_split_of_their_prompt() {
     let row = |at: usize| format!("{{\"id\":{at},\"prompt\":\"q{}\",\"completion\":\"a{at}\"}}\n", at % 10);
     let (_folder, log) = kept(&(0..100).map(row).collect::<String>());
     for shape in [Shape::Chat, Shape::PromptCompletion, Shape::Text, Shape::Raw] {
-        let draft = draft_of(&log, &by_line(&log), 100, Settings { shape, ..CHAT });
+        let draft = draft_of(&log, &by_line(&log), 100, ExportSettings { shape, ..CHAT });
         let splits = draft.split(&log, Ordinals::Ranks, dealing(1, [0.7, 0.3, 0.0], 4)).unwrap();
         assert_eq!(
             (splits.groups, splits.lines.each_ref().map(Vec::len)),

@@ -6,7 +6,7 @@ mod logs;
 
 use std::ops::Range;
 
-use karl_log::json::project::{Fault, Path, Scan, Scanned, Wanted, scan};
+use karl_log::json::project::{Fault, Path, PathTree, Scan, Scanned, scan};
 use karl_log::json::reference::{lookup, parse};
 use karl_log::json::scalar::{Reward, reward};
 use proptest::prelude::*;
@@ -91,14 +91,18 @@ fn paths() -> impl Strategy<Value = Vec<Path>> {
 type Values = Vec<Option<Range<usize>>>;
 
 /// What a scan that has seen other texts says, beside what one says that has not.
-fn both(used: &mut Scan, text: &[u8], wanted: &Wanted) -> [std::result::Result<(Scanned, Values), Fault>; 2] {
+fn both(
+    used: &mut Scan,
+    text: &[u8],
+    wanted: &PathTree,
+) -> [std::result::Result<(Scanned, Values), Fault>; 2] {
     let mut values = vec![None; wanted.slots()];
     let said = used.object(text, &mut values).map(|found| (found, values.clone()));
     [said, scan(text, wanted, &mut values).map(|found| (found, values))]
 }
 
 fn scanned(text: &[u8], paths: &[Path]) -> Option<(Scanned, Values)> {
-    let wanted = Wanted::new(paths);
+    let wanted = PathTree::new(paths);
     let mut values = vec![Some(0..usize::MAX); wanted.slots()];
     scan(text, &wanted, &mut values).ok().map(|found| (found, values))
 }
@@ -137,7 +141,7 @@ proptest! {
         texts in prop::collection::vec(object(), 1..6), paths in paths(), order in prop::collection::vec(0_usize..6, 1..20),
         at in any::<prop::sample::Index>(), byte in select(b"{}[]\",:\\n x".to_vec()),
     ) {
-        let wanted = Wanted::new(&paths);
+        let wanted = PathTree::new(&paths);
         let mut used = Scan::new(wanted.clone());
         for number in order {
             let mut text = texts[number % texts.len()].clone().into_bytes();

@@ -3,12 +3,12 @@
 
 mod logs;
 
-use karl_log::emit::{Flaw, Prepared, Settings, Shape};
+use karl_log::emit::{ExportSettings, Flaw, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use logs::{by_line, draft_of, files, folder, open, settings};
 
-const CHAT: Settings = Settings {
+const CHAT: ExportSettings = ExportSettings {
     shape: Shape::Chat,
     allow_secrets: false,
     prepared: Prepared::Held,
@@ -33,7 +33,7 @@ fn half_broken() -> (tempfile::TempDir, Log) {
 fn a_row_that_fails_takes_no_place_of_its_group() {
     let (_folder, log) = half_broken();
     for (cap, count, rows, over) in [(2, 99, 8, 12), (6, 99, 20, 0), (3, 7, 7, 4), (1, 4, 4, 12)] {
-        let settings = Settings { max_per_group: Some(cap), ..CHAT };
+        let settings = ExportSettings { max_per_group: Some(cap), ..CHAT };
         let draft = draft_of(&log, &by_line(&log), count, settings);
         assert_eq!((draft.rows.len(), draft.over_group_cap), (rows, over), "cap {cap}, {count} wanted");
         let written = |group: &str| {
@@ -50,7 +50,7 @@ fn a_draw_with_a_cap_is_the_sequential_draw() {
     let good = |at: usize| at % 10 >= 5;
     let first_two_of_each: Vec<i64> =
         (0..40).filter(|&at| good(at) && at % 10 < 7).map(|at| ranked[at]).collect();
-    let draft = draft_of(&log, &ranked, 5, Settings { max_per_group: Some(2), ..CHAT });
+    let draft = draft_of(&log, &ranked, 5, ExportSettings { max_per_group: Some(2), ..CHAT });
     assert_eq!(draft.rows.iter().map(|&row| i64::from(row)).collect::<Vec<_>>(), first_two_of_each[..5]);
     assert_eq!(draft.dropped[&Flaw::NoTrajectory], 15, "those that stand before the fifth row");
 }

@@ -4,7 +4,7 @@
 
 use std::thread;
 
-use karl_log::json::project::{Path, Wanted, scan};
+use karl_log::json::project::{Path, PathTree, scan};
 use karl_log::json::reference::{lookup, parse};
 use karl_log::json::scalar::{Name, Reward, name, reward};
 
@@ -294,7 +294,7 @@ fn every_text_that_is_json_is_passed_over_as_a_field() {
     for text in ACCEPTED {
         let record = [b"{\"x\":", *text, b",\"id\":7}"].concat();
         let mut id = [None];
-        let scanned = scan(&record, &Wanted::new(&[Path::parse("id").unwrap()]), &mut id).unwrap();
+        let scanned = scan(&record, &PathTree::new(&[Path::parse("id").unwrap()]), &mut id).unwrap();
         assert_eq!((scanned.end, &record[id[0].clone().unwrap()]), (record.len(), &b"7"[..]));
         assert!(parse(&record).is_ok());
     }
@@ -307,7 +307,7 @@ fn no_text_that_is_not_json_becomes_a_name_or_a_reward() {
         assert!(parse(&record).is_err(), "{}", text.escape_ascii());
         let mut found = [None, None];
         let paths = ["id", "reward"].map(|path| Path::parse(path).unwrap());
-        if scan(&record, &Wanted::new(&paths), &mut found).is_ok() {
+        if scan(&record, &PathTree::new(&paths), &mut found).is_ok() {
             let raw = |at: usize| found[at].clone().map(|range: std::ops::Range<usize>| &record[range]);
             let taken = |raw: Option<&[u8]>| raw.is_some_and(|raw| parse(raw).is_err());
             assert!(!taken(raw(0)) || name(raw(0)) == Name::Bad, "{}", record.escape_ascii());
@@ -329,7 +329,7 @@ fn deep_nesting_overflows_no_stack_in_either_path() {
     on_a_small_stack(|| {
         for (open, close) in [("[", "]"), ("{\"id\":", "}"), ("[{\"a\":", "}]")] {
             let text = format!("{{\"x\":{0},\"id\":{0},\"y\":2}}", deep(open, close, 1_000_000));
-            let wanted = Wanted::new(&["id", "id.id.id", "y"].map(|path| Path::parse(path).unwrap()));
+            let wanted = PathTree::new(&["id", "id.id.id", "y"].map(|path| Path::parse(path).unwrap()));
             let mut values = vec![None; 3];
             assert_eq!(scan(text.as_bytes(), &wanted, &mut values).unwrap().end, text.len());
             assert_eq!(&text[values[2].clone().unwrap()], "2");
@@ -343,7 +343,7 @@ fn unclosed_nesting_overflows_no_stack_in_either_path() {
     on_a_small_stack(|| {
         for open in ["[", "{\"id\":"] {
             let text = format!("{{\"id\":{}", open.repeat(1_000_000));
-            let wanted = Wanted::new(&[Path::parse("id").unwrap()]);
+            let wanted = PathTree::new(&[Path::parse("id").unwrap()]);
             assert!(scan(text.as_bytes(), &wanted, &mut [None]).is_err());
             assert!(parse(text.as_bytes()).is_err());
         }

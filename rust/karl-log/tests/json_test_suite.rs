@@ -12,7 +12,7 @@ mod logs;
 use std::fs;
 use std::path::PathBuf;
 
-use karl_log::json::project::{Path, Wanted, scan};
+use karl_log::json::project::{Path, PathTree, scan};
 use karl_log::json::reference::parse;
 use karl_log::json::scalar::{Name, Reward, name, reward};
 use logs::{bad_count, strictly, try_read};
@@ -78,7 +78,7 @@ fn every_document_is_read_or_refused_as_the_table_says() {
 #[test]
 #[ignore = "wants a checkout of JSONTestSuite in KARL_FAST_JSON_TEST_SUITE"]
 fn the_scan_takes_every_value_that_is_read_and_no_damage_for_one() {
-    let wanted = Wanted::new(&["x", "id", "reward"].map(|path| Path::parse(path).unwrap()));
+    let wanted = PathTree::new(&["x", "id", "reward"].map(|path| Path::parse(path).unwrap()));
     for (title, text) in suite() {
         let record = wrapped(&text);
         let mut values = [None, None, None];

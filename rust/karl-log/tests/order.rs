@@ -4,7 +4,7 @@
 mod logs;
 
 use karl_log::Log;
-use karl_log::read::Settings;
+use karl_log::read::ReadSettings;
 use logs::{bad, columns, gzip, log, log_in_ranges, log_with, settings, zstd};
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn lines(rows: &[String]) -> String {
 
 fn sharded(rows: &[String], shards: usize, threads: usize) -> Log {
     let files: Vec<String> = rows.chunks(rows.len().div_ceil(shards)).map(lines).collect();
-    log_with(&files, &Settings { threads, ..settings() })
+    log_with(&files, &ReadSettings { threads, ..settings() })
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, Prepared, Settings, Shape};
+use karl_log::emit::{Draft, ExportSettings, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Watch};
 use serde_json::{Map, Value, json};
@@ -67,7 +67,7 @@ fn drafted(record: &str, shape: Shape, allow_secrets: bool) -> Draft {
         &log,
         &[0],
         1,
-        Settings {
+        ExportSettings {
             shape,
             allow_secrets,
             prepared: Prepared::Held,
@@ -415,7 +415,7 @@ fn a_stopped_draft_says_so() {
     watch.stop();
     let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
-    let settings = Settings {
+    let settings = ExportSettings {
         shape: Shape::Chat,
         allow_secrets: false,
         prepared: Prepared::Held,

@@ -5,7 +5,7 @@ mod logs;
 
 use karl_core::rng::id128;
 use karl_log::format::Overrides;
-use karl_log::read::Settings;
+use karl_log::read::ReadSettings;
 use logs::{bad, log, log_with, settings};
 
 /// The reward column's bits, or the reason why the row is bad.
@@ -144,7 +144,7 @@ fn an_id_of_several_parts_needs_them_all() {
 
 #[test]
 fn every_component_has_its_column_and_one_bad_one_spoils_the_row() {
-    let mut settings = Settings { threads: 2, ..settings() };
+    let mut settings = ReadSettings { threads: 2, ..settings() };
     settings.wishes.overrides.reward = Some(vec!["r.a".to_owned(), "r.b".to_owned()]);
     settings.wishes.overrides.partition = Some("p".to_owned());
     let text = "{\"r\":{\"a\":1,\"b\":2},\"p\":\"x\"}\n{\"r\":{\"a\":3}}\n{\"r\":{\"a\":1,\"b\":\"2\"}}\n{\"r\":{},\"p\":[]}\n";

@@ -7,7 +7,7 @@ use karl_core::stream::StreamSettings as Draw;
 use karl_log::extract;
 use karl_log::format::Overrides;
 use karl_log::input::pipe::Pipe;
-use karl_log::read::Settings;
+use karl_log::read::ReadSettings;
 use pyo3::prelude::*;
 
 use crate::boundary::enter::enter;
@@ -48,8 +48,8 @@ pub(crate) fn stream(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition: None };
-    let scan = extract::Settings { compare: None, domain_asked, strict };
-    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
+    let scan = extract::ScanSettings { compare: None, domain_asked, strict };
+    let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let shaping = asymmetric(shaping)?;
     let draw = Draw { weights, min_reward, shaping, inverse_temperature, seed, room };
     let (path, name) = path;

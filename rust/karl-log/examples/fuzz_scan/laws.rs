@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use karl_log::json::project::{Fault, Path, Scan, Scanned, Wanted, scan};
+use karl_log::json::project::{Fault, Path, PathTree, Scan, Scanned, scan};
 use karl_log::json::reference::{check, lookup, parse};
 use karl_log::json::scalar::{Name, Reward, name, reward};
 use serde_json::Value;
@@ -24,7 +24,7 @@ const PATHS: [&str; 8] = ["id", "group", "reward", "meta", "meta.id", "meta.grou
 /// The paths, ready to be scanned for and to be looked up.
 pub(crate) struct Paths {
     list: Vec<Path>,
-    wanted: Wanted,
+    wanted: PathTree,
     /// A scan that has seen every text so far.
     used: RefCell<Scan>,
 }
@@ -34,7 +34,7 @@ type Found = (Scanned, Vec<Option<Range<usize>>>);
 impl Paths {
     pub(crate) fn new() -> Self {
         let list: Vec<Path> = PATHS.into_iter().filter_map(|path| Path::parse(path).ok()).collect();
-        let wanted = Wanted::new(&list);
+        let wanted = PathTree::new(&list);
         Self { used: RefCell::new(Scan::new(wanted.clone())), wanted, list }
     }
 

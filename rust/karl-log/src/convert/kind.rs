@@ -9,7 +9,7 @@ use crate::format::{Format, generic::GENERIC, prime_rl::PRIME_RL, tau_bench::TAU
 use crate::format::{karl::KARL, verifiers::VERIFIERS, verl::VERL};
 use crate::framing::{Extent, Lines, Piece, Window};
 use crate::input::source::Source;
-use crate::json::project::{Fault, Wanted, scan};
+use crate::json::project::{Fault, PathTree, scan};
 
 /// A kind of transcript that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
 
 /// What a document is.
 fn one(text: &[u8]) -> Told {
-    match scan(text, &Wanted::default(), &mut []) {
+    match scan(text, &PathTree::default(), &mut []) {
         Err(Fault::Malformed(at)) => {
             Told::Damaged(format!("byte {at} cannot stand there: wanted a document or lines of JSON").into())
         }

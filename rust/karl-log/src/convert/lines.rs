@@ -6,7 +6,7 @@ use crate::framing::Fail;
 use crate::framing::record_texts::each_record;
 use crate::framing::{Batch, Pieces, Texts};
 use crate::input::source::Stream;
-use crate::json::project::{Fault, Path, Scan, Wanted};
+use crate::json::project::{Fault, Path, PathTree, Scan};
 use crate::rejects::Tally;
 
 /// Hands over each record of a stream with its place; `take` says where it ends.
@@ -51,7 +51,7 @@ impl Keys {
     pub(super) fn new(paths: &[&str]) -> Self {
         let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
         let values = vec![None; paths.len()];
-        Self { scan: Scan::new(Wanted::new(&paths)), values }
+        Self { scan: Scan::new(PathTree::new(&paths)), values }
     }
 
     /// The values of the keys in the order in which they were named, and where the object ends.

@@ -128,7 +128,7 @@ impl Rollouts {
     /// Hands over the records of a part of a file.
     fn scan(&self, task: Task, settings: &Settings, watch: &Watch, sink: &mut impl RowSink) -> Result<Tally> {
         let input = &self.inputs[task.input];
-        let mut scanner = Scanner::new(task.input, &input.fields, extract::Settings::default());
+        let mut scanner = Scanner::new(task.input, &input.fields, extract::ScanSettings::default());
         let mut tally = Tally::default();
         let read = pieces(input, task, settings.max_line_bytes, watch)
             .and_then(|pieces| scan_all(pieces, &mut scanner, sink, &mut tally, watch));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::{FORMATS, claimed_by};
 use crate::framing::{Elements, Extent, Piece, Until, Window};
 use crate::input::source::Source;
-use crate::json::project::{Path, Scan, Wanted, scan, skip_space, skip_string, skip_value};
+use crate::json::project::{Path, PathTree, Scan, scan, skip_space, skip_string, skip_value};
 use crate::json::reference;
 use crate::json::string::unescape;
 
@@ -106,7 +106,7 @@ impl FormatProbe {
         let signatures: Vec<&str> = lists.flat_map(|keys| *keys).copied().collect();
         let paths: Vec<_> = signatures.iter().filter_map(|key| Path::parse(key).ok()).collect();
         let found = vec![None; paths.len()];
-        Self { keys: Vec::new(), signatures, scan: Scan::new(Wanted::new(&paths)), found }
+        Self { keys: Vec::new(), signatures, scan: Scan::new(PathTree::new(&paths)), found }
     }
 
     /// Examine one more record; return whether to stop. One odd record at the front must not hide the format
@@ -130,6 +130,6 @@ impl FormatProbe {
 
 /// Return the top-level keys of an object; `None` if the text is not one.
 pub(crate) fn keys_of(text: &[u8]) -> Option<Vec<String>> {
-    let end = scan(text, &Wanted::default(), &mut []).ok()?.end;
+    let end = scan(text, &PathTree::default(), &mut []).ok()?.end;
     reference::keys(&text[..end]).ok()
 }

@@ -81,7 +81,7 @@ impl Prepared {
 
 /// How to make rows of records.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ExportSettings {
     /// What a row looks like.
     pub shape: Shape,
     /// Whether secrets stay as they are.
@@ -96,7 +96,7 @@ pub struct Settings {
     pub threads: usize,
 }
 
-impl Settings {
+impl ExportSettings {
     /// How far records are prepared: a judge of the caller's sees every text, and what may hold a secret is read for it.
     fn preparing(&self, judge: bool) -> Prepared {
         match self.prepared {
@@ -155,11 +155,11 @@ pub fn draft(
     log: &Log,
     facts: Facts<'_>,
     draw: Draw<'_>,
-    settings: Settings,
+    settings: ExportSettings,
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
-    let settings = Settings { prepared: settings.preparing(judge.is_some()), ..settings };
+    let settings = ExportSettings { prepared: settings.preparing(judge.is_some()), ..settings };
     let work = Work::new(Maker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),

@@ -8,7 +8,7 @@ use super::content;
 use super::example::{Flaw, Read, example};
 use super::render::{Shape, row};
 use super::secrets::{Found, redact};
-use super::{Facts, Prepared, Settings};
+use super::{ExportSettings, Facts, Prepared};
 use crate::columns::Place;
 use crate::detect::Layout;
 use crate::extract::joined_name::joined;
@@ -83,14 +83,14 @@ const STAMP: &str = "\"karl_fast\":{";
 pub(super) struct Maker<'a> {
     pub(super) log: &'a Log,
     pub(super) facts: Facts<'a>,
-    pub(super) settings: Settings,
+    pub(super) settings: ExportSettings,
     /// Whether each file can be read again. A copy of a pipe is gone with the log, and what is packed would have to be
     /// unpacked again.
     lasts: Vec<bool>,
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(log: &'a Log, facts: Facts<'a>, settings: Settings) -> Self {
+    pub(super) fn new(log: &'a Log, facts: Facts<'a>, settings: ExportSettings) -> Self {
         let lasts = |Source { name, path, codec, .. }: &Source| {
             *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
         };

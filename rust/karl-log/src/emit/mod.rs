@@ -28,7 +28,7 @@ mod work;
 
 pub use answer::answers;
 pub use deal::{Dealing, Ordinals, Splits};
-pub use draft::{Draft, Draw, Facts, Judge, Prepared, Settings, draft};
+pub use draft::{Draft, Draw, ExportSettings, Facts, Judge, Prepared, draft};
 pub use example::{Example, Flaw};
 pub use render::Shape;
 pub use walk::Strata;

@@ -6,7 +6,7 @@ use karl_core::Copies;
 use karl_core::sample::Ranking;
 use rustc_hash::FxHashMap;
 
-use super::draft::{Draft, Judge, Prepared, Settings};
+use super::draft::{Draft, ExportSettings, Judge, Prepared};
 use super::example::Flaw;
 use super::make::{Body, Candidate, Line, Maker};
 use super::render::Shape;
@@ -119,7 +119,7 @@ impl<'a> Work<'a> {
 
     /// Leaves the rows that are judged as they are written; the others are to be made.
     fn leave<'r>(&mut self, rows: &'r [u32]) -> Cow<'r, [u32]> {
-        let Settings { prepared, threads, .. } = self.maker.settings;
+        let ExportSettings { prepared, threads, .. } = self.maker.settings;
         if prepared != Prepared::Unread {
             return Cow::Borrowed(rows);
         }

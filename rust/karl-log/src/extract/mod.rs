@@ -6,4 +6,4 @@ mod settings;
 mod slot;
 
 pub(crate) use scanner::{Scanner, upper};
-pub use settings::{Compare, Settings};
+pub use settings::{Compare, ScanSettings};

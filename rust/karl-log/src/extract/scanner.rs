@@ -1,6 +1,6 @@
 //! Conversion of one record's text to one row of columns, or to a reason for rejection.
 
-use super::settings::{Compare, Settings};
+use super::settings::{Compare, ScanSettings};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::format::{Field, Fields};
 use crate::framing::record_texts::{Text, each_record};
 use crate::framing::{Texts, WholeLines, begins_array, without_return};
 use crate::json::duplicate_keys::doubled;
-use crate::json::project::{Fault, Path, Scan, Wanted};
+use crate::json::project::{Fault, Path, PathTree, Scan};
 use crate::json::reference;
 use crate::json::scalar::{Name, Reward, reward};
 use crate::rejects::{Reason, Tally};
@@ -49,7 +49,7 @@ pub(crate) struct Scanner {
 
 impl Scanner {
     /// Prepare to scan the records of a file with these fields.
-    pub(crate) fn new(input: usize, fields: &Fields, settings: Settings) -> Self {
+    pub(crate) fn new(input: usize, fields: &Fields, settings: ScanSettings) -> Self {
         let mut paths: Vec<Path> = Vec::new();
         let id = fields.id.iter().map(|path| Slot::plain(path, &mut paths)).collect();
         let failed = fields.failed.as_ref().map(|path| Slot::plain(path, &mut paths));
@@ -61,7 +61,7 @@ impl Scanner {
         let domain = seats(&mut fields.domain.iter());
         let partition = seats(&mut fields.partition.iter());
         let values = vec![None; paths.len()];
-        let scan = Scan::new(Wanted::new(&paths));
+        let scan = Scan::new(PathTree::new(&paths));
         let rewards = Vec::new();
         Self {
             input,

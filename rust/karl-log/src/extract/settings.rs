@@ -28,7 +28,7 @@ impl Compare {
 
 /// Settings of scanning.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct ScanSettings {
     /// Part of each record to hash, so that duplicates can be detected.
     pub compare: Option<Compare>,
     /// True if the caller named the domain: then a record with an unusable domain is rejected. Otherwise the

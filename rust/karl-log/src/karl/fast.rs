@@ -9,7 +9,7 @@ use karl_reward::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Val
 
 use super::calls::{Calls, answer, whole};
 use super::lazy::Raw;
-use crate::json::project::{Path, Scan, Wanted};
+use crate::json::project::{Path, PathTree, Scan};
 
 /// Number of fields of a record: its flags, the fields of its trajectory, its duration; then the required
 /// objects; then the fallbacks of v2; then fields that no such record has.
@@ -112,7 +112,7 @@ impl FastScorer {
 
 pub(super) fn scan(paths: &[String]) -> Scan {
     let paths: Vec<Path> = paths.iter().filter_map(|path| Path::parse(path).ok()).collect();
-    Scan::new(Wanted::new(&paths))
+    Scan::new(PathTree::new(&paths))
 }
 
 /// Return seconds, NaN if unknown; `None` for a value that is not a number.

@@ -47,7 +47,7 @@ pub fn read(
     pipe: Pipe,
     name: &str,
     kept: &Path,
-    settings: &read::Settings,
+    settings: &read::ReadSettings,
     draw: stream::StreamSettings,
     watch: &Watch,
 ) -> Result<Log> {
@@ -101,7 +101,13 @@ fn shows_a_record(begin: &[u8], limit: usize) -> bool {
 }
 
 /// The layout and the fields, told from a copy of the beginning.
-fn told(begin: &[u8], name: &str, kept: &Path, settings: &read::Settings, watch: &Watch) -> Result<Input> {
+fn told(
+    begin: &[u8],
+    name: &str,
+    kept: &Path,
+    settings: &read::ReadSettings,
+    watch: &Watch,
+) -> Result<Input> {
     fs::write(kept, begin).map_err(|error| Error::io("write", kept, error))?;
     let source = Source { codec: Codec::Plain, ..Source::open(kept, name)? };
     probe(source, &settings.wishes, watch)

@@ -11,7 +11,7 @@ use karl_log::emit::{self, Draft, Draw, Facts, Prepared, Shape};
 use karl_log::extract;
 use karl_log::extract::Compare;
 use karl_log::input::source::Source;
-use karl_log::read::{Settings, read, read_in_ranges};
+use karl_log::read::{ReadSettings, read, read_in_ranges};
 use karl_log::{Log, Result, Watch};
 use proptest::test_runner::{Config, RngSeed};
 use tempfile::TempDir;
@@ -21,16 +21,16 @@ pub(crate) fn fixed(cases: u32) -> Config {
     Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..Config::default() }
 }
 
-pub(crate) fn settings() -> Settings {
+pub(crate) fn settings() -> ReadSettings {
     let wishes = Wishes { max_line_bytes: 1 << 20, ..Wishes::default() };
-    let scan = extract::Settings { compare: Some(Compare::Content), ..extract::Settings::default() };
-    Settings { wishes, scan, threads: 1 }
+    let scan = extract::ScanSettings { compare: Some(Compare::Content), ..extract::ScanSettings::default() };
+    ReadSettings { wishes, scan, threads: 1 }
 }
 
 /// The same, with every record parsed in full.
-pub(crate) fn strictly() -> Settings {
+pub(crate) fn strictly() -> ReadSettings {
     let settings = settings();
-    Settings { scan: extract::Settings { strict: true, ..settings.scan }, ..settings }
+    ReadSettings { scan: extract::ScanSettings { strict: true, ..settings.scan }, ..settings }
 }
 
 pub(crate) fn folder() -> TempDir {
@@ -51,12 +51,12 @@ pub(crate) fn open(paths: &[PathBuf]) -> Vec<Source> {
     paths.iter().map(|path| Source::open(path, &path.to_string_lossy()).unwrap()).collect()
 }
 
-pub(crate) fn try_read(contents: &[impl AsRef<[u8]>], settings: &Settings) -> Result<Log> {
+pub(crate) fn try_read(contents: &[impl AsRef<[u8]>], settings: &ReadSettings) -> Result<Log> {
     let folder = folder();
     read(open(&files(&folder, contents)), settings, &Watch::new())
 }
 
-pub(crate) fn log_with(contents: &[impl AsRef<[u8]>], settings: &Settings) -> Log {
+pub(crate) fn log_with(contents: &[impl AsRef<[u8]>], settings: &ReadSettings) -> Log {
     try_read(contents, settings).unwrap()
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn log(bytes: impl AsRef<[u8]>) -> Log {
 
 pub(crate) fn log_in_ranges(bytes: impl AsRef<[u8]>, range: u64, threads: usize) -> Log {
     let folder = folder();
-    let settings = Settings { threads, ..settings() };
+    let settings = ReadSettings { threads, ..settings() };
     read_in_ranges(open(&files(&folder, &[bytes])), &settings, range, &Watch::new()).unwrap()
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Up to `count` rows of a log whose files are still there, in the order given.
-pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: emit::Settings) -> Draft {
+pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: emit::ExportSettings) -> Draft {
     judged(log, rows, count, settings, None)
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn judged(
     log: &Log,
     rows: &[i64],
     count: usize,
-    settings: emit::Settings,
+    settings: emit::ExportSettings,
     judge: Option<emit::Judge<'_>>,
 ) -> Draft {
     let numbers = vec![0.5; log.len()];
@@ -142,7 +142,7 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
         &log,
         &by_line(&log),
         log.len(),
-        emit::Settings {
+        emit::ExportSettings {
             shape,
             allow_secrets: false,
             prepared: Prepared::Held,

@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 /// Settings of the rows to make of records, and of the splits of these rows.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Export {
-    settings: emit::Settings,
+    settings: emit::ExportSettings,
     dealing: Dealing,
     judge: Option<Py<PyAny>>,
     per: Option<(String, Allocation)>,
@@ -69,7 +69,7 @@ impl Export {
         };
         let not_prepared =
             || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
-        let settings = emit::Settings {
+        let settings = emit::ExportSettings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
             prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
@@ -90,7 +90,7 @@ impl Export {
 
     /// The same with every record read and judged before it is written.
     fn judged(&self, py: Python<'_>) -> Self {
-        let settings = emit::Settings { prepared: self.settings.prepared.judged(), ..self.settings };
+        let settings = emit::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
         Self { settings, judge, per: self.per.clone(), ..*self }
     }

@@ -15,7 +15,7 @@ use karl_log::extract::Compare;
 use karl_log::format::{FORMATS, Overrides};
 use karl_log::input::checksum::hash;
 use karl_log::input::source::Source;
-use karl_log::read::Settings;
+use karl_log::read::ReadSettings;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -72,8 +72,8 @@ pub(crate) fn read(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Log> {
     let overrides = Overrides { id, group, reward, messages, domain, partition };
-    let scan = extract::Settings { compare: compared(compare)?, domain_asked, strict };
-    let settings = Settings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
+    let scan = extract::ScanSettings { compare: compared(compare)?, domain_asked, strict };
+    let settings = ReadSettings { wishes: wishes(format, overrides, max_line_bytes)?, scan, threads };
     let inner = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })

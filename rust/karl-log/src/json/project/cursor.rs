@@ -11,7 +11,7 @@ use crate::json::simd::{Kernel, Lanes};
 use crate::json::string::unescape;
 
 /// Progress of the scan in a record.
-pub(super) struct Cursor<'a, 'h> {
+pub(super) struct RecordCursor<'a, 'h> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
     pub(super) duplicate: bool,
@@ -20,7 +20,7 @@ pub(super) struct Cursor<'a, 'h> {
 
 /// One object of a record.
 struct Object<'c, 'a, 'h, 'w> {
-    cursor: &'c mut Cursor<'a, 'h>,
+    cursor: &'c mut RecordCursor<'a, 'h>,
     node: &'w Node,
     values: &'c mut [Option<Range<usize>>],
 }
@@ -44,7 +44,7 @@ impl Kernel for Object<'_, '_, '_, '_> {
     }
 }
 
-impl Cursor<'_, '_> {
+impl RecordCursor<'_, '_> {
     /// Scan the object that opens at the cursor. Recursion is as deep as the longest wanted path.
     pub(super) fn object(&mut self, node: &Node, values: &mut [Option<Range<usize>>]) -> ScanResult<()> {
         simd::run(Object { cursor: self, node, values })

@@ -22,6 +22,6 @@ mod skip;
 
 pub use fault::Fault;
 pub use path::Path;
-pub use paths::Wanted;
+pub use paths::PathTree;
 pub use scan::{Scan, Scanned, scan};
 pub(crate) use skip::{skip_space, skip_string, skip_value};

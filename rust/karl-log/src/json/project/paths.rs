@@ -4,7 +4,7 @@ use super::Path;
 
 /// Paths to extract, as a tree of keys.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct PathTree {
     pub(super) root: Node,
     slots: usize,
 }
@@ -21,7 +21,7 @@ pub(super) struct Node {
     marks: u64,
 }
 
-impl Wanted {
+impl PathTree {
     /// Create a slot for each path, in order.
     #[must_use]
     pub fn new(paths: &[Path]) -> Self {

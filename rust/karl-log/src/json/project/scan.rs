@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::cursor::Cursor;
+use super::cursor::RecordCursor;
 use super::fault::{Fault, ScanResult};
 use super::key_order::KeyOrder;
-use super::paths::Wanted;
+use super::paths::PathTree;
 
 /// Findings of one scan besides the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Scanned {
 /// The [`Fault`] that stopped the scan; `values` is then meaningless.
 pub fn scan(
     bytes: &[u8],
-    wanted: &Wanted,
+    wanted: &PathTree,
     values: &mut [Option<Range<usize>>],
 ) -> std::result::Result<Scanned, Fault> {
     walk(bytes, wanted, &mut KeyOrder::default(), values)
@@ -31,14 +31,14 @@ pub fn scan(
 /// [`scan`] for the records of one log: faster with the keys of earlier records, with equal results.
 #[derive(Debug)]
 pub struct Scan {
-    wanted: Wanted,
+    wanted: PathTree,
     habits: KeyOrder,
 }
 
 impl Scan {
     /// Create the scan, with no record seen yet.
     #[must_use]
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: PathTree) -> Self {
         Self { wanted, habits: KeyOrder::default() }
     }
 
@@ -58,7 +58,7 @@ impl Scan {
 
 fn walk(
     bytes: &[u8],
-    wanted: &Wanted,
+    wanted: &PathTree,
     habits: &mut KeyOrder,
     values: &mut [Option<Range<usize>>],
 ) -> ScanResult<Scanned> {
@@ -66,7 +66,7 @@ fn walk(
     if bytes.first() != Some(&b'{') {
         return Err(Fault::NotAnObject);
     }
-    let mut cursor = Cursor { bytes, at: 0, duplicate: false, habits };
+    let mut cursor = RecordCursor { bytes, at: 0, duplicate: false, habits };
     cursor.object(&wanted.root, values)?;
     Ok(Scanned { end: cursor.at, duplicate: cursor.duplicate })
 }
