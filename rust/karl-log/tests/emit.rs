@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{Dealing, Draft, ExportSettings, Flaw, Ordinals, Prepared, Shape};
+use karl_log::export::{Dealing, Draft, ExportSettings, Flaw, Ordinals, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};
@@ -236,12 +236,12 @@ fn the_judge_drops_rows_and_its_failure_ends_the_job() {
         judged(&log, &rows, 1, CHAT, Some(&|line| Ok(line.contains("long").then_some(Flaw::TooManyTokens))));
     assert_eq!((draft.rows.len(), draft.dropped[&Flaw::TooManyTokens]), (1, 1));
     let ranking = karl_core::sample::Ranking::given(&rows, 2).unwrap();
-    let facts = karl_log::emit::Facts { rewards: &[0.0; 2], scores: &[0.0; 2], log_weight: &|_| 0.0 };
+    let facts = karl_log::export::Facts { rewards: &[0.0; 2], scores: &[0.0; 2], log_weight: &|_| 0.0 };
     let failing = |_: &str| Err("no tokenizer".to_owned());
-    let draft = karl_log::emit::draft(
+    let draft = karl_log::export::draft(
         &log,
         facts,
-        karl_log::emit::Draw::Ranked { ranking, count: 1, strata: None },
+        karl_log::export::Draw::Ranked { ranking, count: 1, strata: None },
         CHAT,
         Some(&failing),
         &Watch::new(),

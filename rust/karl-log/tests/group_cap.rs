@@ -3,7 +3,7 @@
 
 mod logs;
 
-use karl_log::emit::{ExportSettings, Flaw, Prepared, Shape};
+use karl_log::export::{ExportSettings, Flaw, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use logs::{by_line, draft_of, files, folder, open, settings};

@@ -5,7 +5,7 @@
 
 mod logs;
 
-use karl_log::emit::{Draft, ExportSettings, Prepared, Shape};
+use karl_log::export::{Draft, ExportSettings, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Watch};
 use serde_json::{Map, Value, json};
@@ -413,7 +413,7 @@ fn a_stopped_draft_says_so() {
             .unwrap();
     let watch = Watch::new();
     watch.stop();
-    let facts = karl_log::emit::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
+    let facts = karl_log::export::Facts { rewards: &[0.0], scores: &[0.0], log_weight: &|_| 0.0 };
     let ranking = karl_core::sample::Ranking::given(&[0], 1).unwrap();
     let settings = ExportSettings {
         shape: Shape::Chat,
@@ -424,10 +424,10 @@ fn a_stopped_draft_says_so() {
         threads: 2,
     };
     assert!(matches!(
-        karl_log::emit::draft(
+        karl_log::export::draft(
             &log,
             facts,
-            karl_log::emit::Draw::Ranked { ranking, count: 1, strata: None },
+            karl_log::export::Draw::Ranked { ranking, count: 1, strata: None },
             settings,
             None,
             &watch,

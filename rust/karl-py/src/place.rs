@@ -1,10 +1,11 @@
-//! Binding of `karl_log::place`.
+//! Binding of `karl_log::atomic_output`.
 
 use std::path::PathBuf;
 
 use karl_log::convert;
-use karl_log::emit::directory;
-use karl_log::place::{self, PARQUET};
+use karl_log::export::directory;
+use karl_log::atomic_output;
+use karl_log::atomic_output::PARQUET;
 use pyo3::prelude::*;
 
 use crate::boundary::enter::enter;
@@ -12,7 +13,7 @@ use crate::boundary::enter::enter;
 /// The place of an output, and what was there when this was made.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Target {
-    pub(crate) inner: place::Target,
+    pub(crate) inner: atomic_output::Target,
 }
 
 #[pymethods]
@@ -35,7 +36,7 @@ impl Target {
     #[staticmethod]
     #[pyo3(signature = (path, *, force))]
     fn parquet(py: Python<'_>, path: PathBuf, force: bool) -> PyResult<Self> {
-        enter(py, None, |_| place::Target::look(&path, &PARQUET, force)).map(|inner| Self { inner })
+        enter(py, None, |_| atomic_output::Target::look(&path, &PARQUET, force)).map(|inner| Self { inner })
     }
 
     /// The path as it was given.

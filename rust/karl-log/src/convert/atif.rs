@@ -10,10 +10,10 @@ use super::json::escaped;
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
-use super::values::{arguments, kept, list, quoted, source, text, words};
+use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use crate::detect::sidecar;
-use crate::emit::example::offered;
+use crate::conversation::example::offered;
 use crate::json::reference;
 
 /// What a document has where.

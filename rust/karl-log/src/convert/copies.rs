@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::json::mended;
 use super::report::Made;
-use super::same::hash;
+use super::lineage::hash;
 use crate::columns::{RowSink, ScannedRow};
 use crate::extract::joined_name::joined;
 use crate::format::Fields;

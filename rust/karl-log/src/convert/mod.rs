@@ -12,12 +12,12 @@
 //! files.
 
 mod atif;
-mod beside;
+mod entire;
 mod claude;
 mod codex;
 mod copies;
-mod document;
-mod files;
+mod one_file;
+mod classify;
 mod json;
 pub mod kind;
 mod lines;
@@ -26,31 +26,31 @@ mod output;
 mod record;
 pub mod report;
 mod rollouts;
-mod same;
-mod sort;
-mod spoken;
+mod lineage;
+mod json_type;
+mod chat;
 mod swe_agent;
 mod time;
 mod unpack;
-mod values;
-mod verdicts;
-mod work;
+mod text_parts;
+mod swe_bench;
+mod run;
 
 use karl_reward::Version;
 
 use self::claude::Transcripts;
-use self::document::Documents;
-use self::files::sorted;
+use self::one_file::Documents;
+use self::classify::sorted;
 pub use self::kind::Kind;
 use self::output::Output;
 pub use self::output::target;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
-use self::work::run;
+use self::run::run;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::place::Target;
+use crate::atomic_output::Target;
 use crate::rejects::Reason;
 
 /// How to convert.

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::record::MARK;
 use crate::error::{Error, Result, without_path};
-use crate::place::{Kind, Target};
+use crate::atomic_output::{Kind, Target};
 
 /// How many bytes of lines wait for those before them.
 const WAITING: usize = 64 << 20;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::emit::secrets;
+use crate::secrets;
 use crate::log::Account;
 use crate::rejects::{Bad, Tally};
 

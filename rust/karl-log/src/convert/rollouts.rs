@@ -13,14 +13,15 @@ use super::json::mended;
 use super::kind::{Kind, MESSAGES};
 use super::record::{Head, Tokens, write};
 use super::report::{EMPTY, Made, count_type};
-use super::sort::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
-use super::spoken::{self, Spoken};
-use super::values::source;
+use super::json_type::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
+use super::chat;
+use super::chat::Spoken;
+use super::text_parts::source;
 use crate::cancel::Watch;
 use crate::columns::{RowSink, ScannedRow};
 use crate::detect::{Input, Wishes, probe};
-use crate::emit::Flaw;
-use crate::emit::example::held;
+use crate::export::Flaw;
+use crate::conversation::example::held;
 use crate::error::Result;
 use crate::extract;
 use crate::extract::Scanner;
@@ -260,7 +261,7 @@ fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
                 found |= held.is_some_and(|value| !value.is_null());
                 wrong |= is_mistyped(held, wanted, &place, made);
                 if let Some(messages) = held.filter(|held| held.is_array() || choice.made == Kept::Json) {
-                    spoken::expect(messages, &place, made);
+                    chat::expect(messages, &place, made);
                 }
             }
         }

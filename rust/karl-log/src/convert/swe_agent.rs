@@ -12,9 +12,9 @@ use super::json::escaped;
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
-use super::values::{arguments, kept, list, quoted, source, text, words};
-use super::verdicts::Verdicts;
+use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::text_parts::{arguments, kept, list, quoted, source, text, words};
+use super::swe_bench::Verdicts;
 use crate::json::reference;
 
 /// How the names of packed files end.

@@ -10,7 +10,7 @@ use memchr::memchr;
 use super::joined_name::{BETWEEN, part};
 use super::slot::{FieldValues, Slot, holds};
 use crate::columns::{PackedPlace, RowSink, ScannedRow};
-use crate::emit::content::learned;
+use crate::conversation::content_hash::learned;
 use crate::format::{Field, Fields};
 use crate::framing::record_texts::{Text, each_record};
 use crate::framing::{Texts, WholeLines, begins_array, without_return};

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use karl_core::sample::Ranking;
 use karl_log::detect::Wishes;
-use karl_log::emit::{self, Draft, Draw, Facts, Prepared, Shape};
+use karl_log::export;
+use karl_log::export::{Draft, Draw, Facts, Prepared, Shape};
 use karl_log::extract;
 use karl_log::extract::Compare;
 use karl_log::input::source::Source;
@@ -109,7 +110,7 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Up to `count` rows of a log whose files are still there, in the order given.
-pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: emit::ExportSettings) -> Draft {
+pub(crate) fn draft_of(log: &Log, rows: &[i64], count: usize, settings: export::ExportSettings) -> Draft {
     judged(log, rows, count, settings, None)
 }
 
@@ -117,14 +118,14 @@ pub(crate) fn judged(
     log: &Log,
     rows: &[i64],
     count: usize,
-    settings: emit::ExportSettings,
-    judge: Option<emit::Judge<'_>>,
+    settings: export::ExportSettings,
+    judge: Option<export::Judge<'_>>,
 ) -> Draft {
     let numbers = vec![0.5; log.len()];
     let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &|_| 0.5 };
     let ranking = Ranking::given(rows, log.len()).unwrap();
     let draw = Draw::Ranked { ranking, count, strata: None };
-    emit::draft(log, facts, draw, settings, judge, &Watch::new()).unwrap()
+    export::draft(log, facts, draw, settings, judge, &Watch::new()).unwrap()
 }
 
 /// The rows of a log of one file in the order of the file.
@@ -142,7 +143,7 @@ pub(crate) fn drafted(bytes: impl AsRef<[u8]>, shape: Shape) -> Draft {
         &log,
         &by_line(&log),
         log.len(),
-        emit::ExportSettings {
+        export::ExportSettings {
             shape,
             allow_secrets: false,
             prepared: Prepared::Held,

@@ -1,4 +1,4 @@
-//! Binding of `karl_log::emit`: from a selection to files.
+//! Binding of `karl_log::export`: from a selection to files.
 
 mod failed;
 mod strata;
@@ -9,8 +9,10 @@ use std::collections::HashMap;
 use karl_core::sample::strata::Allocation;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
-use karl_log::emit::directory::{self, Part, SPLITS, Written};
-use karl_log::emit::{self, Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
+use karl_log::export::directory;
+use karl_log::export::directory::{Part, SPLITS, Written};
+use karl_log::export;
+use karl_log::export::{Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
@@ -25,7 +27,7 @@ use crate::selection::Selection;
 /// The rows of a data set before it is written.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Draft {
-    inner: emit::Draft,
+    inner: export::Draft,
     /// None where nothing is read again: it would be in memory for as long as the draft.
     log: Option<Py<Log>>,
     threads: usize,
@@ -37,7 +39,7 @@ pub(crate) struct Draft {
 /// Settings of the rows to make of records, and of the splits of these rows.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Export {
-    settings: emit::ExportSettings,
+    settings: export::ExportSettings,
     dealing: Dealing,
     judge: Option<Py<PyAny>>,
     per: Option<(String, Allocation)>,
@@ -69,7 +71,7 @@ impl Export {
         };
         let not_prepared =
             || UsageError::new_err(format!("prepared is {prepared:?}, wanted held, judged or unread"));
-        let settings = emit::ExportSettings {
+        let settings = export::ExportSettings {
             shape: Shape::by_name(shape).ok_or_else(unknown)?,
             allow_secrets,
             prepared: Prepared::by_name(prepared).ok_or_else(not_prepared)?,
@@ -90,7 +92,7 @@ impl Export {
 
     /// The same with every record read and judged before it is written.
     fn judged(&self, py: Python<'_>) -> Self {
-        let settings = emit::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
+        let settings = export::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
         Self { settings, judge, per: self.per.clone(), ..*self }
     }
@@ -132,14 +134,14 @@ impl Draft {
                 let rows = selection.inner.rows(population);
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
                 let facts =
-                    emit::Facts { rewards: population.rewards, scores: rows.scores, log_weight: &log_weight };
+                    export::Facts { rewards: population.rewards, scores: rows.scores, log_weight: &log_weight };
                 let draw = if selection.settings.sampler.replaces() {
                     Draw::Copied(selection.inner.copies(population, &selection.settings, count)?)
                 } else {
                     let ranking = selection.inner.ranking(population, &selection.settings)?;
                     Draw::Ranked { ranking, count, strata: budgets }
                 };
-                emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)
+                export::draft(&log.get().inner, facts, draw, export.settings, judge, watch)
             })
         })?;
         if selection.settings.sampler == Sampler::WeightedReservoir {
@@ -170,11 +172,11 @@ impl Draft {
         let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
         let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
         let facts =
-            emit::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
+            export::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
         let ranking = Ranking::given(rows, log.get().inner.len()).map_err(|error| to_python(error.into()))?;
         let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
         make(py, export, &log, Ordinals::Ranks, |judge, watch| {
-            let mut draft = emit::draft(&log.get().inner, facts, draw, export.settings, judge, watch)?;
+            let mut draft = export::draft(&log.get().inner, facts, draw, export.settings, judge, watch)?;
             let mut copies: HashMap<i64, u32> = HashMap::new();
             for &row in rows {
                 *copies.entry(row).or_default() += 1;
@@ -268,7 +270,7 @@ impl Draft {
 /// A text without what looks like a secret: for names from a log that go into a report.
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
-    emit::secrets::redacted(text)
+    export::secrets::redacted(text)
 }
 
 fn make(
@@ -276,11 +278,11 @@ fn make(
     export: &Export,
     log: &Py<Log>,
     ordinals: Ordinals,
-    work: impl FnOnce(Option<emit::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<emit::Draft> + Send,
+    work: impl FnOnce(Option<export::Judge<'_>>, &karl_log::Watch) -> karl_log::Result<export::Draft> + Send,
 ) -> PyResult<Draft> {
     let judge = export.judge.as_ref().map(|judge| move |line: &str| ask(judge, line));
     let (inner, splits) = enter(py, None, |watch| {
-        let judge = judge.as_ref().map(|judge| judge as emit::Judge<'_>);
+        let judge = judge.as_ref().map(|judge| judge as export::Judge<'_>);
         let inner = work(judge, watch)?;
         let splits = inner.split(&log.get().inner, ordinals, export.dealing)?;
         Ok::<_, karl_log::Error>((inner, splits))

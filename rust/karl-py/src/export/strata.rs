@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use karl_core::Verdict;
 use karl_core::sample::strata::{Allocation, budgets_by_name};
 use karl_log::columns::category::Category;
-use karl_log::emit::Strata;
+use karl_log::export::Strata;
 use karl_log::intern::Names;
 use pyo3::prelude::*;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use karl_log::Log;
 use karl_log::detect::Input;
 use karl_log::detect::sidecar::SidecarNumber;
-use karl_log::emit::secrets::redacted;
+use karl_log::secrets::redacted;
 use karl_log::input::pipe::Origin;
 use karl_log::log::Account;
 use karl_log::rejects::Bad;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karl_log::emit::answers;
+use karl_log::export::answers;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 

@@ -13,22 +13,22 @@
 //! and one that is the sub-agent's. Memory: a row of 72 bytes a line, twice while lines are sorted into sessions, and the
 //! trajectories at work.
 
-mod blocks;
+mod content;
 mod index;
-mod kin;
+mod resumed;
 mod line;
 mod merge;
 mod row;
-mod run;
-mod told;
+mod stream_json;
+mod session;
 
-use self::blocks::{OTHER_BRANCH, Talk};
-use self::kin::{Kin, kin};
+use self::content::{OTHER_BRANCH, Talk};
+use self::resumed::{Kin, kin};
 use self::line::{Files, Line, Reader};
 use self::merge::{counted, live, threads};
 use self::row::{Kind, Row};
-use self::told::Told;
-use super::beside::Beside;
+use self::session::Told;
+use super::entire::Beside;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::{Rate, Settings};

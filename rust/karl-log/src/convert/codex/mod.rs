@@ -3,18 +3,18 @@
 //! `response_item` lines are the conversation; `event_msg` lines tell the same for the screen, but for the counts of
 //! tokens. After a compaction the items go on, so that the history that replaces them for the model is left out.
 
-mod path;
+mod items;
 
 use serde_json::{Map, Value};
 
-pub(super) use self::path::Path;
-use self::path::item;
+pub(super) use self::items::Path;
+use self::items::item;
 use crate::convert::json::{escaped, join};
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::{Head, Tokens};
 use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
-use crate::convert::sort::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
-use crate::convert::values::{arguments, kept, list, quoted, source, text, words};
+use crate::convert::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use crate::convert::text_parts::{arguments, kept, list, quoted, source, text, words};
 
 /// Nobody that is known says it.
 const UNKNOWN_ROLE: &str = "unknown_role";

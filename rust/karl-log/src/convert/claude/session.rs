@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::blocks::Talk;
+use super::content::Talk;
 use super::line::Facts;
 use super::row::{Row, hash};
 use crate::convert::Kind;

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::json::{escaped, join};
 use super::message::{Conversation, Role};
 use super::report::Made;
-use super::sort::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
-use super::values::{arguments, list, quoted, text};
-use crate::emit::Flaw;
-use crate::emit::example::{Held, offered};
-use crate::emit::turn::{THOUGHTS, Turn, turns};
+use super::json_type::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
+use super::text_parts::{arguments, list, quoted, text};
+use crate::export::Flaw;
+use crate::conversation::example::{Held, offered};
+use crate::conversation::turn::{THOUGHTS, Turn, turns};
 use crate::json::reference;
 
 /// What a message has where.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use karl_core::Copies;
 use karl_core::sample::Ranking;
 
-use super::example::Flaw;
+use crate::conversation::example::Flaw;
 use super::file;
-use super::make::{Line, Maker};
+use super::row::{Line, Maker};
 use super::render::Shape;
-use super::secrets::Found;
-use super::walk::Strata;
-use super::work::Work;
+use crate::secrets::Found;
+use super::quota::Strata;
+use super::fill::Work;
 use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Lines of a private key between its marks, in any encoding and with what a tool writes around each line.
 
-use super::super::search::floor;
+use crate::secrets::search::floor;
 use super::frame::Frame;
 use super::{End, LINE, window};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::example::{Example, Flaw};
-use super::transcript::{body, transcript};
+use crate::conversation::example::{Example, Flaw};
+use crate::conversation::transcript::{body, transcript};
 
 /// What a row looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use karl_core::sample::Ranking;
 use rustc_hash::FxHashMap;
 
 use super::draft::{Draft, ExportSettings, Judge, Prepared};
-use super::example::Flaw;
-use super::make::{Body, Candidate, Line, Maker};
+use crate::conversation::example::Flaw;
+use super::row::{Body, Candidate, Line, Maker};
 use super::render::Shape;
-use super::walk::{Limits, Strata, walk};
+use super::quota::{Limits, Strata, walk};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::fetch::{LOOKED_UP, fetch, fetch_each};

@@ -4,7 +4,7 @@ use karl_core::rng::id128;
 use serde_json::{Value, json};
 
 use super::example::{Example, example};
-use super::secrets::cleaned;
+use crate::secrets::cleaned;
 use crate::format::Fields;
 use crate::json::reference;
 
@@ -116,7 +116,7 @@ fn plain(value: &Value, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::conversation::content_hash::*;
     use crate::format::{Overrides, by_name};
 
     fn fields(messages: Option<&str>) -> Fields {

@@ -104,7 +104,7 @@ pub(super) fn tool(tool: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::conversation::openai::*;
 
     #[test]
     fn flat_calls_and_texts_of_calls_take_the_form_of_chat_templates() {

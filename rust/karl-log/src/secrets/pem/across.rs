@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::super::search::Secret;
+use crate::secrets::search::Secret;
 use super::{Body, End, FEWEST, Frame, begin, parts};
 
 /// How many strings that are no lines of a key may stand between two that are.
@@ -14,7 +14,7 @@ static MENTIONS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| [Finder::new(b"PRIVATE KEY"), Finder::new(b"Private-Lines:")]);
 
 /// Whether a text speaks of a private key.
-pub(in super::super) fn is_mentioned(text: &str) -> bool {
+pub(in crate::secrets) fn is_mentioned(text: &str) -> bool {
     MENTIONS.iter().any(|word| word.find(text.as_bytes()).is_some())
 }
 
@@ -28,13 +28,13 @@ struct Open<'a> {
 
 /// Keys in the strings of a JSON text, which are given in order.
 #[derive(Default)]
-pub(in super::super) struct Across<'a> {
+pub(in crate::secrets) struct Across<'a> {
     open: Option<Open<'a>>,
 }
 
 impl<'a> Across<'a> {
     /// Read the string between two places of the text.
-    pub(in super::super) fn read(&mut self, text: &'a str, from: usize, to: usize, found: &mut Vec<Secret>) {
+    pub(in crate::secrets) fn read(&mut self, text: &'a str, from: usize, to: usize, found: &mut Vec<Secret>) {
         let content = &text[..to];
         let marks = ["-----BEGIN", "---- BEGIN", "Private-Lines:"];
         if let Some(at) = marks.iter().find_map(|mark| content[from..].find(mark)) {
@@ -70,7 +70,7 @@ impl<'a> Across<'a> {
     }
 
     /// End the key that was begun, and add it where it is one.
-    pub(in super::super) fn close(&mut self, text: &str, found: &mut Vec<Secret>) {
+    pub(in crate::secrets) fn close(&mut self, text: &str, found: &mut Vec<Secret>) {
         let Some(Open { mut body, .. }) = self.open.take() else { return };
         if body.end.is_none() {
             body.trim();

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::put_in;
-use crate::convert::same::{Trace, hash};
+use crate::convert::lineage::{Trace, hash};
 use crate::convert::time::milliseconds;
-use crate::convert::values::{kept, text};
+use crate::convert::text_parts::{kept, text};
 
 /// What an item says; a session that is written again has new moments and may have new ids of items.
 const SAID: [&str; 10] =

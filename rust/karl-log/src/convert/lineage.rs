@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use karl_core::rng::id128;
 
-use super::beside::Beside;
+use super::entire::Beside;
 use super::report::Made;
 
 /// What a file tells of its session, before it is written.
@@ -206,7 +206,7 @@ impl Family<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::convert::lineage::*;
 
     fn trace(id: &str, from: Option<&str>, begun: i64, items: &[u64]) -> Trace {
         let mut links = vec![hash("id", id.as_bytes())];

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::openai;
-use super::plan::plan;
+use super::tool_plan::plan;
 use super::system::{around, beside};
 use super::turn::{Turn, says, speaker, turns};
 use crate::format::{Field, Fields, Made};

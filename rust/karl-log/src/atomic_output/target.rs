@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempDir};
 
-pub(crate) use self::parents::Parents;
-use self::print::Print;
-use self::rename::{exchange, rename_new};
+pub(crate) use crate::atomic_output::parents::Parents;
+use crate::atomic_output::identity::Print;
+use crate::atomic_output::rename::{exchange, rename_new};
 use crate::error::{Error, Result, without_path};
 
 /// Characters of the target's name kept in the hidden name: a name may be as long as the file system allows.
@@ -358,7 +358,7 @@ pub(crate) fn sync(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::atomic_output::*;
 
     const OURS: Kind =
         Kind { names: Some(&["old"]), is_ours: |_| Ok(true), edited: |_| Ok(None), foreign: "is foreign" };

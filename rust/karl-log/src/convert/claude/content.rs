@@ -9,7 +9,7 @@ use crate::convert::lines::Keys;
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::Tokens;
 use crate::convert::report::{DAMAGED, EMPTY, Made, NO_TEXT, UNKNOWN_BLOCK};
-use crate::convert::sort::{FLAG, NUMBER, TEXT, WORDS, expect};
+use crate::convert::json_type::{FLAG, NUMBER, TEXT, WORDS, expect};
 use crate::json::string::unescape;
 
 /// Texts that the tool writes in a person's name around its own commands.

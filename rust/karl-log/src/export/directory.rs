@@ -1,6 +1,6 @@
 //! A data set: a directory that appears whole or not at all.
 //!
-//! Everything is written into a hidden directory beside the target, synced, and put in its [place](crate::place).
+//! Everything is written into a hidden directory beside the target, synced, and put in its [place](crate::atomic_output).
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ pub use super::file::Line;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel::map;
-use crate::place::{Kind, Parents, Target, is_absent, sync};
+use crate::atomic_output::{Kind, Parents, Target, is_absent, sync};
 
 /// The files of the splits.
 pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];

@@ -4,10 +4,10 @@ use std::path::absolute;
 
 use serde_json::{Map, Number, Value, json};
 
-use super::content;
-use super::example::{Flaw, Read, example};
+use crate::conversation::content_hash;
+use crate::conversation::example::{Flaw, Read, example};
 use super::render::{Shape, row};
-use super::secrets::{Found, redact};
+use crate::secrets::{Found, redact};
 use super::{ExportSettings, Facts, Prepared};
 use crate::columns::Place;
 use crate::detect::Layout;
@@ -104,14 +104,14 @@ impl<'a> Maker<'a> {
             // A record that stays as it is need not be built.
             let check = if self.settings.allow_secrets { reference::check(&bytes) } else { Ok(()) };
             check.map_err(|_| Flaw::Unparsable)?;
-            let prompt = || content::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
+            let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
             return Ok(Candidate { row, id: String::new(), prompt, body: Body::Raw(bytes) });
         }
         let record = reference::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let read = example(record, self.fields(row))?;
-        let prompt = || content::prompt_of(&read.example, self.settings.allow_secrets);
+        let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
         Ok(Candidate { row, id, prompt, body: Body::Example(read) })
     }

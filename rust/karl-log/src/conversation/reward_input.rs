@@ -53,7 +53,7 @@ fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot read its own record fails")]
 mod tests {
-    use super::*;
+    use crate::conversation::reward_input::*;
     use crate::format::{Overrides, by_name};
 
     fn halves_of(text: &str) -> (Value, Value) {

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::told::Told;
+use super::session::Told;
 use crate::convert::Rate;
 use crate::convert::lines::Keys;
 use crate::convert::report::Made;
-use crate::convert::sort::{LIST, NUMBER, expect};
-use crate::emit::example::offered;
+use crate::convert::json_type::{LIST, NUMBER, expect};
+use crate::conversation::example::offered;
 use crate::json::reference;
 
 /// What the run cost.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::report::Made;
-use super::values::list;
+use super::text_parts::list;
 use crate::detect::sidecar;
 use crate::json::reference;
 
