@@ -9,12 +9,12 @@ use divan::counter::{BytesCount, ItemsCount};
 use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
-use karl_log::secrets::redacted;
 use karl_log::export::{Draw, ExportSettings, Facts, Prepared, Shape, draft};
 use karl_log::framing::Lines;
 use karl_log::json::project::{Path, PathTree, Scan};
 use karl_log::json::reference;
 use karl_log::json::scalar::{Reward, reward};
+use karl_log::secrets::redacted;
 
 const KINDS: [Kind; 2] = [Kind::Big, Kind::Small];
 

@@ -8,6 +8,7 @@ use karl_core::rng::id128;
 
 use crate::cancel::Watch;
 use crate::columns::Place;
+use crate::conversation::reward_input::reward_input;
 use crate::error::Result;
 use crate::extract::upper;
 use crate::input::codec::Codec;
@@ -57,6 +58,19 @@ pub fn fetch_each<R: Send>(
         }
     }
     Ok(made.into_iter().flatten().collect())
+}
+
+/// Reads rows again, each as the text `[prompt, completion, record]`; none for a record that the trusted path refuses.
+///
+/// A conversation is cut before its first assistant turn, and what follows its last one is left out. Prompt and
+/// completion are lists of messages, or texts where the record has texts. Of a record that cannot be a training example
+/// the prompt is empty, and so is the completion: no text, or one message of the assistant without content. Secrets stay
+/// as they are: nothing of this is written.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn reward_inputs(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Option<String>>> {
+    fetch_each(log, rows, threads, watch, |row, bytes| reward_input(&bytes, log.fields(row)))
 }
 
 /// Record to read.

@@ -1,7 +1,7 @@
 //! Trajectory logs to columns, and chosen records to data sets.
 //!
 //! ```text
-//! input ──► detect ──► framing ──► extract ──► log ─────► (karl-core: which rows) ─────► fetch ──► emit
+//! input ──► detect ──► framing ──► extract ──► log ─────► (karl-core: which rows) ─────► fetch ──► export
 //! packed    lines or   one record  json,       columns                                  chosen    whole rows,
 //! bytes     array      at a time   format      in id order                              bytes     whole directory
 //! ```
@@ -12,13 +12,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod atomic_output;
 pub mod cancel;
 pub mod columns;
+pub mod conversation;
 pub mod convert;
 mod counting_sort;
 pub mod detect;
-pub mod emit;
 pub mod error;
+pub mod export;
 pub mod extract;
 pub mod fetch;
 pub mod format;
@@ -29,9 +31,9 @@ pub mod json;
 pub mod karl;
 pub mod log;
 mod parallel;
-pub mod place;
 pub mod read;
 pub mod rejects;
+pub mod secrets;
 pub mod stream;
 
 pub use cancel::Watch;

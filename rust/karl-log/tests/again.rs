@@ -7,8 +7,9 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use karl_log::conversation::Flaw;
 use karl_log::export::directory::{Part, SPLITS, target, write};
-use karl_log::export::{Draft, ExportSettings, Flaw, Prepared, Shape};
+use karl_log::export::{Draft, ExportSettings, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, exists, files, folder, open};

@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use karl_log::atomic_output::Target;
 use karl_log::export::directory;
 use karl_log::export::directory::{Line, MANIFEST, Part};
-use karl_log::atomic_output::Target;
 use karl_log::{Error, Watch};
 use logs::{exists, folder};
 

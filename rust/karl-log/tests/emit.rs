@@ -3,7 +3,8 @@
 
 mod logs;
 
-use karl_log::export::{Dealing, Draft, ExportSettings, Flaw, Ordinals, Prepared, Shape};
+use karl_log::conversation::Flaw;
+use karl_log::export::{Dealing, Draft, ExportSettings, Ordinals, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Error, Log, Watch};
 use logs::{by_line, draft_of, drafted, files, folder, judged, open, settings};

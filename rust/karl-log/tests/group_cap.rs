@@ -3,7 +3,8 @@
 
 mod logs;
 
-use karl_log::export::{ExportSettings, Flaw, Prepared, Shape};
+use karl_log::conversation::Flaw;
+use karl_log::export::{ExportSettings, Prepared, Shape};
 use karl_log::read::read;
 use karl_log::{Log, Watch};
 use logs::{by_line, draft_of, files, folder, open, settings};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use karl_log::convert::report::{Counts, Mistyped};
-use karl_log::convert::{Kind, Rate, Report, Settings, convert as run};
+use karl_log::convert::settings::{ConvertSettings, Rate};
+use karl_log::convert::{Kind, Report, convert as run};
 use karl_log::input::source::Source;
 use karl_log::log::Account;
 use karl_reward::Version;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use karl_log::convert;
-use karl_log::export::directory;
 use karl_log::atomic_output;
 use karl_log::atomic_output::PARQUET;
+use karl_log::convert;
+use karl_log::export::directory;
 use pyo3::prelude::*;
 
 use crate::boundary::enter::enter;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Device and inode; of a file, also its size and its last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Facts {
+struct FileIdentity {
     device: u64,
     inode: u64,
     is_file: bool,
@@ -17,7 +17,7 @@ struct Facts {
     modified: (i64, i64),
 }
 
-impl Facts {
+impl FileIdentity {
     fn of(facts: &Metadata) -> Self {
         let (device, inode, is_file) = (facts.dev(), facts.ino(), facts.is_file());
         if facts.is_dir() {
@@ -30,17 +30,17 @@ impl Facts {
 
 /// Identity of a path; a symbolic link is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Print {
-    own: Facts,
-    /// Files of a directory by name; `None` if it is not a directory.
-    entries: Option<BTreeMap<OsString, Facts>>,
+pub(super) struct Identity {
+    own: FileIdentity,
+    /// The files of a directory by name; `None` where it is no directory.
+    entries: Option<BTreeMap<OsString, FileIdentity>>,
 }
 
-impl Print {
+impl Identity {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let facts = fs::symlink_metadata(path)?;
         let entries = if facts.is_dir() { Some(entries(path)?) } else { None };
-        Ok(Self { own: Facts::of(&facts), entries })
+        Ok(Self { own: FileIdentity::of(&facts), entries })
     }
 
     /// Return whether it is an empty directory.
@@ -60,7 +60,7 @@ impl Print {
     /// Return whether the same file or directory is at a path, with any contents.
     pub(super) fn stands_at(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|facts| {
-            let now = Facts::of(&facts);
+            let now = FileIdentity::of(&facts);
             (now.device, now.inode, now.is_file) == (self.own.device, self.own.inode, self.own.is_file)
         })
     }
@@ -96,14 +96,14 @@ impl Print {
 /// Message for a target that another file or directory has replaced.
 const OTHER: &str = "something else took its place";
 
-fn entries(directory: &Path) -> io::Result<BTreeMap<OsString, Facts>> {
+fn entries(directory: &Path) -> io::Result<BTreeMap<OsString, FileIdentity>> {
     let one = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
-        Ok((entry.file_name(), Facts::of(&fs::symlink_metadata(entry.path())?)))
+        Ok((entry.file_name(), FileIdentity::of(&fs::symlink_metadata(entry.path())?)))
     };
     fs::read_dir(directory)?.map(one).collect()
 }
 
-fn remove_file(path: &Path, known: Facts) -> io::Result<()> {
-    if Facts::of(&fs::symlink_metadata(path)?) == known { fs::remove_file(path) } else { Ok(()) }
+fn remove_file(path: &Path, known: FileIdentity) -> io::Result<()> {
+    if FileIdentity::of(&fs::symlink_metadata(path)?) == known { fs::remove_file(path) } else { Ok(()) }
 }

@@ -52,7 +52,7 @@ fn without_flags(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use crate::atomic_output::rename::*;
+    use super::*;
 
     #[test]
     fn a_name_that_is_taken_is_never_given_again() {

@@ -1,96 +1,54 @@
-//! Atomic output of files and directories: complete or not at all, never replacing anything but an output of
-//! this program.
-//!
-//! ```text
-//! Target::look ──► work in a hidden file or directory beside it ──► Target::put
-//! what is there,                                                    the same is there:   rename, or swap
-//! by identity                                                       anything else:       an error, and all stays
-//! ```
-//!
-//! If the target did not exist, a rename that replaces nothing puts the result there. An existing output is
-//! swapped with the new one in one step; the old one is compared with the first look, and swapped back if it
-//! differs. Runs that finish at once in one folder take turns.
+//! The place of an output, and what was there when it was looked at.
 
-mod parents;
-mod print;
-mod rename;
-
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf, absolute};
-use std::thread;
-use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempDir};
 
-pub(crate) use crate::atomic_output::parents::Parents;
-use crate::atomic_output::identity::Print;
-use crate::atomic_output::rename::{exchange, rename_new};
+use super::folder::{FolderLock, is_absent, mode, sync};
+use super::hidden::Hidden;
+use super::identity::Identity;
+use super::kind::{OutputKind, foreign};
+use super::rename::rename_new;
 use crate::error::{Error, Result, without_path};
 
 /// Characters of the target's name kept in the hidden name: a name may be as long as the file system allows.
 const NAME_KEPT: usize = 50;
 
-/// Number and length of waits for another run that puts its result into the same folder.
-const TURNS: (usize, Duration) = (500, Duration::from_millis(10));
-
-/// Kind of output that may be replaced on request.
-#[derive(Debug)]
-pub struct Kind {
-    /// Names of all files in such a directory; `None` for a single file.
-    pub(crate) names: Option<&'static [&'static str]>,
-    /// Check that an output is of this kind; a directory has only regular files of these names by then.
-    pub(crate) is_ours: fn(&Path) -> Result<bool>,
-    /// Description of edits to an output since it was written, if any.
-    pub(crate) edited: fn(&Path) -> Result<Option<String>>,
-    /// Message for anything else.
-    pub(crate) foreign: &'static str,
-}
-
-/// Parquet file.
-pub const PARQUET: Kind =
-    Kind { names: None, is_ours: is_parquet, edited: |_| Ok(None), foreign: "is no file of Parquet" };
-
-fn is_parquet(path: &Path) -> Result<bool> {
-    let io = |error| Error::io("read", path, error);
-    let mut begin = Vec::new();
-    File::open(path).map_err(io)?.take(4).read_to_end(&mut begin).map_err(io)?;
-    Ok(begin == b"PAR1")
-}
-
-/// Place of an output, and its contents at the first look.
+/// The place of an output, and what was there when it was looked at.
 #[derive(Debug)]
 pub struct Target {
-    /// Path as given, for messages.
-    shown: PathBuf,
-    /// Absolute path, independent of the working directory.
-    path: PathBuf,
-    found: Found,
+    /// As it was given: in messages.
+    pub(super) shown: PathBuf,
+    /// Wherever the process goes.
+    pub(super) path: PathBuf,
+    pub(super) found: Present,
 }
 
 #[derive(Debug)]
-enum Found {
+pub(super) enum Present {
     Nothing,
-    /// Empty directory.
-    Empty(Print),
-    /// Output to be replaced.
-    Ours(Print),
+    /// A directory without anything in it.
+    Empty(Identity),
+    /// An output that is to be replaced.
+    Ours(Identity),
 }
 
 impl Target {
     /// Look at a place before any work is done.
     ///
     /// # Errors
-    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if
-    /// something else is; [`Error::Target`] for a path that does not end in a name; [`Error::Io`].
-    pub fn look(path: &Path, kind: &Kind, force: bool) -> Result<Self> {
+    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if something else is;
+    /// [`Error::Target`] for a path that ends in no name; [`Error::Io`].
+    pub fn look(path: &Path, kind: &OutputKind, force: bool) -> Result<Self> {
         let shown = path.to_path_buf();
         let Some(name) = path.file_name() else { return Err(Error::Target { path: shown }) };
         let whole = absolute(path).map_err(|error| Error::io("look at", path, error))?;
         // Without the trailing slash, which would make the system follow a link.
         let path = whole.parent().map_or_else(|| whole.clone(), |parent| parent.join(name));
-        let mut target = Self { shown, path, found: Found::Nothing };
+        let mut target = Self { shown, path, found: Present::Nothing };
         target.found = target.find(kind, force)?;
         Ok(target)
     }
@@ -106,23 +64,23 @@ impl Target {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Find what is at the path. One look serves both the check of its kind and the final comparison.
-    fn find(&self, kind: &Kind, force: bool) -> Result<Found> {
-        let print = match Print::of(&self.path) {
-            Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+    /// What was seen first is what is judged, and what is compared in the end.
+    fn find(&self, kind: &OutputKind, force: bool) -> Result<Present> {
+        let print = match Identity::of(&self.path) {
+            Err(error) if is_absent(&error) => return Ok(Present::Nothing),
             print => print.map_err(|error| Error::io("look at", &self.shown, error))?,
         };
         if let Some(problem) = foreign(kind, &print) {
             return Err(Error::Foreign { path: self.shown.clone(), problem });
         }
         if print.is_empty() {
-            return Ok(Found::Empty(print));
+            return Ok(Present::Empty(print));
         }
         let is_ours = (kind.is_ours)(&self.path)?;
         let problem = if is_ours { (kind.edited)(&self.path)? } else { Some(kind.foreign.to_owned()) };
         match problem {
             Some(problem) => Err(Error::Foreign { path: self.shown.clone(), problem }),
-            None if force => Ok(Found::Ours(print)),
+            None if force => Ok(Present::Ours(print)),
             None => Err(Error::Exists { path: self.shown.clone() }),
         }
     }
@@ -132,13 +90,13 @@ impl Target {
     /// # Errors
     /// [`Error::Taken`], [`Error::Io`].
     pub fn check(&self) -> Result<()> {
-        let now = match Print::of(&self.path) {
+        let now = match Identity::of(&self.path) {
             Err(error) if is_absent(&error) => return Ok(()),
             now => now.map_err(|error| Error::io("look at", &self.shown, error))?,
         };
         match &self.found {
-            Found::Nothing => Err(self.made()),
-            Found::Empty(before) | Found::Ours(before) => {
+            Present::Nothing => Err(self.made()),
+            Present::Empty(before) | Present::Ours(before) => {
                 before.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
             }
         }
@@ -154,7 +112,7 @@ impl Target {
         self.taken(&format!("{what} was made there"))
     }
 
-    fn taken(&self, change: &str) -> Error {
+    pub(super) fn taken(&self, change: &str) -> Error {
         let problem =
             format!("{change} while this run was at work; it is left as it is, and nothing was written");
         Error::Taken { path: self.shown.clone(), problem }
@@ -192,7 +150,7 @@ impl Target {
             let kept = fs::set_permissions(directory.path(), fs::Permissions::from_mode(kept));
             kept.map_err(|error| Error::io("keep the mode of", &self.shown, error))?;
         }
-        let print = Print::of(directory.path()).map_err(|error| self.not_renamed(error))?;
+        let print = Identity::of(directory.path()).map_err(|error| self.not_renamed(error))?;
         self.put(&Hidden { print, path: directory.keep() })
     }
 
@@ -201,24 +159,24 @@ impl Target {
     /// # Errors
     /// [`Error::Taken`] if the place has changed; [`Error::Io`].
     pub fn put_file(&self, path: PathBuf) -> Result<()> {
-        let print = Print::of(&path).map_err(|error| self.not_renamed(error))?;
+        let print = Identity::of(&path).map_err(|error| self.not_renamed(error))?;
         self.put(&Hidden { path, print })
     }
 
     fn put(&self, new: &Hidden) -> Result<()> {
-        let turn = Turn::take(self.folder());
+        let turn = FolderLock::take(self.folder());
         self.check()?;
         match &self.found {
-            Found::Nothing => self.place(new)?,
-            // This replaces only an empty directory.
-            Found::Empty(_) => fs::rename(&new.path, &self.path).map_err(|error| self.not_placed(error))?,
-            Found::Ours(old) => self.replace(new, old)?,
+            Present::Nothing => self.place(new)?,
+            // Never anything else than an empty directory is replaced so.
+            Present::Empty(_) => fs::rename(&new.path, &self.path).map_err(|error| self.not_placed(error))?,
+            Present::Ours(old) => self.replace(new, old)?,
         }
         drop(turn);
         sync(self.folder()).map_err(|error| Error::io("sync the folder of", &self.shown, error))
     }
 
-    fn place(&self, new: &Hidden) -> Result<()> {
+    pub(super) fn place(&self, new: &Hidden) -> Result<()> {
         rename_new(&new.path, &self.path).map_err(|error| self.not_placed(error))
     }
 
@@ -233,212 +191,7 @@ impl Target {
         }
     }
 
-    fn not_renamed(&self, error: io::Error) -> Error {
+    pub(super) fn not_renamed(&self, error: io::Error) -> Error {
         Error::io("rename to", &self.shown, error)
-    }
-
-    /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
-    fn replace(&self, new: &Hidden, old: &Print) -> Result<()> {
-        match exchange(&new.path, &self.path) {
-            Ok(true) => {}
-            Ok(false) => return self.replace_by_two_renames(new, old),
-            Err(error) if is_absent(&error) => return self.place(new),
-            Err(error) => return Err(self.not_renamed(error)),
-        }
-        let Err(error) = self.is_old(old, &new.path) else { return remove(old, &new.path) };
-        let back = exchange(&new.path, &self.path).is_ok_and(|swapped| swapped);
-        Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
-    }
-
-    /// Do the same on file systems that cannot swap: for a moment nothing is there, never half an output.
-    fn replace_by_two_renames(&self, new: &Hidden, old: &Print) -> Result<()> {
-        let mut aside = new.path.as_os_str().to_owned();
-        aside.push(".old");
-        let aside = PathBuf::from(aside);
-        rename_new(&self.path, &aside).map_err(|error| self.not_renamed(error))?;
-        match self.is_old(old, &aside).and_then(|()| self.place(new)) {
-            Ok(()) => remove(old, &aside),
-            Err(error) if rename_new(&aside, &self.path).is_ok() => Err(error),
-            Err(_) => Err(self.kept(&aside)),
-        }
-    }
-
-    /// Reject a replaced output that differs from the first look.
-    fn is_old(&self, old: &Print, path: &Path) -> Result<()> {
-        let now = Print::of(path).map_err(|error| Error::io("look at", &self.shown, error))?;
-        old.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
-    }
-
-    /// Return the error for an old output that could not be moved back, with its path.
-    fn kept(&self, path: &Path) -> Error {
-        let problem = format!(
-            "something else was put there while this run was at work; what was there before is now {}",
-            path.display()
-        );
-        Error::Taken { path: self.shown.clone(), problem }
-    }
-}
-
-/// Return why something cannot be of a kind: a link, a file instead of a directory or the reverse, a
-/// directory with other contents.
-fn foreign(kind: &Kind, print: &Print) -> Option<String> {
-    let Some(names) = kind.names else {
-        return (!print.is_file()).then(|| kind.foreign.to_owned());
-    };
-    let Some(mut entries) = print.entries() else { return Some("is no directory".to_owned()) };
-    entries.find_map(|(name, is_file)| match (names.iter().any(|known| name == *known), is_file) {
-        (true, true) => None,
-        (true, false) => Some(format!("holds {}, which is no file", name.to_string_lossy())),
-        (false, _) => Some(format!("holds {}, which karl-fast did not write", name.to_string_lossy())),
-    })
-}
-
-/// Remove a replaced output, even if it is read-only.
-fn remove(old: &Print, path: &Path) -> Result<()> {
-    if old.entries().is_some() {
-        let _may_not_be_ours = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-    }
-    let doing = "remove the output before, in whose place the new one is:";
-    old.remove(path).map_err(|error| Error::io(doing, path, error))
-}
-
-/// Finished output under its hidden name; removed on drop if it is still there.
-struct Hidden {
-    path: PathBuf,
-    print: Print,
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        if self.print.stands_at(&self.path) {
-            let _nothing_to_do_about_it = self.print.remove(&self.path);
-        }
-    }
-}
-
-/// Lock that orders the runs that put their results into one folder.
-struct Turn {
-    _locked: Option<File>,
-}
-
-impl Turn {
-    /// Wait a while for others. A folder that cannot be locked or listed has no lock: each run then relies on
-    /// its own checks.
-    fn take(folder: &Path) -> Self {
-        let Ok(file) = File::open(folder) else { return Self { _locked: None } };
-        for _ in 0..TURNS.0 {
-            match file.try_lock() {
-                Err(fs::TryLockError::WouldBlock) => thread::sleep(TURNS.1),
-                _ => break,
-            }
-        }
-        Self { _locked: Some(file) }
-    }
-}
-
-/// Return whether an error means that nothing is there, rather than that this is unknown.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// Return the mode of a directory that its owner can write to.
-fn mode(path: &Path) -> Option<u32> {
-    let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
-    Some(facts.permissions().mode() & 0o7777).filter(|mode| mode & 0o700 == 0o700)
-}
-
-/// Sync a folder to disk. One that may not be listed cannot be opened for that: the system writes its names
-/// at a time of its choosing.
-pub(crate) fn sync(folder: &Path) -> io::Result<()> {
-    match File::open(folder) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        folder => folder?.sync_all(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::atomic_output::*;
-
-    const OURS: Kind =
-        Kind { names: Some(&["old"]), is_ours: |_| Ok(true), edited: |_| Ok(None), foreign: "is foreign" };
-
-    /// Return a finished directory, an older output, and the target with its first look.
-    fn staged(folder: &Path) -> (Hidden, Target) {
-        let path = folder.join("out");
-        fs::create_dir(&path).unwrap();
-        fs::write(path.join("old"), "").unwrap();
-        let target = Target::look(&path, &OURS, true).unwrap();
-        let new = target.hidden_directory().unwrap();
-        fs::write(new.path().join("new"), "").unwrap();
-        (Hidden { print: Print::of(new.path()).unwrap(), path: new.keep() }, target)
-    }
-
-    type Replace = fn(&Target, &Hidden, &Print) -> Result<()>;
-
-    const WAYS: [Replace; 2] = [Target::replace, Target::replace_by_two_renames];
-
-    fn replace(way: Replace, new: Hidden, target: &Target) -> Result<()> {
-        let Found::Ours(old) = &target.found else { panic!("{target:?}") };
-        let done = way(target, &new, old);
-        drop(new);
-        done
-    }
-
-    #[test]
-    fn an_error_of_the_system_keeps_its_number_and_loses_the_path_of_nobody() {
-        let target = Target { shown: "/proc/out".into(), path: "/proc/out".into(), found: Found::Nothing };
-        let error = target.hidden_directory().unwrap_err();
-        let Error::Io { source, .. } = error else { panic!("{error}") };
-        assert!(source.raw_os_error().is_some() && !source.to_string().contains("path"), "{source}");
-        let own = without_path(io::Error::other("no (os error"));
-        assert_eq!((own.raw_os_error(), own.to_string().as_str()), (None, "no (os error"));
-    }
-
-    #[test]
-    fn the_new_output_takes_the_place_of_the_old_one_and_touches_no_neighbour() {
-        for way in WAYS {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir(folder.path().join(".out.old")).unwrap();
-            let (new, target) = staged(folder.path());
-            replace(way, new, &target).unwrap();
-            assert!(target.path.join("new").exists() && !target.path.join("old").exists());
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-        }
-    }
-
-    #[test]
-    fn what_changed_behind_the_last_look_goes_back() {
-        for way in WAYS {
-            let folder = tempfile::tempdir().unwrap();
-            let (new, target) = staged(folder.path());
-            fs::write(target.path.join("precious"), "").unwrap();
-            let error = replace(way, new, &target).unwrap_err();
-            assert!(error.to_string().contains("precious was added to it while"), "{error}");
-            assert!(target.path.join("precious").exists() && target.path.join("old").exists());
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        }
-    }
-
-    #[test]
-    fn where_the_new_output_is_gone_the_older_one_stays() {
-        for way in WAYS {
-            let folder = tempfile::tempdir().unwrap();
-            let (new, target) = staged(folder.path());
-            fs::remove_dir_all(&new.path).unwrap();
-            assert!(replace(way, new, &target).is_err());
-            assert!(target.path.join("old").exists());
-            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        }
-    }
-
-    #[test]
-    fn what_came_into_an_output_that_goes_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let (new, target) = staged(folder.path());
-        fs::write(new.path.join("precious"), "").unwrap();
-        let path = new.path.clone();
-        drop((new, target));
-        assert!(path.join("precious").exists() && !path.join("new").exists());
     }
 }

@@ -4,9 +4,9 @@ use karl_core::rng::id128;
 use serde_json::{Value, json};
 
 use super::example::{Example, example};
-use crate::secrets::cleaned;
 use crate::format::Fields;
 use crate::json::reference;
+use crate::secrets::cleaned;
 
 /// The longest record that is parsed to be compared, in bytes: every record of a log is, and a parsed one of many short
 /// keys takes 34 times its text.
@@ -26,12 +26,12 @@ pub(crate) fn learned(record: &[u8], fields: &Fields) -> u128 {
 /// The hash of the prompt that a record answers, by which it falls into a split where it has no group: the messages
 /// before the first assistant turn that is learned, where somebody else than the system speaks in them. Else that of [`learned`], so that equal
 /// records fall into one split. Secrets are replaced before, unless they are allowed.
-pub(super) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
+pub(crate) fn prompt(record: &[u8], fields: &Fields, allow_secrets: bool) -> u128 {
     parsed(record, fields).map_or_else(|| id128(record), |example| prompt_of(&example, allow_secrets))
 }
 
 /// The same of an example.
-pub(super) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
+pub(crate) fn prompt_of(example: &Example, allow_secrets: bool) -> u128 {
     let asked = match example {
         Example::Chat { messages, .. } => before_answer(messages),
         Example::Completion { prompt, .. } if !prompt.is_empty() => vec![said("user", prompt)],
@@ -116,7 +116,7 @@ fn plain(value: &Value, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::conversation::content_hash::*;
+    use super::*;
     use crate::format::{Overrides, by_name};
 
     fn fields(messages: Option<&str>) -> Fields {

@@ -50,7 +50,7 @@ fn is_name(name: &Value) -> bool {
 
 /// A message as `{"role", "content"}`, made of one of `ShareGPT`, `{"from", "value"}`; what is none, or from nobody known,
 /// stays as it is.
-pub(super) fn message(message: Value) -> Value {
+pub(crate) fn message(message: Value) -> Value {
     let Value::Object(mut fields) = message else { return message };
     let from = fields.get("from").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let own = ["role", "content", "tool_calls"].iter().any(|&key| fields.contains_key(key));
@@ -78,7 +78,7 @@ fn calls(value: Value) -> Value {
 }
 
 /// The role that chat templates know of a speaker, in lower case: of `OpenAI`, `ShareGPT`, `LLaMA-Factory`, Gemma and Llama.
-pub(super) fn role(speaker: &str) -> Option<&'static str> {
+pub(crate) fn role(speaker: &str) -> Option<&'static str> {
     Some(match speaker {
         "system" | "developer" => "system",
         "human" | "user" => "user",
@@ -90,7 +90,7 @@ pub(super) fn role(speaker: &str) -> Option<&'static str> {
 
 /// A tool as `{"type": "function", "function": {"name", "parameters", ...}}`, made of a flat one, or of the JSON text of
 /// either; what is neither stays as it is.
-pub(super) fn tool(tool: Value) -> Value {
+pub(crate) fn tool(tool: Value) -> Value {
     let parsed =
         tool.as_str().and_then(|text| reference::parse(text.as_bytes()).ok()).filter(Value::is_object);
     let tool = parsed.unwrap_or(tool);
@@ -104,7 +104,7 @@ pub(super) fn tool(tool: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::conversation::openai::*;
+    use super::*;
 
     #[test]
     fn flat_calls_and_texts_of_calls_take_the_form_of_chat_templates() {

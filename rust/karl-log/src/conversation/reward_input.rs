@@ -3,28 +3,11 @@
 use serde_json::{Value, json};
 
 use super::example::{Example, example};
-use crate::cancel::Watch;
-use crate::error::Result;
-use crate::fetch::fetch_each;
 use crate::format::{Field, Fields};
 use crate::json::reference;
 use crate::json::reference::lookup;
-use crate::log::Log;
 
-/// Reads rows again, each as the text `[prompt, completion, record]`; none for a record that the trusted path refuses.
-///
-/// A conversation is cut before its first assistant turn, and what follows its last one is left out. Prompt and
-/// completion are lists of messages, or texts where the record has texts. Of a record that cannot be a training example
-/// the prompt is empty, and so is the completion: no text, or one message of the assistant without content. Secrets stay
-/// as they are: nothing of this is written.
-///
-/// # Errors
-/// As [`fetch`](crate::fetch::fetch).
-pub fn answers(log: &Log, rows: &[u32], threads: usize, watch: &Watch) -> Result<Vec<Option<String>>> {
-    fetch_each(log, rows, threads, watch, |row, bytes| answer(&bytes, log.fields(row)))
-}
-
-fn answer(bytes: &[u8], fields: &Fields) -> Option<String> {
+pub(crate) fn reward_input(bytes: &[u8], fields: &Fields) -> Option<String> {
     let record = reference::parse(bytes).ok()?;
     let (prompt, completion) = example(record.clone(), fields)
         .map_or_else(|_| nothing(&record, fields), |read| halves(read.example));
@@ -53,7 +36,7 @@ fn nothing(record: &Value, fields: &Fields) -> (Value, Value) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot read its own record fails")]
 mod tests {
-    use crate::conversation::reward_input::*;
+    use super::*;
     use crate::format::{Overrides, by_name};
 
     fn halves_of(text: &str) -> (Value, Value) {
@@ -82,12 +65,12 @@ mod tests {
 
     #[test]
     fn what_is_no_example_has_empty_halves_and_damage_is_nothing() {
-        let told = |record: &str| answer(record.as_bytes(), &fields()).unwrap();
+        let told = |record: &str| reward_input(record.as_bytes(), &fields()).unwrap();
         let empty = r#"[[],[{"role":"assistant","content":""}],"#;
         let big = r#"{"id":1,"big":12345678901234567890123}"#;
         assert_eq!(told(big), format!("{empty}{big}]"));
         let unanswered = r#"{"prompt":"a","completion":""}"#;
         assert_eq!(told(unanswered), format!(r#"["","",{unanswered}]"#));
-        assert_eq!(answer(br#"{"id": 1, "x": "\ud800"}"#, &fields()), None);
+        assert_eq!(reward_input(br#"{"id": 1, "x": "\ud800"}"#, &fields()), None);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// One numbered line a call: the tool, and the arguments that the log kept. Nothing is said of how a call ended: the
 /// model did not know that when it made it. None where the value is no list of calls.
-pub(super) fn plan(calls: &Value) -> Option<String> {
+pub(crate) fn plan(calls: &Value) -> Option<String> {
     let step = |(at, call): (usize, &Value)| Some(format!("{}. {}", at + 1, step(call)?));
     let steps: Option<Vec<String>> = calls.as_array()?.iter().enumerate().map(step).collect();
     Some(steps?.join("\n"))

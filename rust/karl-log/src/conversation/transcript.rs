@@ -6,13 +6,13 @@
 use serde_json::Value;
 
 /// Each message as `role: content`, with its tool calls below it, and a blank line between messages.
-pub(super) fn transcript(messages: &[Value]) -> String {
+pub(crate) fn transcript(messages: &[Value]) -> String {
     let message = |message: &Value| format!("{}: {}", text(message, "role"), body(message));
     messages.iter().map(message).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The content of one message and its tool calls.
-pub(super) fn body(message: &Value) -> String {
+pub(crate) fn body(message: &Value) -> String {
     let calls = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().map(call);
     let content = Some(text(message, "content").to_owned()).filter(|content| !content.is_empty());
     content.into_iter().chain(calls).collect::<Vec<_>>().join("\n")

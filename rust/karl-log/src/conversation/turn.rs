@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::example::Flaw;
+use super::Flaw;
 use super::openai;
 
 /// Keys under which other producers keep what a message says, and its calls.
@@ -93,7 +93,7 @@ pub(crate) fn begins_with_system(messages: &[Value]) -> bool {
 }
 
 /// The role of a message, of whatever form; none of nobody known.
-pub(super) fn speaker(message: &Value) -> Option<&'static str> {
+pub(crate) fn speaker(message: &Value) -> Option<&'static str> {
     let named = message.get("role").or_else(|| message.get("from"))?.as_str()?.to_ascii_lowercase();
     if named == "function_call" { Some("assistant") } else { openai::role(&named) }
 }

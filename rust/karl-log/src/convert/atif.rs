@@ -7,13 +7,13 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::json::escaped;
+use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::text_parts::{arguments, kept, list, quoted, source, text, words};
+use crate::conversation::offered;
 use crate::detect::sidecar;
-use crate::conversation::example::offered;
 use crate::json::reference;
 
 /// What a document has where.

@@ -5,13 +5,13 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::json::{escaped, join};
+use super::json_type::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
 use super::message::{Conversation, Role};
 use super::report::Made;
-use super::json_type::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
 use super::text_parts::{arguments, list, quoted, text};
-use crate::export::Flaw;
-use crate::conversation::example::{Held, offered};
+use crate::conversation::Flaw;
 use crate::conversation::turn::{THOUGHTS, Turn, turns};
+use crate::conversation::{Held, offered};
 use crate::json::reference;
 
 /// What a message has where.

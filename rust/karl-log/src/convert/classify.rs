@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tempfile::TempPath;
 
-use super::Settings;
 use super::kind::{Alone, Kind, Told, tell};
 use super::report::Report;
+use super::settings::ConvertSettings;
 use super::unpack::unpacked;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ const EMPTY: &str = "it is empty";
 /// [`Error::Layout`], [`Error::Unread`], [`Error::Converted`], [`Error::Io`], [`Error::Interrupted`].
 pub(super) fn sorted(
     sources: Vec<Source>,
-    settings: &Settings,
+    settings: &ConvertSettings,
     report: &mut Report,
     watch: &Watch,
 ) -> Result<Sorted> {

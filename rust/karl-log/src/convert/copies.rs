@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::json::mended;
-use super::report::Made;
 use super::lineage::hash;
+use super::report::Made;
 use crate::columns::{RowSink, ScannedRow};
 use crate::extract::joined_name::joined;
 use crate::format::Fields;

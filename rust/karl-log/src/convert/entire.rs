@@ -57,7 +57,7 @@ impl Beside {
 mod tests {
     use serde_json::json;
 
-    use crate::convert::entire::*;
+    use super::*;
 
     #[test]
     fn the_last_that_names_the_session_counts() {

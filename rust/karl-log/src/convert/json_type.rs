@@ -144,7 +144,7 @@ fn named(wanted: Wanted) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::convert::json_type::*;
+    use super::*;
 
     #[test]
     fn each_value_of_another_sort_is_told_with_its_path() {

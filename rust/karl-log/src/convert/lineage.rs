@@ -206,7 +206,7 @@ impl Family<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::convert::lineage::*;
+    use super::*;
 
     fn trace(id: &str, from: Option<&str>, begun: i64, items: &[u64]) -> Trace {
         let mut links = vec![hash("id", id.as_bytes())];

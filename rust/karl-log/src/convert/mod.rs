@@ -12,70 +12,46 @@
 //! files.
 
 mod atif;
-mod entire;
+mod chat;
+mod classify;
 mod claude;
 mod codex;
 mod copies;
-mod one_file;
-mod classify;
+mod entire;
 mod json;
+mod json_type;
 pub mod kind;
+mod lineage;
 mod lines;
 mod message;
+mod one_file;
 mod output;
 mod record;
 pub mod report;
 mod rollouts;
-mod lineage;
-mod json_type;
-mod chat;
+mod run;
+pub mod settings;
 mod swe_agent;
+mod swe_bench;
+mod text_parts;
 mod time;
 mod unpack;
-mod text_parts;
-mod swe_bench;
-mod run;
 
-use karl_reward::Version;
-
-use self::claude::Transcripts;
-use self::one_file::Documents;
 use self::classify::sorted;
+use self::claude::Transcripts;
 pub use self::kind::Kind;
+use self::one_file::Documents;
 use self::output::Output;
 pub use self::output::target;
 pub use self::report::{Made, Report};
 use self::rollouts::Rollouts;
 use self::run::run;
+pub use self::settings::{ConvertSettings, Rate};
+use crate::atomic_output::Target;
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::input::source::Source;
-use crate::atomic_output::Target;
 use crate::rejects::Reason;
-
-/// How to convert.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The kind of all files, where it is not to be found by looking.
-    pub kind: Option<Kind>,
-    /// Where rewards come from.
-    pub rate: Rate,
-    /// The longest line or document that is read, in bytes.
-    pub max_line_bytes: usize,
-    /// How many threads to work with; at least one is used.
-    pub threads: usize,
-}
-
-/// Where the reward of a trajectory comes from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rate {
-    /// From the log, where it has one.
-    Log,
-    /// From the end of the run, where the log has it: 1 for success, else 0.
-    Result,
-    /// From the calls of tools, as KARL rates them; the weights are those of v1.
-    Karl(Version, [f64; 3]),
-}
 
 /// Converts files to one file of trajectories, whole or not at all.
 ///
@@ -85,7 +61,12 @@ pub enum Rate {
 /// [`Error::Converted`] for what a conversion wrote; [`Error::Unread`] for what nothing here reads; [`Error::Exists`],
 /// [`Error::Foreign`] and [`Error::Target`] for a target that may not be written; [`Error::Changed`] and
 /// [`Error::Rewritten`] for a file that is not what it was a moment ago; [`Error::Interrupted`].
-pub fn convert(sources: Vec<Source>, target: &Target, settings: &Settings, watch: &Watch) -> Result<Report> {
+pub fn convert(
+    sources: Vec<Source>,
+    target: &Target,
+    settings: &ConvertSettings,
+    watch: &Watch,
+) -> Result<Report> {
     let mut report = Report::default();
     let sorted = sorted(sources, settings, &mut report, watch)?;
     let opened = sorted.sources().map(|source| Ok((source.clone(), source.ends()?)));

@@ -6,19 +6,20 @@ use std::io::Read;
 use karl_core::rng::id128;
 use serde_json::Value;
 
-use super::entire::Beside;
 use super::codex::{Path, REPEATED, Rollout};
+use super::entire::Beside;
 use super::json::{inside, mended};
+use super::json_type::{OBJECT, damaged};
 use super::kind::{Alone, Kind};
+use super::lineage::{Trace, Unit, hash, units};
 use super::lines::{Keys, each};
 use super::message::{Conversation, Message};
 use super::record::{Head, write};
 use super::report::{EMPTY, Made, NO_CONVERSATION, Report, count_type};
-use super::lineage::{Trace, Unit, hash, units};
-use super::json_type::{OBJECT, damaged};
-use super::text_parts::text as text_of;
+use super::settings::ConvertSettings;
 use super::swe_bench::Verdicts;
-use super::{Settings, atif, swe_agent};
+use super::text_parts::text as text_of;
+use super::{atif, swe_agent};
 use crate::cancel::Watch;
 use crate::detect::{Layout, records};
 use crate::error::Result;
@@ -46,7 +47,7 @@ impl<'a> Documents<'a> {
     /// As [`convert`](super::convert).
     pub(super) fn look(
         files: &'a [(Alone, Source)],
-        settings: &Settings,
+        settings: &ConvertSettings,
         report: &mut Report,
         watch: &Watch,
     ) -> Result<Self> {
@@ -71,7 +72,12 @@ impl<'a> Documents<'a> {
     ///
     /// # Errors
     /// As [`convert`](super::convert).
-    pub(super) fn make(&self, unit: usize, settings: &Settings, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+    pub(super) fn make(
+        &self,
+        unit: usize,
+        settings: &ConvertSettings,
+        watch: &Watch,
+    ) -> Result<(Vec<u8>, Made)> {
         let (unit, mut out, mut made) = (&self.units[unit], Vec::new(), Made::default());
         let found = match self.files[unit.parts[0].0].0 {
             Alone::Codex => Some(self.rollout(unit, settings.max_line_bytes, &mut made, watch)?),
@@ -213,7 +219,7 @@ fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
 }
 
 /// What a file tells of its session. Of one that is damaged, what is sound.
-fn trace(kind: Alone, source: &Source, settings: &Settings, watch: &Watch) -> Result<Trace> {
+fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch) -> Result<Trace> {
     let mut made = Made::default();
     if kind == Alone::Codex {
         let (mut path, mut tally) = (Path::default(), Tally::default());

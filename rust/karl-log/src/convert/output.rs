@@ -9,8 +9,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 use super::record::MARK;
+use crate::atomic_output::{OutputKind, Target};
 use crate::error::{Error, Result, without_path};
-use crate::atomic_output::{Kind, Target};
 
 /// How many bytes of lines wait for those before them.
 const WAITING: usize = 64 << 20;
@@ -31,7 +31,8 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 }
 
 /// A file of trajectories, also an empty one.
-const KIND: Kind = Kind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of trajectories" };
+const KIND: OutputKind =
+    OutputKind { names: None, is_ours, edited: |_| Ok(None), foreign: "is no file of trajectories" };
 
 /// Whether a file begins as one of ours.
 fn is_ours(path: &Path) -> Result<bool> {

@@ -3,9 +3,9 @@
 use karl_reward::score;
 use serde_json::{Map, Number, Value, json};
 
-use super::Rate;
 use super::message::Message;
 use super::report::Made;
+use super::settings::Rate;
 use super::time::milliseconds;
 use crate::karl::Raw;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::secrets;
 use crate::log::Account;
 use crate::rejects::{Bad, Tally};
+use crate::secrets;
 
 /// How many types of lines are told by name: a log may have any number.
 const TYPES_TOLD: usize = 64;

@@ -7,21 +7,21 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::Settings;
+use super::chat;
+use super::chat::Spoken;
 use super::copies::{Copyable, Seen, copies, id};
 use super::json::mended;
+use super::json_type::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
 use super::kind::{Kind, MESSAGES};
 use super::record::{Head, Tokens, write};
 use super::report::{EMPTY, Made, count_type};
-use super::json_type::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
-use super::chat;
-use super::chat::Spoken;
+use super::settings::ConvertSettings;
 use super::text_parts::source;
 use crate::cancel::Watch;
 use crate::columns::{RowSink, ScannedRow};
+use crate::conversation::Flaw;
+use crate::conversation::held;
 use crate::detect::{Input, Wishes, probe};
-use crate::export::Flaw;
-use crate::conversation::example::held;
 use crate::error::Result;
 use crate::extract;
 use crate::extract::Scanner;
@@ -61,7 +61,7 @@ impl Rollouts {
     /// As [`convert`](super::convert).
     pub(super) fn look(
         logs: Vec<(&'static Format, Source)>,
-        settings: &Settings,
+        settings: &ConvertSettings,
         watch: &Watch,
     ) -> Result<Self> {
         let limit = settings.max_line_bytes;
@@ -81,7 +81,7 @@ impl Rollouts {
     }
 
     /// Every record of every file.
-    fn records(&mut self, settings: &Settings, watch: &Watch) -> Result<Vec<Copyable>> {
+    fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
         loop {
             let one = |task: &Task| {
                 let mut seen = Seen::of(&self.inputs[task.input].fields);
@@ -116,7 +116,12 @@ impl Rollouts {
     ///
     /// # Errors
     /// As [`convert`](super::convert).
-    pub(super) fn make(&self, unit: usize, settings: &Settings, watch: &Watch) -> Result<(Vec<u8>, Made)> {
+    pub(super) fn make(
+        &self,
+        unit: usize,
+        settings: &ConvertSettings,
+        watch: &Watch,
+    ) -> Result<(Vec<u8>, Made)> {
         let task = self.tasks[unit];
         let input = &self.inputs[task.input];
         let mut writer =
@@ -127,7 +132,13 @@ impl Rollouts {
     }
 
     /// Hands over the records of a part of a file.
-    fn scan(&self, task: Task, settings: &Settings, watch: &Watch, sink: &mut impl RowSink) -> Result<Tally> {
+    fn scan(
+        &self,
+        task: Task,
+        settings: &ConvertSettings,
+        watch: &Watch,
+        sink: &mut impl RowSink,
+    ) -> Result<Tally> {
         let input = &self.inputs[task.input];
         let mut scanner = Scanner::new(task.input, &input.fields, extract::ScanSettings::default());
         let mut tally = Tally::default();
@@ -161,7 +172,7 @@ fn tasks(inputs: &[Input]) -> Vec<Task> {
 /// What takes the records of a unit.
 struct Writer<'a> {
     input: &'a Input,
-    settings: &'a Settings,
+    settings: &'a ConvertSettings,
     copies: &'a HashSet<(usize, u64)>,
     out: Vec<u8>,
     made: Made,

@@ -9,12 +9,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::json::escaped;
+use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
-use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
-use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use super::swe_bench::Verdicts;
+use super::text_parts::{arguments, kept, list, quoted, source, text, words};
 use crate::json::reference;
 
 /// How the names of packed files end.

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::convert::claude::Transcripts;
     use crate::convert::rollouts::Rollouts;
-    use crate::convert::{Rate, Settings};
+    use crate::convert::settings::{ConvertSettings, Rate};
     use crate::error::Error;
     use crate::format::generic::GENERIC;
 
@@ -80,7 +80,7 @@ mod tests {
         writeln!(writer, "{LINE}").unwrap();
         writer.finish().unwrap();
         let source = Source::open(packed.path(), "given.jsonl.gz").unwrap();
-        let settings = Settings { kind: None, rate: Rate::Log, max_line_bytes: 1 << 20, threads: 1 };
+        let settings = ConvertSettings { kind: None, rate: Rate::Log, max_line_bytes: 1 << 20, threads: 1 };
         let (copies, kept) = unpacked(vec![source], 1, &mut report, &watch).unwrap();
         let transcripts = Transcripts::read(&copies, &settings, &mut report, &watch).unwrap();
         drop(kept);

@@ -12,10 +12,10 @@ use twox_hash::XxHash3_128;
 
 use super::file;
 pub use super::file::Line;
+use crate::atomic_output::{OutputKind, Parents, Target, is_absent, sync};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
 use crate::parallel::map;
-use crate::atomic_output::{Kind, Parents, Target, is_absent, sync};
 
 /// The files of the splits.
 pub const SPLITS: [&str; 3] = ["train.jsonl", "valid.jsonl", "test.jsonl"];
@@ -47,7 +47,7 @@ pub fn target(path: &Path, force: bool) -> Result<Target> {
 }
 
 /// A data set.
-const KIND: Kind = Kind {
+const KIND: OutputKind = OutputKind {
     names: Some(&FILES),
     is_ours: |directory| Ok(manifest(&directory.join(MANIFEST))?.is_some()),
     edited,

@@ -3,109 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use karl_core::Copies;
-use karl_core::sample::Ranking;
-
-use crate::conversation::example::Flaw;
 use super::file;
-use super::row::{Line, Maker};
 use super::render::Shape;
-use crate::secrets::Found;
-use super::quota::Strata;
-use super::fill::Work;
+use super::row::Line;
 use crate::cancel::Watch;
 use crate::columns::Place;
+use crate::conversation::Flaw;
 use crate::error::Result;
 use crate::fetch::{Standing, fetch};
 use crate::log::Log;
-
-/// The caller's own flaw of a rendered row, if it has one; an error ends the job.
-pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, String>;
-
-/// What the selection knows of each row of the log.
-#[derive(Clone, Copy)]
-pub struct Facts<'a> {
-    /// The reward, composite or not. `[B]`
-    pub rewards: &'a [f64],
-    /// What was tempered. `[B]`
-    pub scores: &'a [f64],
-    /// Its log-weight under the target, by row.
-    pub log_weight: &'a (dyn Fn(usize) -> f64 + Sync),
-}
-
-/// Which rows are wanted, and what becomes of one that fails.
-pub enum Draw<'a> {
-    /// So many rows in the order of a ranking; the next key takes the place of one that fails.
-    Ranked {
-        /// The order.
-        ranking: Ranking<'a>,
-        /// How many.
-        count: usize,
-        /// How many of each stratum, together `count`.
-        strata: Option<Strata<'a>>,
-    },
-    /// Rows with replacement; the draw is made again without one that fails.
-    Copied(Copies<'a>),
-}
-
-/// How far the long records of plain files are prepared that are written as they came; all others are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prepared {
-    /// Their texts are held: nothing is read again.
-    Held,
-    /// They are known to be rows. They are read again, and have to be what they were.
-    Judged,
-    /// Not at all, of files of lines, where nothing can be wrong with a row but that it is no JSON on one line: each is read
-    /// once, and judged as it is written; see [`Error::Unwritable`](crate::Error::Unwritable).
-    Unread,
-}
-
-impl Prepared {
-    /// That of a name; none for another.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        match name {
-            "held" => Some(Self::Held),
-            "judged" => Some(Self::Judged),
-            "unread" => Some(Self::Unread),
-            _ => None,
-        }
-    }
-
-    /// The same, and at least judged.
-    #[must_use]
-    pub const fn judged(self) -> Self {
-        if let Self::Unread = self { Self::Judged } else { self }
-    }
-}
-
-/// How to make rows of records.
-#[derive(Clone, Copy, Debug)]
-pub struct ExportSettings {
-    /// What a row looks like.
-    pub shape: Shape,
-    /// Whether secrets stay as they are.
-    pub allow_secrets: bool,
-    /// How far records that are written as they came are prepared.
-    pub prepared: Prepared,
-    /// How many rows of a group there may be, in a draw without replacement.
-    pub max_per_group: Option<usize>,
-    /// Whether rows are to be dealt into several splits: then the prompt of each row without a group is looked for.
-    pub dealt: bool,
-    /// How many threads to make rows with; at least one is used.
-    pub threads: usize,
-}
-
-impl ExportSettings {
-    /// How far records are prepared: a judge of the caller's sees every text, and what may hold a secret is read for it.
-    fn preparing(&self, judge: bool) -> Prepared {
-        match self.prepared {
-            _ if judge => Prepared::Held,
-            prepared if self.shape != Shape::Raw || !self.allow_secrets => prepared.judged(),
-            prepared => prepared,
-        }
-    }
-}
+use crate::secrets::Found;
 
 /// How many chosen records that were not written are told with their places; all are counted.
 pub(super) const FAILED_TOLD: usize = 10;
@@ -139,32 +46,6 @@ pub struct Draft {
     pub shape: Option<Shape>,
     /// The key of the first row that was not drawn; none where every row was.
     pub threshold: Option<f64>,
-}
-
-/// Draws rows that can be written, but for those that are left [`Prepared::Unread`]: of them nobody knows yet.
-///
-/// Without replacement it is the draw of one row after another in the order of the ranking that passes over every record
-/// that cannot be written, and every record of a group or stratum that has its share; each is counted. With
-/// replacement it is the draw from those records alone that can be written. So the law of the rest is unchanged.
-///
-/// Memory: the drawn rows that are held, and a few spare ones.
-///
-/// # Errors
-/// As [`fetch`], and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
-pub fn draft(
-    log: &Log,
-    facts: Facts<'_>,
-    draw: Draw<'_>,
-    settings: ExportSettings,
-    judge: Option<Judge<'_>>,
-    watch: &Watch,
-) -> Result<Draft> {
-    let settings = ExportSettings { prepared: settings.preparing(judge.is_some()), ..settings };
-    let work = Work::new(Maker::new(log, facts, settings), judge);
-    match draw {
-        Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
-        Draw::Copied(copies) => work.copied(copies, watch),
-    }
 }
 
 impl Draft {

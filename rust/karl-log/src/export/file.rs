@@ -134,7 +134,7 @@ fn send(_: &File, _: u64, _: u64) {}
 
 #[cfg(test)]
 mod tests {
-    use crate::export::file::*;
+    use super::*;
 
     #[test]
     fn a_file_holds_every_line_once_in_its_order_for_any_number_of_threads() {

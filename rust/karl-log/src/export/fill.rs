@@ -6,15 +6,17 @@ use karl_core::Copies;
 use karl_core::sample::Ranking;
 use rustc_hash::FxHashMap;
 
-use super::draft::{Draft, ExportSettings, Judge, Prepared};
-use crate::conversation::example::Flaw;
-use super::row::{Body, Candidate, Line, Maker};
-use super::render::Shape;
+use super::draft::Draft;
 use super::quota::{Limits, Strata, walk};
+use super::render::Shape;
+use super::row::{Body, Candidate, Line, Maker};
+use super::settings::{Draw, ExportSettings, Facts, Judge, Prepared};
 use crate::cancel::Watch;
+use crate::conversation::Flaw;
 use crate::error::{Error, Result};
 use crate::fetch::{LOOKED_UP, fetch, fetch_each};
 use crate::input::codec::Codec;
+use crate::log::Log;
 use crate::parallel::map;
 
 /// The shape of a data set settles on so many rows, which are held parsed: a parsed record takes several times its text.
@@ -35,6 +37,32 @@ fn settle(wanted: Shape, parsed: &[(u32, Parsed)]) -> Option<Shape> {
         _ => None,
     });
     parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
+}
+
+/// Draws rows that can be written, but for those that are left [`Prepared::Unread`]: of them nobody knows yet.
+///
+/// Without replacement it is the draw of one row after another in the order of the ranking that passes over every record
+/// that cannot be written, and every record of a group or stratum that has its share; each is counted. With
+/// replacement it is the draw from those records alone that can be written. So the law of the rest is unchanged.
+///
+/// Memory: the drawn rows that are held, and a few spare ones.
+///
+/// # Errors
+/// As [`fetch`], and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
+pub fn draft(
+    log: &Log,
+    facts: Facts<'_>,
+    draw: Draw<'_>,
+    settings: ExportSettings,
+    judge: Option<Judge<'_>>,
+    watch: &Watch,
+) -> Result<Draft> {
+    let settings = ExportSettings { prepared: settings.preparing(judge.is_some()), ..settings };
+    let work = Work::new(Maker::new(log, facts, settings), judge);
+    match draw {
+        Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
+        Draw::Copied(copies) => work.copied(copies, watch),
+    }
 }
 
 /// The rows that were made so far, and those that failed.

@@ -130,7 +130,7 @@ pub(super) fn walk(
 
 #[cfg(test)]
 mod tests {
-    use crate::export::quota::*;
+    use super::*;
 
     /// A ranking of rows by rising number, and how many of them were looked at.
     struct Looked<'a>(&'a std::sync::atomic::AtomicUsize);

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::conversation::example::{Example, Flaw};
+use crate::conversation::Example;
+use crate::conversation::Flaw;
 use crate::conversation::transcript::{body, transcript};
 
 /// What a row looks like.

@@ -4,12 +4,12 @@ use std::path::absolute;
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::conversation::content_hash;
-use crate::conversation::example::{Flaw, Read, example};
 use super::render::{Shape, row};
-use crate::secrets::{Found, redact};
 use super::{ExportSettings, Facts, Prepared};
 use crate::columns::Place;
+use crate::conversation::Flaw;
+use crate::conversation::content_hash;
+use crate::conversation::{Read, example};
 use crate::detect::Layout;
 use crate::extract::joined_name::joined;
 use crate::format::Fields;
@@ -18,6 +18,7 @@ use crate::input::source::Source;
 use crate::json::reference;
 use crate::json::reference::{is_broken, lookup};
 use crate::log::Log;
+use crate::secrets::{Found, redact};
 
 /// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
 /// come by than what is read already takes to copy, but each call takes its time.

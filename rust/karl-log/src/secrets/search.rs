@@ -277,7 +277,7 @@ pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
 
 #[cfg(test)]
 mod tests {
-    use crate::secrets::search::*;
+    use super::*;
 
     /// The tests link a `regex` with all tables, a wheel one without: there a pattern that asks for one fails to compile.
     #[test]

@@ -1,7 +1,7 @@
 //! Where chosen records lie that could not be written.
 
 use karl_log::Place;
-use karl_log::export::Flaw;
+use karl_log::conversation::Flaw;
 use pyo3::prelude::*;
 
 /// A chosen record that could not be written, and its place in a file.

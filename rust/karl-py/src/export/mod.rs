@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use karl_core::sample::strata::Allocation;
 use karl_core::{Ranking, Sampler};
 use karl_log::Error;
+use karl_log::conversation::Flaw;
+use karl_log::export;
 use karl_log::export::directory;
 use karl_log::export::directory::{Part, SPLITS, Written};
-use karl_log::export;
-use karl_log::export::{Dealing, Draw, Flaw, Ordinals, Prepared, Shape, Splits};
+use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits};
 use pyo3::prelude::*;
 
 use self::failed::FailedRow;
@@ -133,8 +134,11 @@ impl Draft {
             selection.with(|population| {
                 let rows = selection.inner.rows(population);
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
-                let facts =
-                    export::Facts { rewards: population.rewards, scores: rows.scores, log_weight: &log_weight };
+                let facts = export::Facts {
+                    rewards: population.rewards,
+                    scores: rows.scores,
+                    log_weight: &log_weight,
+                };
                 let draw = if selection.settings.sampler.replaces() {
                     Draw::Copied(selection.inner.copies(population, &selection.settings, count)?)
                 } else {
@@ -171,8 +175,11 @@ impl Draft {
         let log_weights = column::<f64>("log_weights", log_weights)?;
         let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
         let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
-        let facts =
-            export::Facts { rewards: rewards.as_slice()?, scores: scores.as_slice()?, log_weight: &log_weight };
+        let facts = export::Facts {
+            rewards: rewards.as_slice()?,
+            scores: scores.as_slice()?,
+            log_weight: &log_weight,
+        };
         let ranking = Ranking::given(rows, log.get().inner.len()).map_err(|error| to_python(error.into()))?;
         let draw = Draw::Ranked { ranking, count: rows.len(), strata: None };
         make(py, export, &log, Ordinals::Ranks, |judge, watch| {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use karl_log::Log;
 use karl_log::detect::Input;
 use karl_log::detect::sidecar::SidecarNumber;
-use karl_log::secrets::redacted;
 use karl_log::input::pipe::Origin;
 use karl_log::log::Account;
 use karl_log::rejects::Bad;
+use karl_log::secrets::redacted;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karl_log::export::answers;
+use karl_log::fetch::reward_inputs;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::row::{Found, Kind, Reader, Row, hash};
 use crate::cancel::Watch;
 use crate::columns::PackedPlace;
-use crate::convert::Settings;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
+use crate::convert::settings::ConvertSettings;
 use crate::error::Result;
 use crate::framing::Fail;
 use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
@@ -34,7 +34,7 @@ pub(super) fn index(
     sources: &[Source],
     accounts: &mut [Account],
     report: &mut Report,
-    settings: &Settings,
+    settings: &ConvertSettings,
     watch: &Watch,
 ) -> Result<Vec<Row>> {
     let (threads, limit) = (settings.threads, settings.max_line_bytes);

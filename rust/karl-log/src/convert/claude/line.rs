@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt;
 
 use super::row::{Row, hash};
 use crate::convert::json::{inside, sound};
+use crate::convert::json_type::{OBJECT, TEXT, absent, damaged, expect};
 use crate::convert::lines::Keys;
 use crate::convert::report::Made;
-use crate::convert::json_type::{OBJECT, TEXT, absent, damaged, expect};
 use crate::error::{Error, Result};
 use crate::input::source::Source;
 use crate::json::string::unescape;

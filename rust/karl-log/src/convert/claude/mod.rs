@@ -15,23 +15,23 @@
 
 mod content;
 mod index;
-mod resumed;
 mod line;
 mod merge;
+mod resumed;
 mod row;
-mod stream_json;
 mod session;
+mod stream_json;
 
 use self::content::{OTHER_BRANCH, Talk};
-use self::resumed::{Kin, kin};
 use self::line::{Files, Line, Reader};
 use self::merge::{counted, live, threads};
+use self::resumed::{Kin, kin};
 use self::row::{Kind, Row};
 use self::session::Told;
 use super::entire::Beside;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
-use super::{Rate, Settings};
+use super::settings::{ConvertSettings, Rate};
 use crate::cancel::Watch;
 use crate::error::Result;
 use crate::input::source::Source;
@@ -53,7 +53,7 @@ impl<'a> Transcripts<'a> {
     /// As [`convert`](super::convert).
     pub(super) fn read(
         sources: &'a [Source],
-        settings: &Settings,
+        settings: &ConvertSettings,
         report: &mut Report,
         watch: &Watch,
     ) -> Result<Self> {

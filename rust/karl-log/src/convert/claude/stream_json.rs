@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::session::Told;
-use crate::convert::Rate;
+use crate::conversation::offered;
+use crate::convert::json_type::{LIST, NUMBER, expect};
 use crate::convert::lines::Keys;
 use crate::convert::report::Made;
-use crate::convert::json_type::{LIST, NUMBER, expect};
-use crate::conversation::example::offered;
+use crate::convert::settings::Rate;
 use crate::json::reference;
 
 /// What the run cost.

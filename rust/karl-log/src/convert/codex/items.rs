@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::put_in;
 use crate::convert::lineage::{Trace, hash};
-use crate::convert::time::milliseconds;
 use crate::convert::text_parts::{kept, text};
+use crate::convert::time::milliseconds;
 
 /// What an item says; a session that is written again has new moments and may have new ids of items.
 const SAID: [&str; 10] =

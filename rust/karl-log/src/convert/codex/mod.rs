@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 pub(super) use self::items::Path;
 use self::items::item;
 use crate::convert::json::{escaped, join};
+use crate::convert::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::{Head, Tokens};
 use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
-use crate::convert::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use crate::convert::text_parts::{arguments, kept, list, quoted, source, text, words};
 
 /// Nobody that is known says it.

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use crate::secrets::search::Secret;
 use super::{Body, End, FEWEST, Frame, begin, parts};
+use crate::secrets::search::Secret;
 
 /// How many strings that are no lines of a key may stand between two that are.
 const MOST_BETWEEN: usize = 4;
@@ -34,7 +34,13 @@ pub(in crate::secrets) struct Across<'a> {
 
 impl<'a> Across<'a> {
     /// Read the string between two places of the text.
-    pub(in crate::secrets) fn read(&mut self, text: &'a str, from: usize, to: usize, found: &mut Vec<Secret>) {
+    pub(in crate::secrets) fn read(
+        &mut self,
+        text: &'a str,
+        from: usize,
+        to: usize,
+        found: &mut Vec<Secret>,
+    ) {
         let content = &text[..to];
         let marks = ["-----BEGIN", "---- BEGIN", "Private-Lines:"];
         if let Some(at) = marks.iter().find_map(|mark| content[from..].find(mark)) {

@@ -1,8 +1,8 @@
 //! Lines of a private key between its marks, in any encoding and with what a tool writes around each line.
 
-use crate::secrets::search::floor;
 use super::frame::Frame;
 use super::{End, LINE, window};
+use crate::secrets::search::floor;
 
 /// How long a key is, at most.
 const LONGEST: usize = 1 << 16;

@@ -1,0 +1,15 @@
+//! Conversations of records: read in the forms that producers write, checked, and hashed.
+
+pub(crate) mod content_hash;
+mod example;
+mod flaw;
+pub(crate) mod openai;
+pub(crate) mod reward_input;
+mod system;
+mod tool_plan;
+pub(crate) mod transcript;
+pub(crate) mod turn;
+
+pub use example::{Example, Read, example};
+pub(crate) use example::{Held, held, offered};
+pub use flaw::Flaw;
