@@ -98,7 +98,7 @@ pub(crate) fn convert(
     };
     let kind = format.map(|name| Kind::by_name(name).ok_or_else(|| unknown(name))).transpose()?;
     let rate = rate_of(rate, weights)?;
-    let settings = Settings { kind, rate, max_line_bytes, threads };
+    let settings = ConvertSettings { kind, rate, max_line_bytes, threads };
     let report = enter(py, progress.as_ref(), |watch| {
         let open = |(path, name, optional): (PathBuf, String, bool)| {
             Source::open(&path, &name).map(|source| Source { optional, ..source })

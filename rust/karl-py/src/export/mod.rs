@@ -277,7 +277,7 @@ impl Draft {
 /// A text without what looks like a secret: for names from a log that go into a report.
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
-    export::secrets::redacted(text)
+    karl_log::secrets::redacted(text)
 }
 
 fn make(

@@ -22,7 +22,7 @@ pub(crate) fn answered(
     threads: usize,
 ) -> PyResult<Vec<Option<String>>> {
     let log = &log.inner;
-    enter(py, None, |watch| answers(log, &log.window(first, bytes), threads, watch))
+    enter(py, None, |watch| reward_inputs(log, &log.window(first, bytes), threads, watch))
 }
 
 /// The file of a row, and where in it the record begins.
