@@ -5,8 +5,8 @@ use super::cursor::{Cursor, closing};
 use super::judge::{is_key, is_placeholder, is_weak};
 use super::list;
 use super::named::{Kind, LONGEST, family, is_passworded, kind, literal, quoted};
-use super::search::{MARK, RANK, Secret, floor};
-use super::value::Syntax;
+use super::secret::{MARK, RANK, Secret, floor};
+use super::value::{Syntax, plain};
 
 /// How long a value is, at most.
 const LONGEST_VALUE: usize = 4096;
@@ -204,20 +204,6 @@ fn is_connection(text: &str, begin: usize, rest: &str) -> bool {
     let next = rest.trim_start_matches([';', ' ']);
     let is_one = |name: &str| next.starts_with(name) || before.contains(name);
     rest.starts_with([';', ' ', '\n', '"', '\'']) && around.iter().any(|name| is_one(name))
-}
-
-/// A value without the escapes of its encodings, to be judged.
-pub(super) fn plain(value: &str) -> String {
-    value
-        .replace("%3D", "=")
-        .replace("%2B", "+")
-        .replace("%2F", "/")
-        .replace("%2b", "+")
-        .replace("%2f", "/")
-        .replace("\\u003d", "=")
-        .replace("\\u0026", "&")
-        .replace("&amp;", "&")
-        .replace('\\', "")
 }
 
 /// Whether a name without a sign is set by the word in front of it: `ENV NAME value`, `configure set name value`.

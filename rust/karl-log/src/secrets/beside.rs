@@ -1,8 +1,8 @@
 //! Secret access keys of AWS that stand beside an access key id and have no name: in tables, dialogues and lists.
 
-use super::judge::is_random;
 use super::named::is_aws;
-use super::search::{RANK, Secret};
+use super::randomness::is_random;
+use super::secret::{RANK, Secret};
 
 /// How far from the id they are looked for.
 const REACH: usize = 400;

@@ -1,6 +1,6 @@
 //! Values that are code rather than secrets: paths, calls, elements, types and regular expressions.
 
-use super::judge::is_random;
+use super::randomness::is_random;
 
 /// Whether a text names a file, an address or where a secret is kept.
 pub(super) fn is_path(text: &str) -> bool {

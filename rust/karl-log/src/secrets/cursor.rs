@@ -1,6 +1,6 @@
 //! Signs, quotes and spaces between a name and its value, in any encoding.
 
-use super::search::floor;
+use super::secret::floor;
 
 /// What assigns, longer signs before shorter ones.
 #[rustfmt::skip]

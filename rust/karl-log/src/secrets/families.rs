@@ -8,7 +8,8 @@
 //!
 //! A wheel links `regex` without Unicode tables but that of `\s`: `(?i-u:...)` may be used, `(?i)` and `\w` may not.
 
-use super::judge::{is_basic, is_bearer, is_key, is_password, is_random, is_strong, is_typed};
+use super::judge::{is_basic, is_bearer, is_key, is_password, is_strong, is_typed};
+use super::randomness::is_random;
 
 /// A form of secrets.
 pub(super) struct Family {

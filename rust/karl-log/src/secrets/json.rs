@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use super::named;
 use super::pem::{Across, is_mentioned};
-use super::place::Place;
-use super::search::{MARK, RANK, Secret, beside_ids, merged, search};
+use super::place::{Literal, Place};
+use super::search::{beside_ids, search};
+use super::secret::{MARK, RANK, Secret, merged};
 use crate::json::reference;
 
 /// How many JSON texts are looked into one inside another.
@@ -19,14 +20,6 @@ pub(super) fn secrets(text: &str, depth: usize) -> Vec<Secret> {
     } else {
         search(text)
     }
-}
-
-/// A string of a JSON text.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Literal<'a> {
-    /// Where its content begins.
-    pub(super) from: usize,
-    pub(super) raw: &'a str,
 }
 
 /// Return the secrets of a text that is JSON.

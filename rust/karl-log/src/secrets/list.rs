@@ -1,9 +1,9 @@
 //! Lists of passwords, tokens and keys: `passwords = ["...", "..."]`, and items of YAML below their name.
 
-use super::assigned::plain;
 use super::cursor::{Cursor, closing};
 use super::named::{family, literal};
-use super::search::{RANK, Secret};
+use super::secret::{RANK, Secret};
+use super::value::plain;
 
 /// How many items are read, at most.
 const MOST: usize = 1000;

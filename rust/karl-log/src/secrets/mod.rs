@@ -19,14 +19,16 @@ mod list;
 mod named;
 mod pem;
 mod place;
+mod randomness;
 mod search;
+mod secret;
 mod shapes;
 mod url;
 mod value;
 
 use std::collections::BTreeMap;
 
-use search::Secret;
+use secret::{MARK, Secret};
 use serde_json::Value;
 
 /// How many secrets of each family were found.
@@ -90,7 +92,7 @@ fn replaced(text: &str, secrets: &[Secret]) -> String {
 
 /// What stands for a secret. Two keys of one object may not become one: neither value may go.
 fn mark(text: &str, secret: &Secret) -> String {
-    let mut mark = format!("{}{}]", search::MARK, secret.family);
+    let mut mark = format!("{}{}]", MARK, secret.family);
     if secret.key > 0 {
         mark.push_str(&"+".repeat(secret.key - 1));
         while text.contains(&format!("{mark}\"")) {

@@ -1,7 +1,7 @@
 //! Names of what holds a secret, `DB_PASSWORD` or `apiKey`, and what their values look like.
 
 use super::judge::{is_basic, is_key, is_password, is_strong, is_weak};
-use super::search::NAMES;
+use super::secret::NAMES;
 
 /// How long a name is, at most, before and behind the word in it.
 pub(super) const LONGEST: usize = 64;

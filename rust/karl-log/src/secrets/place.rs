@@ -1,6 +1,12 @@
 //! Places of strings in the objects and arrays of a JSON text: their names, and the words of a command in front of them.
 
-use super::json::Literal;
+/// A string of a JSON text.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Literal<'a> {
+    /// Where its content begins.
+    pub(super) from: usize,
+    pub(super) raw: &'a str,
+}
 
 /// What has been read in front of a string.
 #[derive(Default)]

@@ -6,28 +6,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use regex::Regex;
 
 use super::families::{FAMILIES, Family};
-use super::judge::is_dull;
+use super::randomness::is_dull;
+use super::secret::{MARK, NAMES, Secret, floor, merged};
 use super::{assigned, beside, pem, shapes, url};
-
-/// A part of a text that is replaced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Secret {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) family: &'static str,
-    /// The lower, the more its form says; it names what two families match.
-    pub(super) rank: usize,
-    /// Whether it is a further part of the secret before it, which is removed and not counted.
-    pub(super) part: bool,
-    /// Which of the secrets in keys of a JSON text it is, from 1; 0 for others.
-    pub(super) key: usize,
-}
-
-impl Secret {
-    pub(super) fn new(from: usize, to: usize, family: &'static str, rank: usize) -> Self {
-        Self { from, to, family, rank, part: false, key: 0 }
-    }
-}
 
 /// What a sign stands for.
 #[derive(Clone, Copy)]
@@ -38,17 +19,8 @@ enum Sign {
     Key,
 }
 
-/// Words of which each name of a secret holds one.
-pub(super) const NAMES: [&str; 7] = ["pass", "pwd", "secret", "token", "key", "auth", "cred"];
-
 /// How far a pattern looks. What matches to the end of it goes on to the end of the word.
 const REACH: usize = 2048;
-
-/// The rank of what has no form of its own.
-pub(super) const RANK: usize = 1000;
-
-/// What a replaced secret begins with.
-pub(super) const MARK: &str = "[REDACTED:";
 
 struct Signs {
     search: AhoCorasick,
@@ -209,11 +181,6 @@ fn is_alone(bytes: &[u8], from: usize, to: usize) -> bool {
     !inside && !base64(Some(to))
 }
 
-/// The last place in a text, up to `at`, where a character begins or the text ends.
-pub(super) fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
-}
-
 /// Where the word ends that goes on at a place.
 fn word_end(text: &str, from: usize) -> usize {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+/=".contains(byte);
@@ -222,7 +189,7 @@ fn word_end(text: &str, from: usize) -> usize {
 
 /// Whether a word may start at a place: after no letter or digit but that of an escape, an encoded byte or a colour of
 /// the terminal, and not inside base64.
-pub(super) fn starts(bytes: &[u8], at: usize) -> bool {
+fn starts(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     !before.last().is_some_and(u8::is_ascii_alphanumeric) || is_encoded(before) || colour(before)
 }
@@ -254,25 +221,6 @@ fn colour(before: &[u8]) -> bool {
     let number = |byte: &&u8| byte.is_ascii_digit() || **byte == b';';
     let digits = rest.iter().rev().take(12).take_while(number).count();
     rest.len().checked_sub(digits + 1).is_some_and(|at| rest[at] == b'[')
-}
-
-/// Secrets in order and apart: those that overlap are one, and the most telling form names it.
-pub(super) fn merged(mut found: Vec<Secret>) -> Vec<Secret> {
-    found.sort_by_key(|secret| (secret.from, secret.to));
-    let mut all: Vec<Secret> = Vec::with_capacity(found.len());
-    for secret in found {
-        match all.last_mut().filter(|last| secret.from < last.to) {
-            None => all.push(secret),
-            Some(last) => {
-                last.to = last.to.max(secret.to);
-                last.part &= secret.part;
-                if secret.rank < last.rank {
-                    (last.rank, last.family) = (secret.rank, secret.family);
-                }
-            }
-        }
-    }
-    all
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Passwords and tokens in the addresses of services: `scheme://user:password@host`.
 
 use super::judge::{is_key, is_placeholder};
-use super::search::{RANK, Secret, floor};
+use super::secret::{RANK, Secret, floor};
 
 /// What stands between the scheme and the rest, as encodings spell it.
 pub(super) const SIGNS: [&str; 7] =

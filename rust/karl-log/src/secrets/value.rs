@@ -1,6 +1,6 @@
 //! Ends of values that no quote closes.
 
-use super::search::floor;
+use super::secret::floor;
 
 /// How long a value is, at most.
 const LONGEST: usize = 4096;
@@ -135,4 +135,18 @@ fn is_line_start(text: &str, name: usize) -> bool {
     let digits = lead.trim_start_matches(|letter: char| letter.is_ascii_digit());
     let lead = digits.trim_start_matches(['\u{2192}', ':', '|', '\t', ' ', '+', '-']);
     lead.split_ascii_whitespace().all(|word| BEFORE.contains(&word))
+}
+
+/// A value without the escapes of its encodings, to be judged.
+pub(super) fn plain(value: &str) -> String {
+    value
+        .replace("%3D", "=")
+        .replace("%2B", "+")
+        .replace("%2F", "/")
+        .replace("%2b", "+")
+        .replace("%2f", "/")
+        .replace("\\u003d", "=")
+        .replace("\\u0026", "&")
+        .replace("&amp;", "&")
+        .replace('\\', "")
 }

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::put_in;
 use crate::convert::lineage::{Trace, hash};
-use crate::convert::text_parts::{kept, text};
+use crate::convert::text_parts::{kept, list, text};
 use crate::convert::time::milliseconds;
 
 /// What an item says; a session that is written again has new moments and may have new ids of items.
@@ -13,6 +12,28 @@ const SAID: [&str; 10] =
 
 /// How long the id of a call is that no other session has.
 const UNIQUE: usize = 12;
+
+/// What the tool writes in a person's name.
+const META: [&str; 5] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions instructions>",
+    "# AGENTS.md instructions",
+    "<skill>",
+];
+
+/// What stands for a turn that a person stopped.
+const ABORTED: &str = "<turn_aborted>";
+
+/// Why a message is not what a person or the model said.
+pub(super) fn put_in(item: &Value) -> Option<&'static str> {
+    let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
+    let first = first.trim_start();
+    if META.iter().any(|begin| first.starts_with(begin)) {
+        return Some("meta");
+    }
+    first.starts_with(ABORTED).then_some("interruption")
+}
 
 /// The hash of what a line adds to a conversation; None of one that adds nothing, or what each session is told anew.
 pub(super) fn item(line: &Value) -> Option<u64> {

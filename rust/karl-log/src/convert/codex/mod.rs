@@ -8,7 +8,7 @@ mod items;
 use serde_json::{Map, Value};
 
 pub(super) use self::items::Path;
-use self::items::item;
+use self::items::{item, put_in};
 use crate::convert::json::{escaped, join};
 use crate::convert::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
 use crate::convert::message::{Conversation, Role};
@@ -21,18 +21,6 @@ const UNKNOWN_ROLE: &str = "unknown_role";
 
 /// How an item of an unknown kind is counted.
 const UNKNOWN_ITEM: &str = "unknown_item";
-
-/// What the tool writes in a person's name.
-const META: [&str; 5] = [
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions instructions>",
-    "# AGENTS.md instructions",
-    "<skill>",
-];
-
-/// What stands for a turn that a person stopped.
-const ABORTED: &str = "<turn_aborted>";
 
 /// What every line has where.
 const EVERY: [(&str, Wanted); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
@@ -235,16 +223,6 @@ impl Rollout {
             };
         }
     }
-}
-
-/// Why a message is not what a person or the model said.
-fn put_in(item: &Value) -> Option<&'static str> {
-    let first = list(item, "content").first().and_then(|part| text(part, "text")).unwrap_or_default();
-    let first = first.trim_start();
-    if META.iter().any(|begin| first.starts_with(begin)) {
-        return Some("meta");
-    }
-    first.starts_with(ABORTED).then_some("interruption")
 }
 
 /// What a tool gave, and whether it went well: as it says itself, or by the exit code of its command.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::{Body, End, FEWEST, Frame, begin, parts};
-use crate::secrets::search::Secret;
+use crate::secrets::secret::Secret;
 
 /// How many strings that are no lines of a key may stand between two that are.
 const MOST_BETWEEN: usize = 4;

@@ -1,8 +1,11 @@
 //! Lines of a private key between its marks, in any encoding and with what a tool writes around each line.
 
 use super::frame::Frame;
-use super::{End, LINE, window};
-use crate::secrets::search::floor;
+use super::marks::{End, window};
+use crate::secrets::secret::floor;
+
+/// How many in one line tell a key whose end is missing, and in how many lines, unless one is much longer.
+pub(super) const LINE: usize = 40;
 
 /// How long a key is, at most.
 const LONGEST: usize = 1 << 16;

@@ -3,15 +3,13 @@
 mod across;
 mod body;
 mod frame;
-
-use std::sync::LazyLock;
-
-use regex::Regex;
+mod marks;
 
 pub(super) use self::across::{Across, is_mentioned};
-use self::body::{Body, run};
+use self::body::{Body, LINE, run};
 use self::frame::Frame;
-use super::search::{Secret, floor};
+use self::marks::{END, End, begin, window};
+use super::secret::Secret;
 
 /// What a key begins or ends with, as encodings spell it.
 pub(super) const SIGNS: [&str; 7] = [
@@ -31,62 +29,6 @@ const RANK: usize = 0;
 
 /// How many characters of base64 a key between both marks has, at least.
 const FEWEST: usize = 16;
-
-/// How many in one line tell a key whose end is missing, and in how many lines, unless one is much longer.
-const LINE: usize = 40;
-
-#[expect(clippy::expect_used, reason = "without its patterns nothing may be written")]
-fn compiled(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a valid pattern")
-}
-
-fn mark(word: &str) -> Regex {
-    let space = "(?:[ +]|%(?:25)*20)";
-    compiled(&format!(
-        r"\A-----?{space}?{word}{space}(?:[A-Z0-9]+{space}){{0,4}}PRIVATE{space}KEY(?:{space}BLOCK)?{space}?----"
-    ))
-}
-
-static BEGIN: LazyLock<Regex> = LazyLock::new(|| mark("BEGIN"));
-static END: LazyLock<Regex> = LazyLock::new(|| mark("END"));
-static PUTTY: LazyLock<Regex> = LazyLock::new(|| compiled(r"\APrivate-Lines: ?[0-9]{1,4}"));
-
-/// How a key ends.
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Mark,
-    Putty,
-}
-
-impl End {
-    /// Whether a text begins as the end of a key.
-    fn begins(self, rest: &str) -> bool {
-        match self {
-            Self::Mark => rest.starts_with("-----END") || rest.starts_with("---- END"),
-            Self::Putty => rest.starts_with("Private-"),
-        }
-    }
-
-    /// Return the length of the end that a text begins with.
-    fn find(self, near: &str) -> Option<usize> {
-        match self {
-            Self::Mark => {
-                END.find(near).map(|mark| mark.end() + usize::from(near[mark.end()..].starts_with('-')))
-            }
-            Self::Putty => Some(0),
-        }
-    }
-}
-
-/// Return the length of the mark that a key begins with at a place, and how the key ends.
-fn begin(text: &str, from: usize) -> Option<(usize, End)> {
-    let near = window(text, from);
-    if let Some(mark) = PUTTY.find(near) {
-        return Some((mark.end(), End::Putty));
-    }
-    let mark = BEGIN.find(near)?.end();
-    Some((mark + usize::from(near[mark..].starts_with('-')), End::Mark))
-}
 
 /// Find the key whose first mark stands at a place; return where the search for the next may go on.
 pub(super) fn key(text: &str, from: usize, found: &mut Vec<Secret>) -> usize {
@@ -147,9 +89,4 @@ fn parts(runs: &[(usize, usize)], found: &mut Vec<Secret>) {
         ..Secret::new(from, to, FAMILY, RANK)
     };
     found.extend(runs.iter().enumerate().map(secret));
-}
-
-/// As much of a text as a mark takes.
-fn window(text: &str, from: usize) -> &str {
-    &text[from..floor(text, (from + 120).min(text.len()))]
 }
