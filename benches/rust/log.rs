@@ -9,7 +9,7 @@ use divan::counter::{BytesCount, ItemsCount};
 use karl_bench::{Folder, Kind, counted, lines, number, rewards};
 use karl_core::sample::{Ranking, gumbel};
 use karl_log::Watch;
-use karl_log::export::{Draw, ExportSettings, Facts, Prepared, Shape, draft};
+use karl_log::export::{Draw, ExportSettings, Prepared, RowFacts, Shape, draft};
 use karl_log::framing::Lines;
 use karl_log::json::project::{Path, PathTree, Scan};
 use karl_log::json::reference;
@@ -95,7 +95,7 @@ fn make_rows(bencher: Bencher, shape: Shape) {
     let numbers = rewards(log.len());
     let keys = gumbel::keys(&numbers, &log.keys, 7).unwrap();
     let log_weight = |row: usize| numbers[row];
-    let facts = Facts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
+    let facts = RowFacts { rewards: &numbers, scores: &numbers, log_weight: &log_weight };
     let draw = || Draw::Ranked { ranking: Ranking::new(keys.clone()).unwrap(), count: 250, strata: None };
     let settings = ExportSettings {
         shape,

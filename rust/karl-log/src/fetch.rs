@@ -139,7 +139,7 @@ fn fetch_share<R>(
 
 /// Record of a plain file, not yet read.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing<'a> {
+pub struct RecordAtRest<'a> {
     source: &'a Source,
     place: Place,
     digest: u64,
@@ -147,7 +147,7 @@ pub struct Standing<'a> {
     unread: bool,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> RecordAtRest<'a> {
     /// Return the record of a row; `None` for a row out of range.
     pub(crate) fn new(log: &'a Log, row: u32, unread: bool) -> Option<Self> {
         let (place, digest) = log.record(row)?;
@@ -185,7 +185,7 @@ impl<'a> Standing<'a> {
 /// # Errors
 /// As [`fetch_each`]; [`Error::Unwritable`](crate::Error::Unwritable) for a record that was not validated and
 /// is not a row.
-pub(crate) fn fetch_into(mut records: Vec<(Standing<'_>, &mut [u8])>) -> Result<()> {
+pub(crate) fn fetch_into(mut records: Vec<(RecordAtRest<'_>, &mut [u8])>) -> Result<()> {
     records.sort_unstable_by_key(|(record, _)| (record.place.input, record.place.offset));
     let mut file: Option<(usize, File)> = None;
     let mut last: Option<(Place, &[u8])> = None;

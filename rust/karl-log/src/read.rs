@@ -14,8 +14,8 @@ use crate::detect::{Input, Layout, Wishes, probe, records};
 use crate::error::{DOCUMENT, Error, Result, by_name};
 use crate::extract;
 use crate::extract::Scanner;
-use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
-use crate::framing::{Batch, Fail, Pieces, Texts};
+use crate::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
+use crate::framing::{Batch, Pieces, StreamError, Texts};
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream};
 use crate::input::unpack::is_damage;
@@ -74,7 +74,7 @@ pub fn read_in_ranges(
     }
     let components = settings.wishes.overrides.reward.as_ref().map_or(1, Vec::len);
     let (rows, vocabulary, tasks, tallies) = loop {
-        let tasks: Vec<Task> =
+        let tasks: Vec<RangeTask> =
             inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, range.max(1))).collect();
         let vocabulary = NameTables::new();
         let (rows, tallies) =
@@ -91,18 +91,18 @@ pub fn read_in_ranges(
 }
 
 /// A file of lines in ranges; every other is one, and so is one with a record over lines of several ranges.
-pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<Task> {
+pub(crate) fn tasks_of(at: usize, input: &Input, range: u64) -> Vec<RangeTask> {
     if input.layout == Layout::Lines && !input.in_one {
         ranges(at, &input.source, range)
     } else {
-        vec![Task::whole(at)]
+        vec![RangeTask::whole(at)]
     }
 }
 
 /// Whether some files have to be read again, each in one: nobody knows where a range begins inside of a record.
 pub(crate) fn read_again<'a>(
     inputs: &mut [Input],
-    done: impl Iterator<Item = (&'a Task, &'a Tally)>,
+    done: impl Iterator<Item = (&'a RangeTask, &'a Tally)>,
     watch: &Watch,
 ) -> bool {
     let mut again = false;
@@ -119,7 +119,7 @@ pub(crate) fn read_again<'a>(
 /// The rows that each thread has read, and what was found beside them in each task.
 fn run<'v>(
     inputs: &[Input],
-    tasks: &[Task],
+    tasks: &[RangeTask],
     settings: &ReadSettings,
     rows: impl Fn() -> RowBins<'v> + Sync,
     watch: &Watch,
@@ -144,7 +144,7 @@ fn run<'v>(
 
 fn one(
     input: &Input,
-    task: Task,
+    task: RangeTask,
     settings: &ReadSettings,
     rows: &mut RowBins<'_>,
     watch: &Watch,
@@ -164,11 +164,11 @@ pub(crate) fn scan_all(
     rows: &mut impl RowSink,
     tally: &mut Tally,
     watch: &Watch,
-) -> std::result::Result<(), Fail> {
+) -> std::result::Result<(), StreamError> {
     let mut clock = Clock { watch, bytes: 0 };
-    while let Some(Batch { texts, passed }) = pieces.next().map_err(Fail::Read)? {
+    while let Some(Batch { texts, passed }) = pieces.next().map_err(StreamError::Read)? {
         if matches!(texts, Texts::Beyond) {
-            return Err(Fail::Beyond);
+            return Err(StreamError::Beyond);
         }
         tally.lines += passed;
         let length = texts.len();
@@ -176,25 +176,25 @@ pub(crate) fn scan_all(
         pieces.open(open);
         clock.tick(length)?;
     }
-    watch.advance(clock.bytes).map_err(Fail::Other)
+    watch.advance(clock.bytes).map_err(StreamError::Other)
 }
 
 /// What the end of a scan means: damage to packed bytes is a row that is no record, everything else a failure.
 pub(crate) fn end(
-    read: std::result::Result<(), Fail>,
+    read: std::result::Result<(), StreamError>,
     name: &str,
     codec: Codec,
     tally: &mut Tally,
 ) -> Result<()> {
     match read {
-        Err(Fail::Read(error)) if codec != Codec::Plain && is_damage(&error) => {
+        Err(StreamError::Read(error)) if codec != Codec::Plain && is_damage(&error) => {
             tally.lines += 1;
             tally.bad(tally.reached, Reason::DamagedStream);
             Ok(())
         }
-        Err(Fail::Read(error)) => Err(Error::io("read", Path::new(name), error)),
-        Err(Fail::Other(error)) => Err(error),
-        Err(Fail::Beyond) => {
+        Err(StreamError::Read(error)) => Err(Error::io("read", Path::new(name), error)),
+        Err(StreamError::Other(error)) => Err(error),
+        Err(StreamError::Beyond) => {
             tally.beyond = true;
             Ok(())
         }
@@ -211,10 +211,10 @@ struct Clock<'a> {
 impl Clock<'_> {
     const EVERY: u64 = 1 << 18;
 
-    fn tick(&mut self, bytes: usize) -> std::result::Result<(), Fail> {
+    fn tick(&mut self, bytes: usize) -> std::result::Result<(), StreamError> {
         self.bytes += bytes as u64;
         if self.bytes >= Self::EVERY {
-            self.watch.advance(std::mem::take(&mut self.bytes)).map_err(Fail::Other)?;
+            self.watch.advance(std::mem::take(&mut self.bytes)).map_err(StreamError::Other)?;
         }
         Ok(())
     }
@@ -223,13 +223,13 @@ impl Clock<'_> {
 /// The texts of a task.
 pub(crate) fn pieces<'w>(
     input: &Input,
-    task: Task,
+    task: RangeTask,
     limit: usize,
     watch: &'w Watch,
-) -> std::result::Result<Pieces<Stream<'w>>, Fail> {
+) -> std::result::Result<Pieces<Stream<'w>>, StreamError> {
     if input.layout == Layout::Lines {
         return lines(&input.source, task, limit, watch);
     }
-    let stream = input.source.stream(watch).map_err(Fail::Read)?;
-    records(stream, &input.layout, limit).map_err(Fail::Read)
+    let stream = input.source.stream(watch).map_err(StreamError::Read)?;
+    records(stream, &input.layout, limit).map_err(StreamError::Read)
 }

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use karl_log::atomic_output::Target;
 use karl_log::export::directory;
-use karl_log::export::directory::{Line, MANIFEST, Part};
+use karl_log::export::directory::{DirectoryFile, FileLine, MANIFEST};
 use karl_log::{Error, Watch};
 use logs::{exists, folder};
 
-const NEW: [Part<'static>; 2] = [
-    Part { name: "train.jsonl", lines: &[Line::Text("{\"a\":1}"), Line::Text("{\"a\":2}")] },
-    Part { name: MANIFEST, lines: &[Line::Text("{}")] },
+const NEW: [DirectoryFile<'static>; 2] = [
+    DirectoryFile { name: "train.jsonl", lines: &[FileLine::Text("{\"a\":1}"), FileLine::Text("{\"a\":2}")] },
+    DirectoryFile { name: MANIFEST, lines: &[FileLine::Text("{}")] },
 ];
 
 /// Every file under a folder with its text, links as links.
@@ -47,7 +47,7 @@ fn put(target: &Path, force: bool) -> karl_log::Result<()> {
     write(target, &NEW, force, &Watch::new())
 }
 
-fn write(target: &Path, parts: &[Part<'_>], force: bool, watch: &Watch) -> karl_log::Result<()> {
+fn write(target: &Path, parts: &[DirectoryFile<'_>], force: bool, watch: &Watch) -> karl_log::Result<()> {
     directory::write(&directory::target(target, force)?, parts, 2, watch)
 }
 
@@ -59,7 +59,10 @@ fn older(folder: &Path) -> PathBuf {
     let target = folder.join("out");
     write(
         &target,
-        &[Part { name: MANIFEST, lines: &[Line::Text(OLD)] }, Part { name: "test.jsonl", lines: &[] }],
+        &[
+            DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(OLD)] },
+            DirectoryFile { name: "test.jsonl", lines: &[] },
+        ],
         false,
         &Watch::new(),
     )
@@ -129,7 +132,7 @@ fn a_part_that_cannot_be_written_leaves_nothing() {
     let target = older(folder.path());
     let long = "n".repeat(300);
     for name in ["a/b", "", "\0", long.as_str(), "train.jsonl"] {
-        let parts = [NEW[0], Part { name, lines: &[Line::Text("x")] }];
+        let parts = [NEW[0], DirectoryFile { name, lines: &[FileLine::Text("x")] }];
         for target in [&target, &folder.path().join("new")] {
             let error = assert_untouched(folder.path(), || write(target, &parts, true, &Watch::new()));
             assert!(matches!(error, Error::Io { .. }), "{name:?}");
@@ -173,7 +176,7 @@ fn stopping_in_the_middle_leaves_nothing() {
     let folder = folder();
     let (target, watch) = (older(folder.path()), Watch::new());
     let line = "x".repeat(1 << 20);
-    let lines = vec![Line::Text(&line); 200];
+    let lines = vec![FileLine::Text(&line); 200];
     let before = tree(folder.path());
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -182,7 +185,7 @@ fn stopping_in_the_middle_leaves_nothing() {
             }
             watch.stop();
         });
-        let parts = [NEW[1], Part { name: "train.jsonl", lines: &lines }];
+        let parts = [NEW[1], DirectoryFile { name: "train.jsonl", lines: &lines }];
         assert!(matches!(write(&target, &parts, true, &watch), Err(Error::Interrupted)));
     });
     assert!(watch.bytes() >= 5 << 20 && tree(folder.path()) == before);
@@ -337,10 +340,10 @@ fn of_many_runs_to_one_place_one_is_done_and_the_others_say_so() {
         let targets: Vec<_> = texts.iter().map(|_| directory::target(&path, true).unwrap()).collect();
         let done: Vec<bool> = std::thread::scope(|scope| {
             let one = |(target, text): (&Target, &String)| {
-                let line = [Line::Text(text)];
+                let line = [FileLine::Text(text)];
                 let parts = [
-                    Part { name: "train.jsonl", lines: &line },
-                    Part { name: MANIFEST, lines: &[Line::Text(OLD)] },
+                    DirectoryFile { name: "train.jsonl", lines: &line },
+                    DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(OLD)] },
                 ];
                 match directory::write(target, &parts, 1, &Watch::new()) {
                     Ok(()) => true,

@@ -11,7 +11,7 @@ use super::openai;
 use super::tool_plan::plan;
 use super::system::{around, beside};
 use super::turn::{Turn, says, speaker, turns};
-use crate::format::{Field, Fields, Made};
+use crate::format::{Field, Fields, Transform};
 use crate::json::reference;
 use crate::json::reference::{lookup, take};
 
@@ -38,7 +38,7 @@ pub enum Example {
 
 /// An example, with what was cut off it.
 #[derive(Debug)]
-pub struct Read {
+pub struct TrimmedExample {
     /// The example.
     pub example: Example,
     /// Messages after the last assistant turn: nothing learns from them.
@@ -49,19 +49,21 @@ pub struct Read {
 ///
 /// # Errors
 /// The [`Flaw`] that the lint found.
-pub fn example(mut record: Value, fields: &Fields) -> Result<Read, Flaw> {
+pub fn example(mut record: Value, fields: &Fields) -> Result<TrimmedExample, Flaw> {
     if fields.truncated.as_ref().and_then(|path| lookup(&record, path)) == Some(&Value::Bool(true)) {
         return Err(Flaw::Truncated);
     }
     match held(&mut record, fields)? {
-        Held::Chat { system, messages, tools } => chat(turns(system, messages, fields.reasoning)?, tools),
-        Held::Completion { prompt, completion } => completed(prompt, completion),
-        Held::Text(text) => Ok(whole(Example::Text(text))),
+        Trajectory::Chat { system, messages, tools } => {
+            chat(turns(system, messages, fields.reasoning)?, tools)
+        }
+        Trajectory::Completion { prompt, completion } => completed(prompt, completion),
+        Trajectory::Text(text) => Ok(whole(Example::Text(text))),
     }
 }
 
 /// A trajectory as it stands in a record.
-pub(crate) enum Held {
+pub(crate) enum Trajectory {
     /// A conversation, or a prompt and its completion of which one has messages; `system` is what stands beside it.
     Chat { system: Option<String>, messages: Vec<Value>, tools: Option<Value> },
     /// A prompt and its completion.
@@ -71,7 +73,7 @@ pub(crate) enum Held {
 }
 
 /// Takes a trajectory out of a record as it stands there: nothing is trimmed, and messages are not read yet.
-pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
+pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Trajectory, Flaw> {
     let mut get = |field: &Option<Field>| field.as_ref().map_or(Ok(None), |field| find(record, field));
     let (messages, tools) = (get(&fields.messages)?, get(&fields.tools)?);
     let found = (messages, get(&fields.prompt)?, get(&fields.completion)?, get(&fields.text)?);
@@ -91,17 +93,17 @@ pub(crate) fn held(record: &mut Value, fields: &Fields) -> Result<Held, Flaw> {
         (_, Some(Value::String(prompt)), Some(Value::String(completion)), _) => {
             if let Some(system) = beside(record, fields.prompt.as_ref(), &[])? {
                 let messages = joined(prompt.into(), completion.into());
-                return Ok(Held::Chat { system: Some(system), messages, tools });
+                return Ok(Trajectory::Chat { system: Some(system), messages, tools });
             }
-            return Ok(Held::Completion { prompt, completion });
+            return Ok(Trajectory::Completion { prompt, completion });
         }
         (_, Some(prompt), Some(completion), _) => joined(prompt, completion),
-        (_, _, _, Some(Value::String(text))) if !text.is_empty() => return Ok(Held::Text(text)),
+        (_, _, _, Some(Value::String(text))) if !text.is_empty() => return Ok(Trajectory::Text(text)),
         _ => return Err(Flaw::NoTrajectory),
     };
     let place = fields.messages.as_ref().or(fields.prompt.as_ref());
     let system = beside(record, place, &messages)?;
-    Ok(Held::Chat { system, messages, tools })
+    Ok(Trajectory::Chat { system, messages, tools })
 }
 
 /// Keys of the last answer beside a conversation that ends before it, where `completion` does not name them.
@@ -128,22 +130,22 @@ fn find(record: &mut Value, field: &Field) -> Result<Option<Value>, Flaw> {
 }
 
 /// What is made of a value.
-fn make(value: Value, made: Made) -> Result<Option<Value>, Flaw> {
+fn make(value: Value, made: Transform) -> Result<Option<Value>, Flaw> {
     let value = match (made, value) {
-        (Made::Json, Value::String(text)) => {
+        (Transform::Json, Value::String(text)) => {
             reference::parse(text.as_bytes()).map_err(|_| Flaw::Unparsable)?
         }
-        (Made::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
+        (Transform::Plan, calls) => Value::String(plan(&calls).ok_or(Flaw::BadMessage)?),
         (_, value) => value,
     };
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
-fn whole(example: Example) -> Read {
-    Read { example, trimmed: 0 }
+fn whole(example: Example) -> TrimmedExample {
+    TrimmedExample { example, trimmed: 0 }
 }
 
-fn completed(prompt: String, completion: String) -> Result<Read, Flaw> {
+fn completed(prompt: String, completion: String) -> Result<TrimmedExample, Flaw> {
     if completion.is_empty() {
         return Err(Flaw::NoAssistantTurn);
     }
@@ -176,14 +178,14 @@ fn messages_of(value: Value, role: &str) -> Vec<Value> {
 }
 
 /// Ends a conversation with the last turn that is learned.
-fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<Read, Flaw> {
+fn chat(mut turns: Vec<Turn>, tools: Option<Value>) -> Result<TrimmedExample, Flaw> {
     let is_assistant = |turn: &Turn| turn.role == "assistant";
     let none = || if turns.iter().any(is_assistant) { Flaw::NoLearnedTurn } else { Flaw::NoAssistantTurn };
     let last = turns.iter().rposition(|turn| turn.learned).ok_or_else(none)?;
     let trimmed = turns.len() - (last + 1);
     turns.truncate(last + 1);
     let messages = turns.into_iter().map(|turn| turn.message.map(Value::Object)).collect::<Result<_, _>>()?;
-    Ok(Read { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
+    Ok(TrimmedExample { example: Example::Chat { messages, tools: tools.and_then(offered) }, trimmed })
 }
 
 /// The tools that the model was offered, if there are any; a list, or the JSON text of one.

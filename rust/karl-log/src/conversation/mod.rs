@@ -10,6 +10,6 @@ mod tool_plan;
 pub(crate) mod transcript;
 pub(crate) mod turn;
 
-pub use example::{Example, Read, example};
-pub(crate) use example::{Held, held, offered};
+pub use example::{Example, TrimmedExample, example};
+pub(crate) use example::{Trajectory, held, offered};
 pub use flaw::Flaw;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::json::escaped;
-use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
@@ -17,7 +17,7 @@ use crate::detect::sidecar;
 use crate::json::reference;
 
 /// What a document has where.
-const WANTED: [(&str, Wanted); 31] = [
+const WANTED: [(&str, JsonTypes); 31] = [
     ("session_id", TEXT),
     ("agent", OBJECT),
     ("agent.model_name", TEXT),
@@ -33,7 +33,7 @@ const WANTED: [(&str, Wanted); 31] = [
     ("steps[].tool_calls[]", OBJECT),
     ("steps[].tool_calls[].tool_call_id", TEXT),
     ("steps[].tool_calls[].function_name", TEXT),
-    ("steps[].tool_calls[].arguments", &[Sort::Object, Sort::Text]),
+    ("steps[].tool_calls[].arguments", &[JsonType::Object, JsonType::Text]),
     ("steps[].observation", OBJECT),
     ("steps[].observation.results", LIST),
     ("steps[].observation.results[]", OBJECT),

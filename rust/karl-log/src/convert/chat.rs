@@ -5,17 +5,17 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::json::{escaped, join};
-use super::json_type::{LIST, OBJECT, TEXT, WORDS, Wanted, check_at};
+use super::json_type::{LIST, OBJECT, TEXT, WORDS, JsonTypes, check_at};
 use super::message::{Conversation, Role};
 use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};
 use crate::conversation::Flaw;
 use crate::conversation::turn::{THOUGHTS, Turn, turns};
-use crate::conversation::{Held, offered};
+use crate::conversation::{Trajectory, offered};
 use crate::json::reference;
 
 /// What a message has where.
-const WANTED: [(&str, Wanted); 6] = [
+const WANTED: [(&str, JsonTypes); 6] = [
     ("", OBJECT),
     ("role", TEXT),
     ("content", WORDS),
@@ -26,7 +26,7 @@ const WANTED: [(&str, Wanted); 6] = [
 
 /// A conversation while its messages are heard.
 #[derive(Default)]
-pub(super) struct Spoken {
+pub(super) struct ChatMessages {
     pub(super) talk: Conversation,
     /// Calls of the last message of the model that have no id and wait for their result: they are answered in their order.
     nameless: VecDeque<Vec<u8>>,
@@ -35,27 +35,27 @@ pub(super) struct Spoken {
     calls: usize,
 }
 
-impl Spoken {
+impl ChatMessages {
     /// Takes all that a record holds; the tools that the model was offered.
     ///
     /// # Errors
     /// The flaw for which `sample` drops the record too.
     pub(super) fn hear(
         &mut self,
-        held: Held,
+        held: Trajectory,
         reasoning: &str,
         made: &mut Made,
     ) -> Result<Option<Value>, Flaw> {
         match held {
-            Held::Chat { system, messages, tools } => {
+            Trajectory::Chat { system, messages, tools } => {
                 self.messages(turns(system, messages, reasoning)?, made)?;
                 return Ok(tools.and_then(offered));
             }
-            Held::Completion { prompt, completion } => {
+            Trajectory::Completion { prompt, completion } => {
                 self.talk.say(Role::User, &escaped(&prompt), b"");
                 self.talk.say(Role::Assistant, &escaped(&completion), b"");
             }
-            Held::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
+            Trajectory::Text(text) => drop(self.talk.say(Role::Assistant, &escaped(&text), b"")),
         }
         Ok(None)
     }

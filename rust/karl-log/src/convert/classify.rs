@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tempfile::TempPath;
 
-use super::kind::{Alone, Kind, Told, tell};
+use super::kind::{Alone, Classified, Kind, tell};
 use super::report::Report;
 use super::settings::ConvertSettings;
 use super::unpack::unpacked;
@@ -15,7 +15,7 @@ use crate::input::source::Source;
 
 /// Files by what they hold, each list by name.
 #[derive(Default)]
-pub(super) struct Sorted {
+pub(super) struct Classes {
     /// Sessions that may lie in several files.
     pub(super) sessions: Vec<Source>,
     /// A session each.
@@ -24,7 +24,7 @@ pub(super) struct Sorted {
     pub(super) logs: Vec<(&'static Format, Source)>,
 }
 
-impl Sorted {
+impl Classes {
     /// Every file.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
         let alone = self.alone.iter().map(|(_, source)| source);
@@ -64,8 +64,8 @@ pub(super) fn sorted(
     settings: &ConvertSettings,
     report: &mut Report,
     watch: &Watch,
-) -> Result<Sorted> {
-    let mut sorted = Sorted::default();
+) -> Result<Classes> {
+    let mut sorted = Classes::default();
     for source in sources {
         match source.readable(watch) {
             Err(Error::Unread { path, why }) if source.optional => {
@@ -75,26 +75,26 @@ pub(super) fn sorted(
             readable => readable?,
         }
         let told = match settings.kind {
-            Some(kind) => Told::Transcript(kind),
+            Some(kind) => Classified::Transcript(kind),
             None => tell(&source, settings.max_line_bytes, watch)?,
         };
         watch.advance(0)?;
         let (path, nothing) = (PathBuf::from(&source.name), if source.size == 0 { EMPTY } else { NOTHING });
         match told {
-            Told::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
-            Told::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
-            Told::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
-            Told::Beside => {}
-            Told::Refused(why) | Told::Damaged(why) if source.optional => {
+            Classified::Transcript(Kind::ClaudeCode) => sorted.sessions.push(source),
+            Classified::Transcript(Kind::Alone(kind)) => sorted.alone.push((kind, source)),
+            Classified::Transcript(Kind::Rollouts(format)) => sorted.logs.push((format, source)),
+            Classified::EntireMetadata => {}
+            Classified::Refused(why) | Classified::Damaged(why) if source.optional => {
                 report.refused.push((path, why.into_owned()));
             }
-            Told::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
-            Told::Converted => return Err(Error::Converted { path }),
-            Told::Nothing if source.optional => report.skipped.push((path, nothing.to_owned())),
-            Told::Refused(why) | Told::Damaged(why) => {
+            Classified::Converted if source.optional => report.skipped.push((path, CONVERTED.to_owned())),
+            Classified::Converted => return Err(Error::Converted { path }),
+            Classified::Nothing if source.optional => report.skipped.push((path, nothing.to_owned())),
+            Classified::Refused(why) | Classified::Damaged(why) => {
                 return Err(Error::Layout { path, problem: why.into_owned() });
             }
-            Told::Nothing => return Err(Error::Layout { path, problem: nothing.to_owned() }),
+            Classified::Nothing => return Err(Error::Layout { path, problem: nothing.to_owned() }),
         }
     }
     sorted.sessions.sort_by(|a, b| a.name.cmp(&b.name));

@@ -62,12 +62,12 @@ pub(super) fn id(record: &Value, fields: &Fields) -> Option<String> {
 }
 
 /// How often a file holds each record.
-type Counts = HashMap<u64, u32>;
+type CopyCounts = HashMap<u64, u32>;
 
 /// The places of the records that stand elsewhere too; one of each stays.
 pub(super) fn copies(mut records: Vec<Copyable>, files: usize) -> HashSet<(usize, u64)> {
     records.sort_unstable_by_key(|record| record.place);
-    let mut counts = vec![Counts::new(); files];
+    let mut counts = vec![CopyCounts::new(); files];
     for record in &records {
         *counts[record.place.0].entry(record.values).or_default() += 1;
     }
@@ -89,7 +89,7 @@ fn repeated_ids(records: &[Copyable]) -> HashSet<u64> {
 }
 
 /// Whether another file holds all that a file holds; of equal files the first stays.
-fn contained(counts: &[Counts]) -> Vec<bool> {
+fn contained(counts: &[CopyCounts]) -> Vec<bool> {
     let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
     for (file, records) in counts.iter().enumerate() {
         for &record in records.keys() {
@@ -97,8 +97,8 @@ fn contained(counts: &[Counts]) -> Vec<bool> {
         }
     }
     let rarest =
-        |records: &Counts| records.keys().map(|record| &holders[record]).min_by_key(|files| files.len());
-    let is_contained = |(file, records): (usize, &Counts)| {
+        |records: &CopyCounts| records.keys().map(|record| &holders[record]).min_by_key(|files| files.len());
+    let is_contained = |(file, records): (usize, &CopyCounts)| {
         let within = |&other: &usize| other != file && holds(&counts[other], records, other < file);
         rarest(records).is_some_and(|files| files.iter().any(within))
     };
@@ -106,7 +106,7 @@ fn contained(counts: &[Counts]) -> Vec<bool> {
 }
 
 /// Whether a file holds all records of another as often as that does, and more unless `equal` files count.
-fn holds(whole: &Counts, part: &Counts, equal: bool) -> bool {
+fn holds(whole: &CopyCounts, part: &CopyCounts, equal: bool) -> bool {
     let all = part.iter().all(|(record, count)| whole.get(record).is_some_and(|held| held >= count));
     all && (equal || whole != part)
 }

@@ -15,7 +15,7 @@ const NAME: &str = "metadata.json";
 
 /// What it says of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub(super) struct EntireMetadata {
     /// The session; the old form of its name begins with a date.
     session: String,
     /// When it was written, in milliseconds since 1970.
@@ -26,7 +26,7 @@ pub(super) struct Beside {
     pub(super) reward: Option<f64>,
 }
 
-impl Beside {
+impl EntireMetadata {
     /// Looks beside a transcript; standard input has nothing beside it.
     pub(super) fn look(transcript: &Source) -> Option<Self> {
         let path = Path::new(&*transcript.name);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_last_that_names_the_session_counts() {
         let beside = |session: &str, created: &str, percent: f64| {
-            Beside::of(
+            EntireMetadata::of(
                 &json!({"checkpoint_id": "c", "session_id": session, "created_at": created, "branch": "b",
                 "initial_attribution": {"agent_percentage": percent}}),
             )
@@ -73,8 +73,8 @@ mod tests {
             beside("s1", "2026-01-06T12:00:00Z", 50.0),
             beside("s2", "2026-01-07T12:00:00Z", 75.0),
         ];
-        assert_eq!(Beside::last(all.iter(), "s1").unwrap().reward, Some(0.25));
-        assert!(Beside::last(all.iter(), "s3").is_none());
-        assert!(Beside::of(&json!({"session_id": "s1"})).is_none());
+        assert_eq!(EntireMetadata::last(all.iter(), "s1").unwrap().reward, Some(0.25));
+        assert!(EntireMetadata::last(all.iter(), "s3").is_none());
+        assert!(EntireMetadata::of(&json!({"session_id": "s1"})).is_none());
     }
 }

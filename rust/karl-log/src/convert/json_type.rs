@@ -9,7 +9,7 @@ use super::report::{DAMAGED, Made};
 
 /// The sorts of values that JSON has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum JsonType {
     Nothing,
     Flag,
     Number,
@@ -19,17 +19,17 @@ pub(super) enum Sort {
 }
 
 /// What may stand somewhere; nothing may, anywhere.
-pub(super) type Wanted = &'static [Sort];
+pub(super) type JsonTypes = &'static [JsonType];
 
-pub(super) const FLAG: Wanted = &[Sort::Flag];
-pub(super) const NUMBER: Wanted = &[Sort::Number];
-pub(super) const TEXT: Wanted = &[Sort::Text];
-pub(super) const LIST: Wanted = &[Sort::List];
-pub(super) const OBJECT: Wanted = &[Sort::Object];
+pub(super) const FLAG: JsonTypes = &[JsonType::Flag];
+pub(super) const NUMBER: JsonTypes = &[JsonType::Number];
+pub(super) const TEXT: JsonTypes = &[JsonType::Text];
+pub(super) const LIST: JsonTypes = &[JsonType::List];
+pub(super) const OBJECT: JsonTypes = &[JsonType::Object];
 /// A text, or parts of which each may have one.
-pub(super) const WORDS: Wanted = &[Sort::Text, Sort::List];
+pub(super) const WORDS: JsonTypes = &[JsonType::Text, JsonType::List];
 
-impl Sort {
+impl JsonType {
     const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -66,48 +66,48 @@ impl Sort {
 }
 
 /// Counts a value that is there, and is of another sort than wanted.
-pub(super) fn expect(raw: Option<&[u8]>, wanted: Wanted, field: &str, made: &mut Made) {
+pub(super) fn expect(raw: Option<&[u8]>, wanted: JsonTypes, field: &str, made: &mut Made) {
     if let Some(raw) = raw {
-        judge(Sort::of_raw(raw), wanted, field, made);
+        judge(JsonType::of_raw(raw), wanted, field, made);
     }
 }
 
 /// Counts a value that is not there and has to be; the reason why its line is left out.
-pub(super) fn absent(wanted: Wanted, field: &str, made: &mut Made) -> &'static str {
-    made.mistyped(field.to_owned(), Sort::Nothing.name(), named(wanted));
+pub(super) fn absent(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
+    made.mistyped(field.to_owned(), JsonType::Nothing.name(), named(wanted));
     DAMAGED
 }
 
 /// Counts a value that is no JSON inside, where the quick look at its line did not look; the reason why the line is left
 /// out.
-pub(super) fn damaged(wanted: Wanted, field: &str, made: &mut Made) -> &'static str {
+pub(super) fn damaged(wanted: JsonTypes, field: &str, made: &mut Made) -> &'static str {
     made.mistyped(field.to_owned(), "no JSON", named(wanted));
     DAMAGED
 }
 
 /// Counts each value of another sort than wanted, where a list of paths says what is. In a path a dot stands before a key,
 /// and `[]` for every element of a list.
-pub(super) fn check(value: &Value, wanted: &[(&str, Wanted)], made: &mut Made) {
+pub(super) fn check(value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
     check_at(String::new(), value, wanted, made);
 }
 
 /// As [`check`], of a value that stands at `place` in its record.
-pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, Wanted)], made: &mut Made) {
+pub(super) fn check_at(mut place: String, value: &Value, wanted: &[(&str, JsonTypes)], made: &mut Made) {
     for (path, wanted) in wanted {
         follow(value, path, wanted, &mut place, made);
     }
 }
 
 /// Counts a value that is there, and is of another sort than wanted; whether it is.
-pub(super) fn is_mistyped(value: Option<&Value>, wanted: Wanted, field: &str, made: &mut Made) -> bool {
-    value.is_some_and(|value| judge(Sort::of(value), wanted, field, made))
+pub(super) fn is_mistyped(value: Option<&Value>, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
+    value.is_some_and(|value| judge(JsonType::of(value), wanted, field, made))
 }
 
 /// Goes on along a path from a value that stands at `place`.
-fn follow(value: &Value, path: &str, wanted: Wanted, place: &mut String, made: &mut Made) {
+fn follow(value: &Value, path: &str, wanted: JsonTypes, place: &mut String, made: &mut Made) {
     let before = place.len();
     if path.is_empty() {
-        judge(Sort::of(value), wanted, place, made);
+        judge(JsonType::of(value), wanted, place, made);
         return;
     }
     if let Some(rest) = path.strip_prefix("[]") {
@@ -128,15 +128,15 @@ fn follow(value: &Value, path: &str, wanted: Wanted, place: &mut String, made: &
     }
 }
 
-fn judge(came: Sort, wanted: Wanted, field: &str, made: &mut Made) -> bool {
-    let wrong = came != Sort::Nothing && !wanted.contains(&came);
+fn judge(came: JsonType, wanted: JsonTypes, field: &str, made: &mut Made) -> bool {
+    let wrong = came != JsonType::Nothing && !wanted.contains(&came);
     if wrong {
         made.mistyped(field.to_owned(), came.name(), named(wanted));
     }
     wrong
 }
 
-fn named(wanted: Wanted) -> String {
+fn named(wanted: JsonTypes) -> String {
     wanted.iter().map(|sort| sort.name()).collect::<Vec<_>>().join(" or ")
 }
 
@@ -178,7 +178,7 @@ mod tests {
     fn texts_and_values_have_the_same_sorts() {
         for text in ["null", "true", "false", "-1.5", "\"a\"", "[1]", "{\"a\":1}"] {
             let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(Sort::of_raw(text.as_bytes()), Sort::of(&value), "{text}");
+            assert_eq!(JsonType::of_raw(text.as_bytes()), JsonType::of(&value), "{text}");
         }
     }
 }

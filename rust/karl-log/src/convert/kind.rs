@@ -86,7 +86,7 @@ impl Kind {
     #[must_use]
     pub fn by_keys(keys: &[String]) -> Option<Self> {
         [&LINES[..], &DOCUMENTS].into_iter().find_map(|known| match by_keys(known, keys) {
-            Told::Transcript(kind) => Some(kind),
+            Classified::Transcript(kind) => Some(kind),
             _ => None,
         })
     }
@@ -94,7 +94,7 @@ impl Kind {
 
 /// What a file was found to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Classified {
     /// A transcript that is read.
     Transcript(Kind),
     /// Of a tool whose transcripts are not.
@@ -104,7 +104,7 @@ pub(super) enum Told {
     /// What a conversion writes.
     Converted,
     /// What stands beside transcripts.
-    Beside,
+    EntireMetadata,
     /// None.
     Nothing,
 }
@@ -119,40 +119,40 @@ pub(super) const MESSAGES: [&str; 2] = ["messages", "conversations"];
 const LINES_PROBED: usize = 100;
 
 /// What lines with these top-level keys, all of a list, are lines of.
-const LINES: [(&[&str], Told); 7] = [
-    (&["karl_fast_trajectory"], Told::Converted),
-    (&["type", "sessionId"], Told::Transcript(Kind::ClaudeCode)),
-    (&["type", "session_id"], Told::Transcript(Kind::ClaudeCode)),
-    (&["type", "messageId", "snapshot"], Told::Transcript(Kind::ClaudeCode)),
-    (&["type", "summary", "leafUuid"], Told::Transcript(Kind::ClaudeCode)),
-    (&["timestamp", "type", "payload"], Told::Transcript(Kind::Alone(Alone::Codex))),
-    (&["timestamp", "type", "data"], Told::Refused(COPILOT)),
+const LINES: [(&[&str], Classified); 7] = [
+    (&["karl_fast_trajectory"], Classified::Converted),
+    (&["type", "sessionId"], Classified::Transcript(Kind::ClaudeCode)),
+    (&["type", "session_id"], Classified::Transcript(Kind::ClaudeCode)),
+    (&["type", "messageId", "snapshot"], Classified::Transcript(Kind::ClaudeCode)),
+    (&["type", "summary", "leafUuid"], Classified::Transcript(Kind::ClaudeCode)),
+    (&["timestamp", "type", "payload"], Classified::Transcript(Kind::Alone(Alone::Codex))),
+    (&["timestamp", "type", "data"], Classified::Refused(COPILOT)),
 ];
 
 /// What a document with these keys is.
-const DOCUMENTS: [(&[&str], Told); 8] = [
-    (&["sessionId", "projectHash", "messages"], Told::Refused(GEMINI)),
-    (&["sessionId", "startTime", "messages"], Told::Refused(GEMINI)),
-    (&["checkpoint_id"], Told::Beside),
-    (&["task_name", "verifier_result"], Told::Beside),
-    (&["resolved_ids"], Told::Beside),
-    (&["schema_version", "steps"], Told::Transcript(Kind::Alone(Alone::Atif))),
-    (&["history", "trajectory"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
-    (&["history"], Told::Transcript(Kind::Alone(Alone::SweAgent))),
+const DOCUMENTS: [(&[&str], Classified); 8] = [
+    (&["sessionId", "projectHash", "messages"], Classified::Refused(GEMINI)),
+    (&["sessionId", "startTime", "messages"], Classified::Refused(GEMINI)),
+    (&["checkpoint_id"], Classified::EntireMetadata),
+    (&["task_name", "verifier_result"], Classified::EntireMetadata),
+    (&["resolved_ids"], Classified::EntireMetadata),
+    (&["schema_version", "steps"], Classified::Transcript(Kind::Alone(Alone::Atif))),
+    (&["history", "trajectory"], Classified::Transcript(Kind::Alone(Alone::SweAgent))),
+    (&["history"], Classified::Transcript(Kind::Alone(Alone::SweAgent))),
 ];
 
 /// Looks at the beginning of a file.
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
+pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     for look in [by_lines, document] {
         match look(source, limit, watch)? {
-            Told::Nothing => {}
+            Classified::Nothing => {}
             // A log whose first record is damaged, or that is one long array, looks like a document that is.
-            damaged @ Told::Damaged(_) => {
+            damaged @ Classified::Damaged(_) => {
                 let told = rollouts(source, limit, watch)?;
-                return Ok(if told == Told::Nothing { damaged } else { told });
+                return Ok(if told == Classified::Nothing { damaged } else { told });
             }
             told => return Ok(told),
         }
@@ -161,12 +161,12 @@ pub(super) fn tell(source: &Source, limit: usize, watch: &Watch) -> Result<Told>
 }
 
 /// Whether a file is a log of rollouts, whose records have a conversation or a prompt and its completion.
-fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
+fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     let wishes = Wishes { max_line_bytes: limit, ..Wishes::default() };
     let input = match probe(source.clone(), &wishes, watch) {
-        Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Told::Nothing),
+        Err(Error::Layout { .. } | Error::Document { .. }) => return Ok(Classified::Nothing),
         Err(Error::ByName { holder, .. }) if source.optional => {
-            return Ok(Told::Refused(error::by_name(&holder).into()));
+            return Ok(Classified::Refused(error::by_name(&holder).into()));
         }
         input => input?,
     };
@@ -174,63 +174,64 @@ fn rollouts(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
     let kind = Kind::Rollouts(input.format);
     Ok(match input.format.name {
         name if name == KARL.name => {
-            Told::Refused("a store of KARL, which is scored and sampled as it is".into())
+            Classified::Refused("a store of KARL, which is scored and sampled as it is".into())
         }
         name if name == GENERIC.name
             && !(MESSAGES.iter().any(|key| has(key)) || (has("prompt") && has("completion"))) =>
         {
-            Told::Nothing
+            Classified::Nothing
         }
-        _ => Told::Transcript(kind),
+        _ => Classified::Transcript(kind),
     })
 }
 
-fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
+fn by_lines(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     let io = |error| source.failed("read", error);
     let mut lines = Lines::new(source.undamaged(watch).map_err(io)?, 0, u64::MAX, limit);
     lines.skip_mark().map_err(io)?;
     for _ in 0..LINES_PROBED {
         let Some(piece) = lines.next().map_err(io)? else { break };
         let Piece::Text { bytes, .. } = piece else { continue };
-        let told = keys_of(bytes.trim_ascii_start()).map_or(Told::Nothing, |keys| by_keys(&LINES, &keys));
-        if told != Told::Nothing {
+        let told =
+            keys_of(bytes.trim_ascii_start()).map_or(Classified::Nothing, |keys| by_keys(&LINES, &keys));
+        if told != Classified::Nothing {
             return Ok(told);
         }
     }
-    Ok(Told::Nothing)
+    Ok(Classified::Nothing)
 }
 
 /// What the document is that fills a file.
-fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Told> {
+fn document(source: &Source, limit: usize, watch: &Watch) -> Result<Classified> {
     let io = |error| source.failed("read", error);
     let mut window = Window::new(source.undamaged(watch).map_err(io)?, 0);
     window.skip_mark().map_err(io)?;
     if window.peek().map_err(io)? != Some(b'{') {
-        return Ok(Told::Nothing);
+        return Ok(Classified::Nothing);
     }
     Ok(match window.value(limit).map_err(io)? {
         Extent::Kept(length) => one(&window.bytes()[..length]),
         Extent::Torn(end) => {
-            Told::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
+            Classified::Damaged(format!("it ends inside the document that it begins, at byte {end}").into())
         }
-        Extent::Passed => Told::Damaged(
+        Extent::Passed => Classified::Damaged(
             format!("the document that it begins is longer than a line may be, {limit} bytes").into(),
         ),
     })
 }
 
 /// What a document is.
-fn one(text: &[u8]) -> Told {
+fn one(text: &[u8]) -> Classified {
     match scan(text, &PathTree::default(), &mut []) {
-        Err(Fault::Malformed(at)) => {
-            Told::Damaged(format!("byte {at} cannot stand there: wanted a document or lines of JSON").into())
-        }
-        _ => keys_of(text).map_or(Told::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
+        Err(Fault::Malformed(at)) => Classified::Damaged(
+            format!("byte {at} cannot stand there: wanted a document or lines of JSON").into(),
+        ),
+        _ => keys_of(text).map_or(Classified::Nothing, |keys| by_keys(&DOCUMENTS, &keys)),
     }
 }
 
-fn by_keys(known: &[(&[&str], Told)], keys: &[String]) -> Told {
+fn by_keys(known: &[(&[&str], Classified)], keys: &[String]) -> Classified {
     let has = |wanted: &&str| keys.iter().any(|key| key == wanted);
     let found = known.iter().find(|(wanted, _)| wanted.iter().all(has));
-    found.map_or(Told::Nothing, |(_, told)| told.clone())
+    found.map_or(Classified::Nothing, |(_, told)| told.clone())
 }

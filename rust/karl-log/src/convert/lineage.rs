@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use karl_core::rng::id128;
 
-use super::entire::Beside;
+use super::entire::EntireMetadata;
 use super::report::Made;
 
 /// What a file tells of its session, before it is written.
@@ -52,11 +52,11 @@ pub(super) fn hash(sort: &str, bytes: &[u8]) -> u64 {
 }
 
 /// The units of some files, in the order of their first files.
-pub(super) fn units(traces: &[Trace], besides: &[Option<Beside>], made: &mut Made) -> Vec<Unit> {
+pub(super) fn units(traces: &[Trace], besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Unit> {
     let sums: Vec<Vec<u64>> = traces.iter().map(|trace| sums(&trace.items)).collect();
     let mut units: Vec<Unit> = families(traces)
         .into_iter()
-        .flat_map(|files| Family { traces, sums: &sums, files }.units(besides, made))
+        .flat_map(|files| SessionFamily { traces, sums: &sums, files }.units(besides, made))
         .collect();
     units.sort_by_key(|unit| unit.parts.first().copied());
     units
@@ -97,14 +97,14 @@ fn top(root: &mut [usize], mut at: usize) -> usize {
 }
 
 /// Files of one session, and of those that began as it.
-struct Family<'a> {
+struct SessionFamily<'a> {
     traces: &'a [Trace],
     sums: &'a [Vec<u64>],
     files: Vec<usize>,
 }
 
-impl Family<'_> {
-    fn units(mut self, besides: &[Option<Beside>], made: &mut Made) -> Vec<Unit> {
+impl SessionFamily<'_> {
+    fn units(mut self, besides: &[Option<EntireMetadata>], made: &mut Made) -> Vec<Unit> {
         self.files.sort_by_key(|&at| (self.traces[at].begun, at));
         let (left, contained): (Vec<usize>, Vec<usize>) =
             self.files.iter().partition(|&&at| self.holder(at).is_none());
@@ -186,11 +186,12 @@ impl Family<'_> {
     }
 
     /// Gives sessions that share their beginning one group, and different ids.
-    fn fork(&self, units: &mut [Unit], besides: &[Option<Beside>], made: &mut Made) {
+    fn fork(&self, units: &mut [Unit], besides: &[Option<EntireMetadata>], made: &mut Made) {
         made.notes_of("forked_session", units.len() as u64);
         let named = self.files.iter().map(|&at| &self.traces[at]);
         let root = named.clone().find_map(|trace| trace.forked_from.as_ref().or(trace.id.as_ref())).cloned();
-        let beside = named.filter_map(|trace| Beside::last(besides.iter().flatten(), trace.id.as_deref()?));
+        let beside =
+            named.filter_map(|trace| EntireMetadata::last(besides.iter().flatten(), trace.id.as_deref()?));
         let group = beside.into_iter().find_map(|beside| beside.group.clone()).or(root);
         let mut seen = Vec::new();
         for unit in units {

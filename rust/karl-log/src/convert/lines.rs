@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::framing::Fail;
+use crate::framing::StreamError;
 use crate::framing::record_texts::each_record;
 use crate::framing::{Batch, Pieces, Texts};
 use crate::input::source::Stream;
@@ -18,10 +18,10 @@ pub(super) fn each(
     tally: &mut Tally,
     advance: impl Fn(u64) -> crate::error::Result<()>,
     mut take: impl FnMut(&[u8], u64) -> Result<usize, Fault>,
-) -> Result<(), Fail> {
-    while let Some(Batch { texts, passed }) = pieces.next_alone().map_err(Fail::Read)? {
+) -> Result<(), StreamError> {
+    while let Some(Batch { texts, passed }) = pieces.next_alone().map_err(StreamError::Read)? {
         if matches!(texts, Texts::Beyond) {
-            return Err(Fail::Beyond);
+            return Err(StreamError::Beyond);
         }
         tally.lines += passed;
         let length = texts.len() as u64;
@@ -33,13 +33,13 @@ pub(super) fn each(
             })
         });
         pieces.open(open);
-        advance(length).map_err(Fail::Other)?;
+        advance(length).map_err(StreamError::Other)?;
     }
-    advance(0).map_err(Fail::Other)
+    advance(0).map_err(StreamError::Other)
 }
 
 /// The values of some keys as they stand in the text.
-type Found<'r, const N: usize> = [Option<&'r [u8]>; N];
+type KeyValues<'r, const N: usize> = [Option<&'r [u8]>; N];
 
 /// Some keys of objects, looked up together.
 pub(super) struct Keys {
@@ -58,7 +58,7 @@ impl Keys {
     pub(super) fn first<'r, const N: usize>(
         &mut self,
         bytes: &'r [u8],
-    ) -> Result<(Found<'r, N>, usize), Fault> {
+    ) -> Result<(KeyValues<'r, N>, usize), Fault> {
         let end = self.scan.object(bytes, &mut self.values)?.end;
         let mut found = [None; N];
         for (slot, range) in found.iter_mut().zip(&self.values) {
@@ -68,7 +68,7 @@ impl Keys {
     }
 
     /// The same of a text that is one object; None where it is none.
-    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<Found<'r, N>> {
+    pub(super) fn of<'r, const N: usize>(&mut self, object: &'r [u8]) -> Option<KeyValues<'r, N>> {
         self.first(object).ok().map(|(found, _)| found)
     }
 }

@@ -6,8 +6,8 @@ use std::io::Read;
 use karl_core::rng::id128;
 use serde_json::Value;
 
-use super::codex::{Path, REPEATED, Rollout};
-use super::entire::Beside;
+use super::codex::{ItemTrail, REPEATED, Rollout};
+use super::entire::EntireMetadata;
 use super::json::{inside, mended};
 use super::json_type::{OBJECT, damaged};
 use super::kind::{Alone, Kind};
@@ -35,7 +35,7 @@ const DOCUMENT: &str = "document";
 /// Files of which each holds a session or a part of one, before trajectories are made of them.
 pub(super) struct Documents<'a> {
     files: &'a [(Alone, Source)],
-    besides: Vec<Option<Beside>>,
+    besides: Vec<Option<EntireMetadata>>,
     units: Vec<Unit>,
     verdicts: Verdicts,
 }
@@ -51,7 +51,7 @@ impl<'a> Documents<'a> {
         report: &mut Report,
         watch: &Watch,
     ) -> Result<Self> {
-        let besides: Vec<_> = files.iter().map(|(_, source)| Beside::look(source)).collect();
+        let besides: Vec<_> = files.iter().map(|(_, source)| EntireMetadata::look(source)).collect();
         let one = |(kind, source): &(Alone, Source)| trace(*kind, source, settings, watch);
         let traces = match files {
             [_] => vec![Trace::default()],
@@ -95,7 +95,7 @@ impl<'a> Documents<'a> {
     /// Adds to a head what stands beside the files of its session, and what other files of it say.
     fn settle(&self, unit: &Unit, head: &mut Head) {
         let files = if unit.files.is_empty() { vec![unit.parts[0].0] } else { unit.files.clone() };
-        let beside = Beside::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
+        let beside = EntireMetadata::last(files.iter().filter_map(|&at| self.besides[at].as_ref()), &head.id);
         let group = unit.group.clone().or_else(|| beside?.group.clone());
         head.group = head.group.take().or(group);
         head.reward = head.reward.or_else(|| beside?.reward);
@@ -107,7 +107,7 @@ impl<'a> Documents<'a> {
     }
 
     /// Reads the files of a session of Codex; nothing of one that another file holds.
-    fn rollout(&self, unit: &Unit, limit: usize, made: &mut Made, watch: &Watch) -> Result<Found> {
+    fn rollout(&self, unit: &Unit, limit: usize, made: &mut Made, watch: &Watch) -> Result<Parsed> {
         let mut rollout = Rollout::default();
         for &(at, repeated) in &unit.parts {
             let (source, mut tally) = (&self.files[at].1, Tally::default());
@@ -139,7 +139,7 @@ impl<'a> Documents<'a> {
     }
 
     /// Reads a document.
-    fn document(&self, kind: Alone, unit: &Unit, made: &mut Made, watch: &Watch) -> Result<Option<Found>> {
+    fn document(&self, kind: Alone, unit: &Unit, made: &mut Made, watch: &Watch) -> Result<Option<Parsed>> {
         let at = unit.parts[0].0;
         let source = &self.files[at].1;
         let (text, mut tally) = (bytes(source, watch)?, Tally { lines: 1, ..Tally::default() });
@@ -175,7 +175,7 @@ impl<'a> Documents<'a> {
     }
 }
 
-type Found = (Head, Conversation);
+type Parsed = (Head, Conversation);
 
 fn take(rollout: &mut Rollout, text: &[u8], made: &mut Made) -> std::result::Result<(), &'static str> {
     match mended(text, made).and_then(|line| reference::parse(&line).ok()) {
@@ -222,7 +222,7 @@ fn parsed(text: &[u8], made: &mut Made) -> Option<Value> {
 fn trace(kind: Alone, source: &Source, settings: &ConvertSettings, watch: &Watch) -> Result<Trace> {
     let mut made = Made::default();
     if kind == Alone::Codex {
-        let (mut path, mut tally) = (Path::default(), Tally::default());
+        let (mut path, mut tally) = (ItemTrail::default(), Tally::default());
         let limit = settings.max_line_bytes;
         lines(
             source,
@@ -272,7 +272,7 @@ fn read(
     digest: u128,
     verdicts: &Verdicts,
     made: &mut Made,
-) -> Found {
+) -> Parsed {
     match kind {
         Alone::SweAgent => swe_agent::read(document, &source.name, digest, verdicts, made),
         _ => atif::read(document, &source.name, digest, made),

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::chat;
-use super::chat::Spoken;
+use super::chat::ChatMessages;
 use super::copies::{Copyable, Seen, copies, id};
 use super::json::mended;
-use super::json_type::{LIST, OBJECT, Sort, TEXT, WORDS, absent, damaged, is_mistyped};
+use super::json_type::{JsonType, LIST, OBJECT, TEXT, WORDS, absent, damaged, is_mistyped};
 use super::kind::{Kind, MESSAGES};
 use super::record::{Head, Tokens, write};
 use super::report::{EMPTY, Made, count_type};
@@ -25,8 +25,8 @@ use crate::detect::{Input, Wishes, probe};
 use crate::error::Result;
 use crate::extract;
 use crate::extract::Scanner;
-use crate::format::{Field, Fields, Format, Made as Kept, Overrides, generic::GENERIC};
-use crate::framing::byte_ranges::{RANGE, Task};
+use crate::format::{Field, Fields, Format, Overrides, Transform as Kept, generic::GENERIC};
+use crate::framing::byte_ranges::{RANGE, RangeTask};
 use crate::input::source::Source;
 use crate::json::project::Path;
 use crate::json::reference;
@@ -49,7 +49,7 @@ const RECORD: &str = "record";
 /// Logs before trajectories are made of them, in units of work.
 pub(super) struct Rollouts {
     inputs: Vec<Input>,
-    tasks: Vec<Task>,
+    tasks: Vec<RangeTask>,
     /// The file and the first byte of each record that is written for another file.
     copies: HashSet<(usize, u64)>,
 }
@@ -83,7 +83,7 @@ impl Rollouts {
     /// Every record of every file.
     fn records(&mut self, settings: &ConvertSettings, watch: &Watch) -> Result<Vec<Copyable>> {
         loop {
-            let one = |task: &Task| {
+            let one = |task: &RangeTask| {
                 let mut seen = Seen::of(&self.inputs[task.input].fields);
                 self.scan(*task, settings, watch, &mut seen).map(|tally| (seen.records, tally))
             };
@@ -134,7 +134,7 @@ impl Rollouts {
     /// Hands over the records of a part of a file.
     fn scan(
         &self,
-        task: Task,
+        task: RangeTask,
         settings: &ConvertSettings,
         watch: &Watch,
         sink: &mut impl RowSink,
@@ -165,7 +165,7 @@ impl Rollouts {
     }
 }
 
-fn tasks(inputs: &[Input]) -> Vec<Task> {
+fn tasks(inputs: &[Input]) -> Vec<RangeTask> {
     inputs.iter().enumerate().flat_map(|(at, input)| tasks_of(at, input, RANGE)).collect()
 }
 
@@ -214,7 +214,7 @@ impl Writer<'_> {
             }
             flaw.name()
         })?;
-        let mut spoken = Spoken::default();
+        let mut spoken = ChatMessages::default();
         head.tools = spoken.hear(found, fields.reasoning, made).map_err(Flaw::name)?;
         if spoken.talk.messages.is_empty() {
             return Err(EMPTY);
@@ -235,7 +235,7 @@ fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) ->
     let format = input.format;
     let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
     let version = at(format.policy_version);
-    let wanted = &[Sort::Number, Sort::Text];
+    let wanted = &[JsonType::Number, JsonType::Text];
     let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
     let model = at(format.model);
     is_mistyped(model, TEXT, format.model, made);

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::json::escaped;
-use super::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use super::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use super::message::{Conversation, Role};
 use super::record::{Head, Tokens};
 use super::report::Made;
@@ -21,7 +21,7 @@ use crate::json::reference;
 const PACKED: [&str; 3] = [".gz", ".zst", ".zstd"];
 
 /// What a document has where.
-const WANTED: [(&str, Wanted); 16] = [
+const WANTED: [(&str, JsonTypes); 16] = [
     ("environment", TEXT),
     ("history", LIST),
     ("history[]", OBJECT),
@@ -32,7 +32,7 @@ const WANTED: [(&str, Wanted); 16] = [
     ("history[].tool_calls[].id", TEXT),
     ("history[].tool_calls[].function", OBJECT),
     ("history[].tool_calls[].function.name", TEXT),
-    ("history[].tool_calls[].function.arguments", &[Sort::Text, Sort::Object]),
+    ("history[].tool_calls[].function.arguments", &[JsonType::Text, JsonType::Object]),
     ("history[].tool_call_ids", LIST),
     ("history[].tool_call_ids[]", TEXT),
     ("info", OBJECT),

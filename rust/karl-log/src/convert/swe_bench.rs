@@ -16,10 +16,10 @@ const NAME: &str = "results.json";
 
 /// The reports that were read.
 #[derive(Default)]
-pub(super) struct Verdicts(Mutex<HashMap<PathBuf, Option<Arc<Report>>>>);
+pub(super) struct Verdicts(Mutex<HashMap<PathBuf, Option<Arc<SweBenchReport>>>>);
 
 /// The tasks that a report judges.
-struct Report {
+struct SweBenchReport {
     solved: HashSet<String>,
     failed: HashSet<String>,
 }
@@ -40,14 +40,14 @@ impl Verdicts {
         judged(1.0, &report.solved).or_else(|| judged(0.0, &report.failed))
     }
 
-    fn read(&self, path: PathBuf) -> Option<Arc<Report>> {
+    fn read(&self, path: PathBuf) -> Option<Arc<SweBenchReport>> {
         // Held while it is read: the other threads would read the same one.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(path).or_insert_with_key(|path| Report::read(path).map(Arc::new)).clone()
+        known.entry(path).or_insert_with_key(|path| SweBenchReport::read(path).map(Arc::new)).clone()
     }
 }
 
-impl Report {
+impl SweBenchReport {
     fn read(path: &Path) -> Option<Self> {
         let whole = reference::parse(&sidecar::read(path).ok()?).ok()?;
         let tasks = |keys: &[&str]| {

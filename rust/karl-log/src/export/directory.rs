@@ -11,7 +11,7 @@ use serde_json::Value;
 use twox_hash::XxHash3_128;
 
 use super::file;
-pub use super::file::Line;
+pub use super::file::FileLine;
 use crate::atomic_output::{OutputKind, Parents, Target, is_absent, sync};
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
@@ -31,11 +31,11 @@ const MANIFEST_MAX: u64 = 1 << 28;
 
 /// One file of the directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct DirectoryFile<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its lines.
-    pub lines: &'a [Line<'a>],
+    pub lines: &'a [FileLine<'a>],
 }
 
 /// Looks at the place of a data set before any work is done.
@@ -128,7 +128,7 @@ fn written(path: &Path) -> io::Result<Written> {
 /// As [`Target::check`]; [`Error::Io`] if anything cannot be written; as [`fetch`](crate::fetch::fetch);
 /// [`Error::Unwritable`] for a record that was taken unread and is no row. The target is then what it was, unless all
 /// that failed was to remove the old output or to sync the directory around it: then it is the new whole.
-pub fn write(target: &Target, parts: &[Part<'_>], threads: usize, watch: &Watch) -> Result<()> {
+pub fn write(target: &Target, parts: &[DirectoryFile<'_>], threads: usize, watch: &Watch) -> Result<()> {
     write_with(target, parts, threads, watch, |_| Ok(None))
 }
 
@@ -138,7 +138,7 @@ pub fn write(target: &Target, parts: &[Part<'_>], threads: usize, watch: &Watch)
 /// As [`write()`], and those of `manifest`.
 pub fn write_with(
     target: &Target,
-    parts: &[Part<'_>],
+    parts: &[DirectoryFile<'_>],
     threads: usize,
     watch: &Watch,
     manifest: impl FnOnce(&[Written]) -> Result<Option<String>>,
@@ -151,14 +151,14 @@ pub fn write_with(
     watch.expect(parts.iter().map(|part| file::bytes(part.lines)).sum());
     // Each waits for the disk, and the disk for none of them.
     let failed = AtomicBool::new(false);
-    let put = |part: &Part<'_>| {
+    let put = |part: &DirectoryFile<'_>| {
         let (path, shown) = (staging.path().join(part.name), shown.join(part.name));
         file::write(&path, &shown, part.lines, threads, &failed, watch)?;
         written(&path).map_err(|error| Error::io("read", &shown, error))
     };
     let all = map(parts.iter().collect(), parts.len(), put).into_iter().collect::<Result<Vec<_>>>()?;
     if let Some(text) = manifest(&all)? {
-        put(&Part { name: MANIFEST, lines: &[Line::Text(&text)] })?;
+        put(&DirectoryFile { name: MANIFEST, lines: &[FileLine::Text(&text)] })?;
     }
     sync(staging.path()).map_err(|error| Error::io("write", shown, error))?;
     watch.advance(0)?;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use super::file;
 use super::render::Shape;
-use super::row::Line;
+use super::row::RowText;
 use crate::cancel::Watch;
 use crate::columns::Place;
 use crate::conversation::Flaw;
 use crate::error::Result;
-use crate::fetch::{Standing, fetch};
+use crate::fetch::{RecordAtRest, fetch};
 use crate::log::Log;
-use crate::secrets::Found;
+use crate::secrets::SecretCounts;
 
 /// How many chosen records that were not written are told with their places; all are counted.
 pub(super) const FAILED_TOLD: usize = 10;
@@ -41,7 +41,7 @@ pub struct Draft {
     /// The messages they lost.
     pub trimmed_messages: u64,
     /// Secrets that were replaced, by family.
-    pub secrets: Found,
+    pub secrets: SecretCounts,
     /// What the rows look like.
     pub shape: Option<Shape>,
     /// The key of the first row that was not drawn; none where every row was.
@@ -87,10 +87,10 @@ impl Draft {
 
     /// Some rows as the lines of a file; the log as for `texts`.
     #[must_use]
-    pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::Line<'a>> {
+    pub fn written<'a>(&'a self, log: Option<&'a Log>, lines: &[usize]) -> Vec<file::FileLine<'a>> {
         let line = |&line: &usize| match &self.lines[line] {
-            Some(text) => Some(file::Line::Text(text)),
-            None => Standing::new(log?, self.rows[line], self.unread).map(file::Line::Record),
+            Some(text) => Some(file::FileLine::Text(text)),
+            None => RecordAtRest::new(log?, self.rows[line], self.unread).map(file::FileLine::Record),
         };
         lines.iter().filter_map(line).collect()
     }
@@ -106,7 +106,7 @@ impl Draft {
         for ((&row, count), line) in self.rows.iter().zip(&mut self.copies).zip(&mut self.lines) {
             *count = copies(row);
             if let Some(line) = line.as_mut().filter(|_| self.shape != Some(Shape::Raw)) {
-                Line::say_copies(line, *count);
+                RowText::say_copies(line, *count);
             }
         }
     }
@@ -123,14 +123,14 @@ impl Draft {
         self.failed.truncate(FAILED_TOLD);
     }
 
-    pub(super) fn add(&mut self, row: u32, copies: u32, line: Line, tools: bool) {
+    pub(super) fn add(&mut self, row: u32, copies: u32, line: RowText, tools: bool) {
         self.rows.push(row);
         self.copies.push(copies);
         self.prompts.push(line.prompt);
         self.lines.push(line.text.map(|text| {
-            let mut text = if tools && !line.tools { Line::without_tools(&text) } else { text };
+            let mut text = if tools && !line.tools { RowText::without_tools(&text) } else { text };
             if self.shape != Some(Shape::Raw) {
-                Line::say_copies(&mut text, copies);
+                RowText::say_copies(&mut text, copies);
             }
             text
         }));

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cancel::Watch;
 use crate::error::{Error, Result};
-use crate::fetch::{Standing, fetch_into};
+use crate::fetch::{RecordAtRest, fetch_into};
 use crate::parallel::map;
 
 /// What is gathered for one call, but for a line that is longer: it stays in the cache on its way.
@@ -19,14 +19,14 @@ const BEHIND: u64 = 8 << 20;
 
 /// A line of a file, without its end.
 #[derive(Clone, Copy, Debug)]
-pub enum Line<'a> {
+pub enum FileLine<'a> {
     /// A text.
     Text(&'a str),
     /// A record as it stands in its log.
-    Record(Standing<'a>),
+    Record(RecordAtRest<'a>),
 }
 
-impl Line<'_> {
+impl FileLine<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -36,7 +36,7 @@ impl Line<'_> {
 }
 
 /// How many bytes lines take in a file.
-pub(super) fn bytes(lines: &[Line<'_>]) -> u64 {
+pub(super) fn bytes(lines: &[FileLine<'_>]) -> u64 {
     lines.iter().map(|line| line.len() as u64 + 1).sum()
 }
 
@@ -51,7 +51,7 @@ pub(super) fn bytes(lines: &[Line<'_>]) -> u64 {
 pub(super) fn write(
     path: &Path,
     target: &Path,
-    lines: &[Line<'_>],
+    lines: &[FileLine<'_>],
     threads: usize,
     failed: &AtomicBool,
     watch: &Watch,
@@ -59,7 +59,7 @@ pub(super) fn write(
     let io = |error| Error::io("write", target, error);
     let file = File::create_new(path).map_err(io)?;
     let buffers = Mutex::new(Vec::new());
-    let one = |(from, lines): (u64, &[Line<'_>])| {
+    let one = |(from, lines): (u64, &[FileLine<'_>])| {
         let kept = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffer = kept().pop().unwrap_or_default();
         gather(&mut buffer, lines, watch)?;
@@ -81,7 +81,7 @@ pub(super) fn write(
 }
 
 /// Lines that are written together, and where.
-fn blocks<'l, 'a>(lines: &'l [Line<'a>]) -> Vec<(u64, &'l [Line<'a>])> {
+fn blocks<'l, 'a>(lines: &'l [FileLine<'a>]) -> Vec<(u64, &'l [FileLine<'a>])> {
     let mut blocks = Vec::new();
     let (mut at, mut bytes, mut first) = (0, 0, 0);
     for (number, line) in lines.iter().enumerate() {
@@ -96,15 +96,15 @@ fn blocks<'l, 'a>(lines: &'l [Line<'a>]) -> Vec<(u64, &'l [Line<'a>])> {
 }
 
 /// Puts lines into a buffer, each with its end.
-fn gather(buffer: &mut Vec<u8>, lines: &[Line<'_>], watch: &Watch) -> Result<()> {
+fn gather(buffer: &mut Vec<u8>, lines: &[FileLine<'_>], watch: &Watch) -> Result<()> {
     watch.advance(0)?;
     buffer.resize(lines.iter().map(|line| line.len() + 1).sum(), 0);
     let (mut rest, mut records) = (&mut buffer[..], Vec::new());
     for line in lines {
         let (place, later) = rest.split_at_mut(line.len());
         match line {
-            Line::Text(text) => place.copy_from_slice(text.as_bytes()),
-            Line::Record(record) => records.push((*record, place)),
+            FileLine::Text(text) => place.copy_from_slice(text.as_bytes()),
+            FileLine::Record(record) => records.push((*record, place)),
         }
         let (end, later) = later.split_at_mut(1);
         end.fill(b'\n');
@@ -141,7 +141,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let texts: Vec<String> = (0..4000).map(|at| at.to_string().repeat(at % 90 * (at % 90))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).chain(["", "x"]).collect();
-        let lines: Vec<Line<'_>> = texts.iter().map(|text| Line::Text(text)).collect();
+        let lines: Vec<FileLine<'_>> = texts.iter().map(|text| FileLine::Text(text)).collect();
         for threads in 1..5 {
             let path = folder.path().join(threads.to_string());
             let put = || write(&path, &path, &lines, threads, &AtomicBool::new(false), &Watch::new());
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_block_is_no_longer_than_it_may_be_but_for_one_line() {
         let long = "x".repeat(BLOCK + 1);
-        let lines = [&long[..BLOCK - 1], "", &long, "a", "b", &long[..BLOCK - 3]].map(Line::Text);
+        let lines = [&long[..BLOCK - 1], "", &long, "a", "b", &long[..BLOCK - 3]].map(FileLine::Text);
         let sizes: Vec<(u64, usize)> = blocks(&lines).iter().map(|(at, lines)| (*at, lines.len())).collect();
         let block = BLOCK as u64;
         let second = 2 * block + 3;

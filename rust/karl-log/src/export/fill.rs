@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use super::draft::Draft;
 use super::quota::{Limits, Strata, walk};
 use super::render::Shape;
-use super::row::{Body, Candidate, Line, Maker};
-use super::settings::{Draw, ExportSettings, Facts, Judge, Prepared};
+use super::row::{ParsedRow, RowBody, RowMaker, RowText};
+use super::settings::{Draw, ExportSettings, Judge, Prepared, RowFacts};
 use crate::cancel::Watch;
 use crate::conversation::Flaw;
 use crate::error::{Error, Result};
@@ -26,14 +26,14 @@ const BATCH: usize = 256;
 /// start for every fetch, and in some logs nearly every row fails.
 const SPARE: usize = 256;
 
-type Parsed = std::result::Result<Candidate, Flaw>;
+type ParsedResult = std::result::Result<ParsedRow, Flaw>;
 
-type Made = std::result::Result<Line, Flaw>;
+type RowResult = std::result::Result<RowText, Flaw>;
 
 /// The shape of a data set that begins with these; none where all of them failed.
-fn settle(wanted: Shape, parsed: &[(u32, Parsed)]) -> Option<Shape> {
+fn settle(wanted: Shape, parsed: &[(u32, ParsedResult)]) -> Option<Shape> {
     let examples = parsed.iter().filter_map(|(_, parsed)| match parsed {
-        Ok(Candidate { body: Body::Example(read), .. }) => Some(&read.example),
+        Ok(ParsedRow { body: RowBody::Example(read), .. }) => Some(&read.example),
         _ => None,
     });
     parsed.iter().any(|(_, parsed)| parsed.is_ok()).then(|| wanted.settle(&examples.collect::<Vec<_>>()))
@@ -48,17 +48,17 @@ fn settle(wanted: Shape, parsed: &[(u32, Parsed)]) -> Option<Shape> {
 /// Memory: the drawn rows that are held, and a few spare ones.
 ///
 /// # Errors
-/// As [`fetch`], and [`Error::Judge`](crate::Error::Judge) if the caller's judgement fails.
+/// As [`fetch`], and [`Error::Judge`] if the caller's judgement fails.
 pub fn draft(
     log: &Log,
-    facts: Facts<'_>,
+    facts: RowFacts<'_>,
     draw: Draw<'_>,
     settings: ExportSettings,
     judge: Option<Judge<'_>>,
     watch: &Watch,
 ) -> Result<Draft> {
     let settings = ExportSettings { prepared: settings.preparing(judge.is_some()), ..settings };
-    let work = Work::new(Maker::new(log, facts, settings), judge);
+    let work = RowFill::new(RowMaker::new(log, facts, settings), judge);
     match draw {
         Draw::Ranked { ranking, count, strata } => work.ranked(ranking, count, strata, watch),
         Draw::Copied(copies) => work.copied(copies, watch),
@@ -66,16 +66,16 @@ pub fn draft(
 }
 
 /// The rows that were made so far, and those that failed.
-pub(super) struct Work<'a> {
-    maker: Maker<'a>,
+pub(super) struct RowFill<'a> {
+    maker: RowMaker<'a>,
     judge: Option<Judge<'a>>,
     shape: Option<Shape>,
-    made: FxHashMap<u32, Line>,
+    made: FxHashMap<u32, RowText>,
     flaws: FxHashMap<u32, Flaw>,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(maker: Maker<'a>, judge: Option<Judge<'a>>) -> Self {
+impl<'a> RowFill<'a> {
+    pub(super) fn new(maker: RowMaker<'a>, judge: Option<Judge<'a>>) -> Self {
         Self { maker, judge, shape: None, made: FxHashMap::default(), flaws: FxHashMap::default() }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Work<'a> {
         let part = |rows: &[u32]| rows.iter().partition(|&&row| self.maker.is_left(row));
         let parts: Vec<(Vec<u32>, Vec<u32>)> = map(rows.chunks(LOOKED_UP).collect(), threads, part);
         let (left, others): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        self.made.extend(left.into_iter().flatten().map(|row| (row, Line::standing())));
+        self.made.extend(left.into_iter().flatten().map(|row| (row, RowText::standing())));
         self.shape = self.shape.or((!self.made.is_empty()).then_some(Shape::Raw));
         Cow::Owned(others.concat())
     }
@@ -182,14 +182,15 @@ impl<'a> Work<'a> {
         // A batch in which every record failed says nothing of the shape.
         self.shape = self.shape.or_else(|| settle(settings.shape, &parsed));
         let shape = self.shape.unwrap_or(settings.shape);
-        let line =
-            |(row, parsed): (u32, Parsed)| (row, parsed.and_then(|candidate| maker.line(candidate, shape)));
+        let line = |(row, parsed): (u32, ParsedResult)| {
+            (row, parsed.and_then(|candidate| maker.line(candidate, shape)))
+        };
         let lines = map(parsed, settings.threads, line);
         self.keep(lines, watch)
     }
 
     /// Keeps rows that were made, as they are judged.
-    fn keep(&mut self, lines: Vec<(u32, Made)>, watch: &Watch) -> Result<()> {
+    fn keep(&mut self, lines: Vec<(u32, RowResult)>, watch: &Watch) -> Result<()> {
         self.made.reserve(lines.len());
         for (row, line) in lines {
             watch.advance(0)?;
@@ -201,8 +202,10 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn judged(&self, line: Made) -> Result<Made> {
-        let (Ok(Line { text: Some(text), .. }), Some(judge)) = (&line, self.judge) else { return Ok(line) };
+    fn judged(&self, line: RowResult) -> Result<RowResult> {
+        let (Ok(RowText { text: Some(text), .. }), Some(judge)) = (&line, self.judge) else {
+            return Ok(line);
+        };
         Ok(judge(text).map_err(Error::Judge)?.map_or(line, Err))
     }
 
@@ -211,7 +214,7 @@ impl<'a> Work<'a> {
         let unread = self.maker.settings.prepared == Prepared::Unread;
         let mut draft = Draft { shape: self.shape, unread, ..Draft::default() };
         draft.fail(self.maker.log, failed);
-        let lines: Vec<(u32, u32, Line)> = rows
+        let lines: Vec<(u32, u32, RowText)> = rows
             .into_iter()
             .zip(copies)
             .filter_map(|(row, copies)| Some((row, copies, self.made.remove(&row)?)))

@@ -5,7 +5,7 @@
 //! next key       bytes      whole value       trim, lint    secrets    length     rows      whole or not at all
 //! ```
 //!
-//! A chosen record that fails on the way is counted under its [`Flaw`], and the next key takes its place: the law
+//! A chosen record that fails on the way is counted under its [`Flaw`](crate::conversation::Flaw), and the next key takes its place: the law
 //! of the rest is unchanged. With replacement there is no next key, and the draw is made again without that record.
 
 pub mod directory;
@@ -22,5 +22,5 @@ pub use draft::Draft;
 pub use fill::draft;
 pub use quota::Strata;
 pub use render::Shape;
-pub use settings::{Draw, ExportSettings, Facts, Judge, Prepared};
+pub use settings::{Draw, ExportSettings, Judge, Prepared, RowFacts};
 pub use split::{Dealing, Ordinals, Splits};

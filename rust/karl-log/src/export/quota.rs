@@ -33,45 +33,45 @@ pub(super) struct Limits<'a> {
 
 /// What a draw has of each group and stratum so far; it grows with the rows that were drawn, not with the log.
 #[derive(Default)]
-struct Had {
+struct Drawn {
     groups: FxHashMap<u32, usize>,
     strata: FxHashMap<usize, u64>,
 }
 
 /// What becomes of a row.
-enum Fate {
+enum Admission {
     Drawn,
     OverCap,
     OverBudget,
 }
 
-impl Had {
-    fn meet(&mut self, row: u32, limits: &Limits<'_>) -> Fate {
+impl Drawn {
+    fn meet(&mut self, row: u32, limits: &Limits<'_>) -> Admission {
         let stratum = limits.strata.as_ref().map(|strata| (strata.of(row), &strata.budgets));
         let room = |&(at, budgets): &(usize, &Vec<u64>)| {
             self.strata.get(&at).copied().unwrap_or(0) < budgets.get(at).copied().unwrap_or(0)
         };
         if !stratum.as_ref().is_none_or(room) {
-            return Fate::OverBudget;
+            return Admission::OverBudget;
         }
         let group = limits.groups.get(row as usize).filter(|&&code| code != crate::intern::NONE);
         if let (Some(most), Some(&group)) = (limits.most, group) {
             let had = self.groups.entry(group).or_default();
             if *had >= most {
-                return Fate::OverCap;
+                return Admission::OverCap;
             }
             *had += 1;
         }
         if let Some((at, _)) = stratum {
             *self.strata.entry(at).or_default() += 1;
         }
-        Fate::Drawn
+        Admission::Drawn
     }
 }
 
 /// Where a walk along a ranking has come to.
 #[derive(Default)]
-pub(super) struct Walked {
+pub(super) struct QuotaWalk {
     /// The rows that were drawn, in the order of the draw.
     pub(super) rows: Vec<u32>,
     /// The next that would be.
@@ -91,8 +91,8 @@ pub(super) fn walk(
     spare: usize,
     limits: &Limits<'_>,
     failed: impl Fn(u32) -> bool,
-) -> Walked {
-    let (mut walked, mut had) = (Walked::default(), Had::default());
+) -> QuotaWalk {
+    let (mut walked, mut had) = (QuotaWalk::default(), Drawn::default());
     let mut at = 0;
     let mut reach = count.saturating_add(spare).saturating_add(1);
     loop {
@@ -108,10 +108,10 @@ pub(super) fn walk(
                 continue;
             }
             match had.meet(row, limits) {
-                Fate::OverCap => walked.over_cap += u64::from(drawing),
-                Fate::OverBudget => {}
-                Fate::Drawn if drawing => walked.rows.push(row),
-                Fate::Drawn => {
+                Admission::OverCap => walked.over_cap += u64::from(drawing),
+                Admission::OverBudget => {}
+                Admission::Drawn if drawing => walked.rows.push(row),
+                Admission::Drawn => {
                     walked.threshold.get_or_insert(key);
                     if walked.spare.len() >= spare {
                         return walked;

@@ -5,11 +5,11 @@ use std::path::absolute;
 use serde_json::{Map, Number, Value, json};
 
 use super::render::{Shape, row};
-use super::{ExportSettings, Facts, Prepared};
+use super::{ExportSettings, Prepared, RowFacts};
 use crate::columns::Place;
 use crate::conversation::Flaw;
 use crate::conversation::content_hash;
-use crate::conversation::{Read, example};
+use crate::conversation::{TrimmedExample, example};
 use crate::detect::Layout;
 use crate::extract::joined_name::joined;
 use crate::format::Fields;
@@ -18,41 +18,41 @@ use crate::input::source::Source;
 use crate::json::reference;
 use crate::json::reference::{is_broken, lookup};
 use crate::log::Log;
-use crate::secrets::{Found, redact};
+use crate::secrets::{SecretCounts, redact};
 
 /// How long a record is in bytes that is rather read again than held: memory that is new to a process takes longer to
 /// come by than what is read already takes to copy, but each call takes its time.
 const LONG: u32 = 4096;
 
 /// A record on its way to a row.
-pub(super) struct Candidate {
+pub(super) struct ParsedRow {
     pub(super) row: u32,
     id: String,
     prompt: Option<u128>,
-    pub(super) body: Body,
+    pub(super) body: RowBody,
 }
 
-pub(super) enum Body {
+pub(super) enum RowBody {
     Raw(Vec<u8>),
-    Example(Read),
+    Example(TrimmedExample),
 }
 
 /// A row's text, with what was done to it.
-pub(super) struct Line {
+pub(super) struct RowText {
     /// None where it is the record as it stands in the log, which is read again for it.
     pub(super) text: Option<String>,
     pub(super) trimmed: u64,
-    pub(super) secrets: Found,
+    pub(super) secrets: SecretCounts,
     /// Whether the row knows its tools.
     pub(super) tools: bool,
     /// The hash of its prompt, where it is needed.
     pub(super) prompt: Option<u128>,
 }
 
-impl Line {
+impl RowText {
     /// A record that is written as it stands in its log.
     pub(super) fn standing() -> Self {
-        Self { text: None, trimmed: 0, secrets: Found::new(), tools: false, prompt: None }
+        Self { text: None, trimmed: 0, secrets: SecretCounts::new(), tools: false, prompt: None }
     }
 
     /// The row with null for its tools, which says the same as none: rows of one file have the same keys.
@@ -81,17 +81,17 @@ const ONE_COPY: &str = "\"copies\":1}}";
 const STAMP: &str = "\"karl_fast\":{";
 
 /// All that a row depends on.
-pub(super) struct Maker<'a> {
+pub(super) struct RowMaker<'a> {
     pub(super) log: &'a Log,
-    pub(super) facts: Facts<'a>,
+    pub(super) facts: RowFacts<'a>,
     pub(super) settings: ExportSettings,
     /// Whether each file can be read again. A copy of a pipe is gone with the log, and what is packed would have to be
     /// unpacked again.
     lasts: Vec<bool>,
 }
 
-impl<'a> Maker<'a> {
-    pub(super) fn new(log: &'a Log, facts: Facts<'a>, settings: ExportSettings) -> Self {
+impl<'a> RowMaker<'a> {
+    pub(super) fn new(log: &'a Log, facts: RowFacts<'a>, settings: ExportSettings) -> Self {
         let lasts = |Source { name, path, codec, .. }: &Source| {
             *codec == Codec::Plain && absolute(name).is_ok_and(|named| named == *path)
         };
@@ -100,46 +100,46 @@ impl<'a> Maker<'a> {
     }
 
     /// The record as far as it can be made without knowing the shape of the others.
-    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<Candidate, Flaw> {
+    pub(super) fn parse(&self, row: u32, bytes: Vec<u8>) -> Result<ParsedRow, Flaw> {
         if self.settings.shape == Shape::Raw {
             // A record that stays as it is need not be built.
             let check = if self.settings.allow_secrets { reference::check(&bytes) } else { Ok(()) };
             check.map_err(|_| Flaw::Unparsable)?;
             let prompt = || content_hash::prompt(&bytes, self.fields(row), self.settings.allow_secrets);
             let prompt = self.needs_prompt(row).then(prompt);
-            return Ok(Candidate { row, id: String::new(), prompt, body: Body::Raw(bytes) });
+            return Ok(ParsedRow { row, id: String::new(), prompt, body: RowBody::Raw(bytes) });
         }
         let record = reference::parse(&bytes).map_err(|_| Flaw::Unparsable)?;
         let id = self.id(row, &record);
         let read = example(record, self.fields(row))?;
         let prompt = || content_hash::prompt_of(&read.example, self.settings.allow_secrets);
         let prompt = self.needs_prompt(row).then(prompt);
-        Ok(Candidate { row, id, prompt, body: Body::Example(read) })
+        Ok(ParsedRow { row, id, prompt, body: RowBody::Example(read) })
     }
 
     /// The row in the shape of its data set.
-    pub(super) fn line(&self, candidate: Candidate, shape: Shape) -> Result<Line, Flaw> {
-        let mut secrets = Found::new();
+    pub(super) fn line(&self, candidate: ParsedRow, shape: Shape) -> Result<RowText, Flaw> {
+        let mut secrets = SecretCounts::new();
         let prompt = candidate.prompt;
         let (text, trimmed, tools) = match candidate.body {
-            Body::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
-            Body::Example(read) => {
+            RowBody::Raw(bytes) => (self.raw(candidate.row, bytes, &mut secrets)?, 0, false),
+            RowBody::Example(read) => {
                 let fields = row(read.example, shape)?;
                 let tools = fields.contains_key("tools");
                 let stamp = self.stamp(candidate.row, &candidate.id);
                 let stamp = Map::from_iter([("karl_fast".to_owned(), Value::Object(stamp))]);
                 let text = self.clean(written(&fields)?, &mut secrets);
                 // A secret in an id is no secret of the training text: replaced, not counted.
-                let stamp = self.clean(written(&stamp)?, &mut Found::new());
+                let stamp = self.clean(written(&stamp)?, &mut SecretCounts::new());
                 (Some(beside(&text, &stamp)), read.trimmed as u64, tools)
             }
         };
-        Ok(Line { text, trimmed, secrets, tools, prompt })
+        Ok(RowText { text, trimmed, secrets, tools, prompt })
     }
 
     /// The record's own bytes, on one line; written anew only if it holds a secret or a line break. A secret may also
     /// stand under a key that a later one replaces.
-    fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut Found) -> Result<Option<String>, Flaw> {
+    fn raw(&self, row: u32, bytes: Vec<u8>, secrets: &mut SecretCounts) -> Result<Option<String>, Flaw> {
         let broken = is_broken(&bytes);
         let safe = self.settings.allow_secrets && !broken;
         if safe && self.stands(row) {
@@ -152,7 +152,7 @@ impl<'a> Maker<'a> {
         let Ok(Value::Object(fields)) = reference::parse(text.as_bytes()) else {
             return Err(Flaw::Unparsable);
         };
-        let secret = !self.settings.allow_secrets && redact(&text, &mut Found::new()).is_some();
+        let secret = !self.settings.allow_secrets && redact(&text, &mut SecretCounts::new()).is_some();
         if secret || broken {
             return written(&fields).map(|text| Some(self.clean(text, secrets)));
         }
@@ -176,7 +176,7 @@ impl<'a> Maker<'a> {
         self.settings.dealt && self.log.group.name(row as usize).is_none()
     }
 
-    fn clean(&self, text: String, secrets: &mut Found) -> String {
+    fn clean(&self, text: String, secrets: &mut SecretCounts) -> String {
         if self.settings.allow_secrets {
             return text;
         }

@@ -12,7 +12,7 @@ pub type Judge<'a> = &'a dyn Fn(&str) -> std::result::Result<Option<Flaw>, Strin
 
 /// What the selection knows of each row of the log.
 #[derive(Clone, Copy)]
-pub struct Facts<'a> {
+pub struct RowFacts<'a> {
     /// The reward, composite or not. `[B]`
     pub rewards: &'a [f64],
     /// What was tempered. `[B]`

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use karl_core::rng::id128;
 
-use crate::format::{Choice, Field, Made};
+use crate::format::{Choice, Field, Transform};
 use crate::json::project::Path;
 use crate::json::reference;
 use crate::json::scalar::{Name, name};
@@ -14,7 +14,7 @@ use crate::json::string::plain;
 
 /// Slots of a field's choices.
 #[derive(Debug)]
-pub(crate) struct Slot(Vec<(usize, Made)>);
+pub(crate) struct Slot(Vec<(usize, Transform)>);
 
 /// Results of the scan: the record and the position of each wanted value in it.
 #[derive(Clone, Copy)]
@@ -36,12 +36,12 @@ impl Slot {
     /// Add a path without conversion.
     pub(crate) fn plain(path: &Path, paths: &mut Vec<Path>) -> Self {
         paths.push(path.clone());
-        Self(vec![(paths.len() - 1, Made::AsIs)])
+        Self(vec![(paths.len() - 1, Transform::AsIs)])
     }
 
     /// Return the first non-empty choice, or else the last.
-    fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Made) {
-        let mut chosen = (None, Made::AsIs);
+    fn choose<'r>(&self, found: FieldValues<'r>) -> (Option<&'r [u8]>, Transform) {
+        let mut chosen = (None, Transform::AsIs);
         for &(slot, made) in &self.0 {
             chosen = (found.raw(slot), made);
             if chosen.0.is_some_and(holds) {
@@ -59,15 +59,15 @@ impl Slot {
     /// Return the name in the value of the only choice, if it needs neither unescaping nor conversion.
     #[inline]
     pub(crate) fn plain_name<'r>(&self, found: FieldValues<'r>) -> Option<&'r [u8]> {
-        let [(slot, Made::AsIs)] = self.0[..] else { return None };
+        let [(slot, Transform::AsIs)] = self.0[..] else { return None };
         found.raw(slot).and_then(plain)
     }
 
     /// Return the name that the value yields.
     pub(crate) fn name<'r>(&self, found: FieldValues<'r>) -> Name<'r> {
         match self.choose(found) {
-            (raw, Made::Hash) => hash(raw),
-            (raw, Made::Quotient(by)) => quotient(raw, by),
+            (raw, Transform::Hash) => hash(raw),
+            (raw, Transform::Quotient(by)) => quotient(raw, by),
             (raw, _) => name(raw),
         }
     }

@@ -21,12 +21,12 @@ pub struct Choice {
     /// Path of the value.
     pub path: Path,
     /// Conversion of the value.
-    pub made: Made,
+    pub made: Transform,
 }
 
 /// Conversion of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum Transform {
     /// None: the value itself.
     AsIs,
     /// Quotient of an integer, rounded down: `sample_id//8`.
@@ -39,7 +39,8 @@ pub enum Made {
     Plan,
 }
 
-const WRAPPED: [(&str, Made); 3] = [("hash(", Made::Hash), ("json(", Made::Json), ("plan(", Made::Plan)];
+const WRAPPED: [(&str, Transform); 3] =
+    [("hash(", Transform::Hash), ("json(", Transform::Json), ("plan(", Transform::Plan)];
 
 impl Field {
     /// Parse the field of a name: a group or a category.
@@ -47,7 +48,7 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield a name.
     pub fn name(text: &str) -> Result<Self> {
-        let fits = |made| matches!(made, Made::AsIs | Made::Hash | Made::Quotient(_));
+        let fits = |made| matches!(made, Transform::AsIs | Transform::Hash | Transform::Quotient(_));
         Self::parse(text, fits, "a name is made by hash(path) and path//number only")
     }
 
@@ -56,7 +57,7 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one that does not yield such a part.
     pub fn value(text: &str) -> Result<Self> {
-        let fits = |made| matches!(made, Made::AsIs | Made::Json | Made::Plan);
+        let fits = |made| matches!(made, Transform::AsIs | Transform::Json | Transform::Plan);
         Self::parse(text, fits, "a part of a trajectory is made by json(path) and plan(path) only")
     }
 
@@ -65,10 +66,10 @@ impl Field {
     /// # Errors
     /// [`Error::Field`] for an invalid field, or one with a conversion.
     pub fn number(text: &str) -> Result<Self> {
-        Self::parse(text, |made| made == Made::AsIs, "a number is taken as it is")
+        Self::parse(text, |made| made == Transform::AsIs, "a number is taken as it is")
     }
 
-    fn parse(text: &str, fits: impl Fn(Made) -> bool, problem: &'static str) -> Result<Self> {
+    fn parse(text: &str, fits: impl Fn(Transform) -> bool, problem: &'static str) -> Result<Self> {
         let choices = text.split('|').map(Choice::parse).collect::<Result<Vec<_>>>()?;
         if choices.iter().all(|choice| fits(choice.made)) {
             return Ok(Self(choices));
@@ -93,10 +94,10 @@ impl Choice {
             }
         }
         let Some((path, by)) = text.split_once("//") else {
-            return Ok(Self { path: Path::parse(text)?, made: Made::AsIs });
+            return Ok(Self { path: Path::parse(text)?, made: Transform::AsIs });
         };
         let by = by.parse().map_err(|_| wrong("after // stands a whole number from 1 on"))?;
-        Ok(Self { path: Path::parse(path)?, made: Made::Quotient(by) })
+        Ok(Self { path: Path::parse(path)?, made: Transform::Quotient(by) })
     }
 }
 
@@ -110,11 +111,11 @@ impl fmt::Display for Field {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.made {
-            Made::AsIs => self.path.fmt(f),
-            Made::Quotient(by) => write!(f, "{}//{by}", self.path),
-            Made::Hash => write!(f, "hash({})", self.path),
-            Made::Json => write!(f, "json({})", self.path),
-            Made::Plan => write!(f, "plan({})", self.path),
+            Transform::AsIs => self.path.fmt(f),
+            Transform::Quotient(by) => write!(f, "{}//{by}", self.path),
+            Transform::Hash => write!(f, "hash({})", self.path),
+            Transform::Json => write!(f, "json({})", self.path),
+            Transform::Plan => write!(f, "plan({})", self.path),
         }
     }
 }

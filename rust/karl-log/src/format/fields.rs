@@ -1,6 +1,6 @@
 //! Fields of one file: those of its format, with the caller's overrides.
 
-use super::expr::{Choice, Field, Made};
+use super::expr::{Choice, Field, Transform};
 use super::preset::Format;
 use crate::error::{Error, Result};
 use crate::json::project::Path;
@@ -142,7 +142,7 @@ fn own_group(format: &Format, number: Option<u64>) -> String {
 fn id_part(text: &str) -> Result<Path> {
     let field = Field::name(text)?;
     match field.choices() {
-        [Choice { path, made: Made::AsIs }] => Ok(path.clone()),
+        [Choice { path, made: Transform::AsIs }] => Ok(path.clone()),
         _ => Err(Error::Field { path: text.to_owned(), problem: "an id is made of plain paths" }),
     }
 }

@@ -15,7 +15,7 @@ pub mod trl;
 pub mod verifiers;
 pub mod verl;
 
-pub use expr::{Choice, Field, Made};
+pub use expr::{Choice, Field, Transform};
 pub use fields::{Fields, Overrides};
 pub use preset::{Format, Sidecar};
 

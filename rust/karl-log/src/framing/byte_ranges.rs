@@ -2,7 +2,7 @@
 
 use super::{JsonLines, Lines, Pieces};
 use crate::cancel::Watch;
-use crate::framing::Fail;
+use crate::framing::StreamError;
 use crate::input::codec::Codec;
 use crate::input::source::{Source, Stream, Watched};
 
@@ -11,7 +11,7 @@ pub(crate) const RANGE: u64 = 8 << 20;
 
 /// Records of one file that begin in a range of its bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Task {
+pub(crate) struct RangeTask {
     pub(crate) input: usize,
     start: u64,
     end: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Task {
     is_range: bool,
 }
 
-impl Task {
+impl RangeTask {
     /// Return a task for the whole file.
     pub(crate) fn whole(input: usize) -> Self {
         Self { input, start: 0, end: u64::MAX, is_range: false }
@@ -27,16 +27,16 @@ impl Task {
 }
 
 /// Split a file of lines into ranges of `length` bytes; a packed file is one range.
-pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<Task> {
+pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<RangeTask> {
     let size = source.size;
     if source.codec != Codec::Plain || size == 0 {
         // A file of size zero is empty, or a system file without a known size.
-        return vec![Task::whole(input)];
+        return vec![RangeTask::whole(input)];
     }
     let count = size.div_ceil(length);
     let range = |at: u64| {
         let end = size.min((at + 1).saturating_mul(length));
-        Task { input, start: at * length, end, is_range: count > 1 }
+        RangeTask { input, start: at * length, end, is_range: count > 1 }
     };
     (0..count).map(range).collect()
 }
@@ -44,21 +44,21 @@ pub(crate) fn ranges(input: usize, source: &Source, length: u64) -> Vec<Task> {
 /// Return the lines of a range.
 pub(crate) fn lines<'w>(
     source: &Source,
-    task: Task,
+    task: RangeTask,
     limit: usize,
     watch: &'w Watch,
-) -> Result<Pieces<Stream<'w>>, Fail> {
+) -> Result<Pieces<Stream<'w>>, StreamError> {
     if task.start == 0 {
-        let reader = source.reader(watch).map_err(Fail::Other)?;
+        let reader = source.reader(watch).map_err(StreamError::Other)?;
         let mut lines = Lines::new(reader, 0, task.end, limit);
-        lines.skip_mark().map_err(Fail::Read)?;
+        lines.skip_mark().map_err(StreamError::Read)?;
         return Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)));
     }
     // One byte earlier: a line that begins exactly at the cut belongs to this range.
     let start = task.start - 1;
-    let file = source.reader_at(start).map_err(Fail::Other)?;
+    let file = source.reader_at(start).map_err(StreamError::Other)?;
     let reader: Stream<'w> = Box::new(Watched::new(file, watch));
     let mut lines = Lines::new(reader, start, task.end, limit);
-    lines.skip_line().map_err(Fail::Read)?;
+    lines.skip_line().map_err(StreamError::Read)?;
     Ok(Pieces::Lines(JsonLines::new(lines, task.is_range)))
 }

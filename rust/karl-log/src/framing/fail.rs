@@ -5,14 +5,14 @@ use std::io;
 use crate::error::Error;
 use crate::input::source::Source;
 
-pub(crate) enum Fail {
+pub(crate) enum StreamError {
     Read(io::Error),
     Other(Error),
     /// Sign that a record, or an array of records, spans several lines of a range.
     Beyond,
 }
 
-impl Fail {
+impl StreamError {
     /// Convert to the error of a file that is read as a whole.
     pub(crate) fn of(self, source: &Source) -> Error {
         match self {

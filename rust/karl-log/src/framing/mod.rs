@@ -18,7 +18,7 @@ mod window;
 
 pub(crate) use batch::{Batch, Texts, WholeLines};
 pub use elements::Elements;
-pub(crate) use fail::Fail;
+pub(crate) use fail::StreamError;
 pub(crate) use json_lines::JsonLines;
 pub use lines::Lines;
 pub(crate) use lines::{begins_array, without_return};

@@ -4,7 +4,7 @@ use super::code::is_program;
 use super::cursor::{Cursor, closing};
 use super::judge::{is_key, is_placeholder, is_weak};
 use super::list;
-use super::named::{Kind, LONGEST, family, is_passworded, kind, literal, quoted};
+use super::named::{LONGEST, NameKind, family, is_passworded, kind, literal, quoted};
 use super::secret::{MARK, RANK, Secret, floor};
 use super::value::{Syntax, plain};
 
@@ -32,7 +32,7 @@ pub(super) fn secrets(text: &str, from: usize, to: usize, found: &mut Vec<Secret
         return end;
     }
     let before = found.len();
-    Reader { cursor: Cursor { text, at: end }, name, begin }.value(found);
+    ValueReader { cursor: Cursor { text, at: end }, name, begin }.value(found);
     // Names inside of a long value are none, and looking at each would take a time that grows with its square.
     let inside = |byte: &&u8| !byte.is_ascii_whitespace() && !b"\"'`\\<>,;&|()".contains(byte);
     let run = bytes[end..].iter().take(LONGEST_VALUE).take_while(inside).count();
@@ -72,13 +72,13 @@ fn qualified(before: &str, name: &str) -> usize {
 }
 
 /// A name, and the place at which its value is read.
-struct Reader<'a> {
+struct ValueReader<'a> {
     cursor: Cursor<'a>,
     name: &'a str,
     begin: usize,
 }
 
-impl Reader<'_> {
+impl ValueReader<'_> {
     /// Find the secret that is the value of the name, or those in the list that is.
     fn value(mut self, found: &mut Vec<Secret>) {
         let quoted = self.cursor.quote().is_some();
@@ -174,7 +174,7 @@ impl Reader<'_> {
         };
         certain
             && !self.name.eq_ignore_ascii_case("pass")
-            && kind(self.name) == Some(Kind::Password)
+            && kind(self.name) == Some(NameKind::Password)
             && is_weak(value)
     }
 

@@ -28,21 +28,21 @@ const fn any(_: &str) -> bool {
     true
 }
 
-type Row = (&'static str, &'static str, &'static [&'static str]);
+type PatternRow = (&'static str, &'static str, &'static [&'static str]);
 
-const fn family((name, pattern, signs): Row) -> Family {
+const fn family((name, pattern, signs): PatternRow) -> Family {
     Family { name, pattern, signs, back: 0, check: any, alone: false }
 }
 
-const fn checked(row: Row, check: fn(&str) -> bool) -> Family {
+const fn checked(row: PatternRow, check: fn(&str) -> bool) -> Family {
     Family { check, ..family(row) }
 }
 
-const fn alone(row: Row) -> Family {
+const fn alone(row: PatternRow) -> Family {
     Family { alone: true, ..checked(row, is_random) }
 }
 
-const fn behind(back: usize, row: Row) -> Family {
+const fn behind(back: usize, row: PatternRow) -> Family {
     Family { back, ..family(row) }
 }
 

@@ -32,14 +32,14 @@ use secret::{MARK, Secret};
 use serde_json::Value;
 
 /// How many secrets of each family were found.
-pub type Found = BTreeMap<&'static str, u64>;
+pub type SecretCounts = BTreeMap<&'static str, u64>;
 
 /// How often a text is gone over: what stands beside a replaced secret may show another.
 const ROUNDS: usize = 4;
 
 /// A text without its secrets, which are counted; `None` where it has none. Doing it twice changes nothing more.
 #[must_use]
-pub fn redact(text: &str, found: &mut Found) -> Option<String> {
+pub fn redact(text: &str, found: &mut SecretCounts) -> Option<String> {
     let mut clean: Option<String> = None;
     for _ in 0..ROUNDS {
         let now = clean.as_deref().unwrap_or(text);
@@ -56,21 +56,21 @@ pub fn redact(text: &str, found: &mut Found) -> Option<String> {
 /// A text that comes from a log without its secrets: for reports.
 #[must_use]
 pub fn redacted(text: &str) -> String {
-    redact(text, &mut Found::new()).unwrap_or_else(|| text.to_owned())
+    redact(text, &mut SecretCounts::new()).unwrap_or_else(|| text.to_owned())
 }
 
 /// A value without the secrets in its strings, as a row that holds it is written.
 pub(crate) fn cleaned(value: Value) -> Value {
-    let clean = redact(&value.to_string(), &mut Found::new());
+    let clean = redact(&value.to_string(), &mut SecretCounts::new());
     clean.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(value)
 }
 
 /// Counts the secrets that stand in a text.
-pub fn count(text: &str, found: &mut Found) {
+pub fn count(text: &str, found: &mut SecretCounts) {
     add(found, &search::search(text));
 }
 
-fn add(found: &mut Found, secrets: &[Secret]) {
+fn add(found: &mut SecretCounts, secrets: &[Secret]) {
     for secret in secrets.iter().filter(|secret| !secret.part) {
         *found.entry(secret.family).or_default() += 1;
     }

@@ -57,7 +57,7 @@ const OWNERS: [&str; 24] = [
 
 /// What a value has to look like to be a secret under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum NameKind {
     Password,
     Key,
     Aws,
@@ -76,7 +76,7 @@ fn has_word(name: &str) -> bool {
 }
 
 /// What a name asks of its value; `None` where it is no name of a secret.
-pub(super) fn kind(name: &str) -> Option<Kind> {
+pub(super) fn kind(name: &str) -> Option<NameKind> {
     let name = name.trim_matches(['-', '_', '.']);
     let mut plain: String = name
         .bytes()
@@ -97,10 +97,10 @@ pub(super) fn kind(name: &str) -> Option<Kind> {
     let is_key = || if plain.ends_with("key") { ends(&KEYS) } else { ends(&TOKENS) };
     let upper = || name.ends_with("_KEY") && !name.bytes().any(|byte| byte.is_ascii_lowercase());
     let kind = match () {
-        () if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) => Kind::Aws,
-        () if ends(&PASSWORDS) || is_pass(name) => Kind::Password,
-        () if plain == "auth" || name.ends_with("_auth") => Kind::Basic,
-        () if is_key() || upper() => Kind::Key,
+        () if ends(&["secretaccesskey", "awssecretkey", "awssecret"]) => NameKind::Aws,
+        () if ends(&PASSWORDS) || is_pass(name) => NameKind::Password,
+        () if plain == "auth" || name.ends_with("_auth") => NameKind::Basic,
+        () if is_key() || upper() => NameKind::Key,
         () => return None,
     };
     (!HARMLESS.iter().any(|part| plain.contains(part))).then_some(kind)
@@ -129,11 +129,11 @@ pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
         return None;
     }
     match kind {
-        Kind::Aws if is_aws(value) => Some("aws-secret-key"),
-        Kind::Aws | Kind::Key if is_key(value) || is_passworded(value) => Some("named-key"),
-        Kind::Password if is_password(value) || is_key(value) => Some("named-password"),
-        Kind::Basic if is_basic(value) => Some("basic-auth"),
-        Kind::Basic if is_key(value) => Some("named-key"),
+        NameKind::Aws if is_aws(value) => Some("aws-secret-key"),
+        NameKind::Aws | NameKind::Key if is_key(value) || is_passworded(value) => Some("named-key"),
+        NameKind::Password if is_password(value) || is_key(value) => Some("named-password"),
+        NameKind::Basic if is_basic(value) => Some("basic-auth"),
+        NameKind::Basic if is_key(value) => Some("named-key"),
         _ => None,
     }
 }
@@ -144,7 +144,7 @@ pub(super) fn family(name: &str, value: &str) -> Option<&'static str> {
 pub(super) fn quoted(name: &str, value: &str) -> Option<&'static str> {
     let scheme = value.starts_with("Bearer ") || value.starts_with("Basic ");
     let strong =
-        || value.len() <= 128 && kind(name) == Some(Kind::Password) && value.split(' ').any(is_strong);
+        || value.len() <= 128 && kind(name) == Some(NameKind::Password) && value.split(' ').any(is_strong);
     if value.contains(['\n', '\t']) || value.starts_with(['{', '[', '"']) && value.contains(' ') {
         return None;
     }
@@ -156,7 +156,7 @@ pub(super) fn literal(name: &str, value: &str) -> Option<&'static str> {
     if !has_word(name) {
         return None;
     }
-    let weak = || (is_weak(value) && kind(name) == Some(Kind::Password)).then_some("named-password");
+    let weak = || (is_weak(value) && kind(name) == Some(NameKind::Password)).then_some("named-password");
     quoted(name, value).or_else(weak)
 }
 

@@ -10,7 +10,7 @@ pub(super) struct Literal<'a> {
 
 /// What has been read in front of a string.
 #[derive(Default)]
-pub(super) struct Place<'a> {
+pub(super) struct StringPlace<'a> {
     key: Literal<'a>,
     label: Literal<'a>,
     /// Where the string before ends.
@@ -22,7 +22,7 @@ pub(super) struct Place<'a> {
     last: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StringPlace<'a> {
     /// Go on to a string: into an array, or out of one.
     pub(super) fn enter(&mut self, text: &'a str, literal: &Literal<'a>) {
         let gap = &text[self.end..literal.from - 1];

@@ -23,7 +23,7 @@ use crate::cancel::Watch;
 use crate::detect::{Input, probe, records};
 use crate::error::{Error, Result};
 use crate::extract::Scanner;
-use crate::framing::Fail;
+use crate::framing::StreamError;
 use crate::framing::{Extent, Window};
 use crate::input::codec::Codec;
 use crate::input::pipe::{Pipe, Unpacking};
@@ -64,7 +64,7 @@ pub fn read(
     let mut held = Candidates::new(draw)?;
     let mut tally = Tally::default();
     let read = records(Box::new(&mut whole), &input.layout, limit)
-        .map_err(Fail::Read)
+        .map_err(StreamError::Read)
         .and_then(|pieces| scan_all(pieces, &mut scanner, &mut held, &mut tally, watch))
         .and_then(|()| pass(&mut whole));
     watch.advance(0)?;
@@ -114,9 +114,9 @@ fn told(
 }
 
 /// Passes over what follows the last record: a pipe is read to its end, where its hash is known.
-fn pass(stream: &mut Stream<'_>) -> std::result::Result<(), Fail> {
+fn pass(stream: &mut Stream<'_>) -> std::result::Result<(), StreamError> {
     match io::copy(stream, &mut io::sink()) {
-        Err(error) if !is_damage(&error) => Err(Fail::Read(error)),
+        Err(error) if !is_damage(&error) => Err(StreamError::Read(error)),
         _ => Ok(()),
     }
 }

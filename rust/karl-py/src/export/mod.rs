@@ -12,7 +12,7 @@ use karl_log::Error;
 use karl_log::conversation::Flaw;
 use karl_log::export;
 use karl_log::export::directory;
-use karl_log::export::directory::{Part, SPLITS, Written};
+use karl_log::export::directory::{DirectoryFile, SPLITS, Written};
 use karl_log::export::{Dealing, Draw, Ordinals, Prepared, Shape, Splits};
 use pyo3::prelude::*;
 
@@ -101,7 +101,7 @@ impl Export {
 
 /// The numbers of a draft, as a dictionary.
 #[derive(IntoPyObject)]
-struct Facts {
+struct RowFacts {
     rows: Vec<u32>,
     shape: Option<&'static str>,
     dropped: Vec<(&'static str, u64)>,
@@ -134,7 +134,7 @@ impl Draft {
             selection.with(|population| {
                 let rows = selection.inner.rows(population);
                 let log_weight = |row| selection.inner.target.log_weight(&rows, row);
-                let facts = export::Facts {
+                let facts = export::RowFacts {
                     rewards: population.rewards,
                     scores: rows.scores,
                     log_weight: &log_weight,
@@ -175,7 +175,7 @@ impl Draft {
         let log_weights = column::<f64>("log_weights", log_weights)?;
         let (rows, logs) = (rows.as_slice()?, log_weights.as_slice()?);
         let log_weight = |row: usize| logs.get(row).copied().unwrap_or(f64::NAN);
-        let facts = export::Facts {
+        let facts = export::RowFacts {
             rewards: rewards.as_slice()?,
             scores: scores.as_slice()?,
             log_weight: &log_weight,
@@ -194,9 +194,9 @@ impl Draft {
     }
 
     /// The numbers that a manifest holds.
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> RowFacts {
         let draft = &self.inner;
-        Facts {
+        RowFacts {
             rows: draft.drawn(),
             shape: draft.shape.map(Shape::name),
             dropped: draft.dropped.iter().map(|(flaw, &count)| (flaw.name(), count)).collect(),
@@ -251,7 +251,8 @@ impl Draft {
                 .into_iter()
                 .zip(&splits)
                 .filter(|(name, lines)| *name == SPLITS[0] || !lines.is_empty());
-            let parts: Vec<Part<'_>> = files.map(|(name, lines)| Part { name, lines }).collect();
+            let parts: Vec<DirectoryFile<'_>> =
+                files.map(|(name, lines)| DirectoryFile { name, lines }).collect();
             let told = |written: &[Written]| {
                 let text = ask_manifest(&manifest, &parts, written);
                 text.map(Some).map_err(|error| {
@@ -300,7 +301,7 @@ fn make(
 }
 
 /// The text of a manifest, by the name, the size and the hash of each file.
-fn ask_manifest(manifest: &Py<PyAny>, parts: &[Part<'_>], written: &[Written]) -> PyResult<String> {
+fn ask_manifest(manifest: &Py<PyAny>, parts: &[DirectoryFile<'_>], written: &[Written]) -> PyResult<String> {
     let files = parts.iter().zip(written).map(|(part, file)| (part.name, file.size, &file.hash[..]));
     let files: Vec<_> = files.collect();
     Python::attach(|py| manifest.call1(py, (files,))?.extract(py))

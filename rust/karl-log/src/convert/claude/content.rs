@@ -30,7 +30,7 @@ const INTERRUPTION: &str = "[Request interrupted by user";
 const CALLERS: [&[u8]; 2] = [b"Task", b"Agent"];
 
 /// One thread while its lines are read.
-pub(super) struct Talk {
+pub(super) struct ClaudeConversation {
     pub(super) conversation: Conversation,
     /// The call that a sub-agent works for: by the sub-agent's name, and by the text that it was given.
     pub(super) agents: HashMap<u64, Vec<u8>>,
@@ -43,7 +43,7 @@ pub(super) struct Talk {
     input: Keys,
 }
 
-impl Talk {
+impl ClaudeConversation {
     pub(super) fn new() -> Self {
         let keys = ["content", "model", "usage.input_tokens", "usage.cache_creation_input_tokens"];
         Self {

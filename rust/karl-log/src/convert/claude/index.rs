@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::row::{Found, Kind, Reader, Row, hash};
+use super::row::{LineKind, ReadLine, Row, RowReader, hash};
 use crate::cancel::Watch;
 use crate::columns::PackedPlace;
 use crate::convert::lines::each;
 use crate::convert::report::{Made, NO_CONVERSATION, Report, count_type};
 use crate::convert::settings::ConvertSettings;
 use crate::error::Result;
-use crate::framing::Fail;
-use crate::framing::byte_ranges::{RANGE, Task, lines, ranges};
+use crate::framing::StreamError;
+use crate::framing::byte_ranges::{RANGE, RangeTask, lines, ranges};
 use crate::input::source::Source;
 use crate::json::project::Fault;
 use crate::log::Account;
@@ -18,7 +18,7 @@ use crate::parallel::map;
 use crate::rejects::Tally;
 
 /// What was found in a range of a file.
-struct Part {
+struct IndexPart {
     input: usize,
     rows: Vec<Row>,
     types: BTreeMap<String, u64>,
@@ -38,20 +38,20 @@ pub(super) fn index(
     watch: &Watch,
 ) -> Result<Vec<Row>> {
     let (threads, limit) = (settings.threads, settings.max_line_bytes);
-    let read = |task: Task| Part::read(&sources[task.input], task, limit, watch);
+    let read = |task: RangeTask| IndexPart::read(&sources[task.input], task, limit, watch);
     let tasks = sources.iter().enumerate().flat_map(|(at, source)| ranges(at, source, RANGE)).collect();
     let mut parts = map(tasks, threads, read).into_iter().collect::<Result<Vec<_>>>()?;
     let beyond: BTreeSet<usize> =
         parts.iter().filter(|part| part.tally.beyond).map(|part| part.input).collect();
     parts.retain(|part| !beyond.contains(&part.input));
-    for part in map(beyond.into_iter().map(Task::whole).collect(), threads, read) {
+    for part in map(beyond.into_iter().map(RangeTask::whole).collect(), threads, read) {
         parts.push(part?);
     }
     parts.sort_by_key(|part| part.input);
     let mut rows = Vec::new();
     let mut lines = vec![0; sources.len()];
     for part in parts {
-        let Part { input, tally, .. } = &part;
+        let IndexPart { input, tally, .. } = &part;
         accounts[*input].add(tally, lines[*input]);
         lines[*input] += tally.lines;
         part.types.iter().for_each(|(name, &count)| count_type(&mut report.made.types, name, count));
@@ -63,8 +63,8 @@ pub(super) fn index(
     Ok(rows)
 }
 
-impl Part {
-    fn read(source: &Source, task: Task, limit: usize, watch: &Watch) -> Result<Self> {
+impl IndexPart {
+    fn read(source: &Source, task: RangeTask, limit: usize, watch: &Watch) -> Result<Self> {
         let mut part = Self {
             input: task.input,
             rows: Vec::new(),
@@ -72,7 +72,7 @@ impl Part {
             loose: 0,
             tally: Tally::default(),
         };
-        let mut reader = Reader::new();
+        let mut reader = RowReader::new();
         // A line that names no session is of its file's.
         let session = hash(source.name.as_bytes());
         let mut tally = Tally::default();
@@ -91,19 +91,19 @@ impl Part {
         });
         part.tally = tally;
         match read {
-            Err(Fail::Beyond) => part.tally.beyond = true,
+            Err(StreamError::Beyond) => part.tally.beyond = true,
             read => read.map_err(|fail| fail.of(source))?,
         }
         Ok(part)
     }
 
-    fn add(&mut self, found: &Found<'_>) {
+    fn add(&mut self, found: &ReadLine<'_>) {
         let kind = found.kind;
         match std::str::from_utf8(kind).ok().and_then(|kind| self.types.get_mut(kind)) {
             Some(count) => *count += 1,
             None => count_type(&mut self.types, &String::from_utf8_lossy(kind), 1),
         }
-        if found.row.kind == Kind::Loose {
+        if found.row.kind == LineKind::Loose {
             self.loose += 1;
         } else {
             self.rows.push(found.row);

@@ -68,7 +68,7 @@ pub(super) struct Line<'r> {
     pub(super) mended: bool,
     /// Whether it names itself.
     pub(super) named: bool,
-    pub(super) facts: Facts<'r>,
+    pub(super) facts: LineFacts<'r>,
 }
 
 impl Line<'_> {
@@ -92,7 +92,7 @@ impl Line<'_> {
 
 /// What a line says of its session.
 #[derive(Clone, Copy)]
-pub(super) struct Facts<'r> {
+pub(super) struct LineFacts<'r> {
     pub(super) session: &'r [u8],
     pub(super) streamed: bool,
     pub(super) agent: &'r [u8],
@@ -140,12 +140,12 @@ const RELAYED: [&str; 14] = [
 ];
 
 /// Reads lines.
-pub(super) struct Reader {
+pub(super) struct LineReader {
     own: Keys,
     relayed: Keys,
 }
 
-impl Reader {
+impl LineReader {
     pub(super) fn new() -> Self {
         Self { own: Keys::new(&OWN), relayed: Keys::new(&RELAYED) }
     }
@@ -170,7 +170,7 @@ impl Reader {
             message,
             raw: [found[1], found[2].or(found[3]), found[13]],
             named: named.is_some(),
-            facts: Facts {
+            facts: LineFacts {
                 session: either(2, 3),
                 streamed: found[3].is_some(),
                 agent: text(4),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::row::{Kind, Parent, Row};
+use super::row::{LineKind, Parent, Row};
 use crate::convert::report::Made;
 
 /// The rows of a session with each line once, those of the file that begins first in front. A session that is taken up
@@ -28,7 +28,7 @@ pub(super) fn merge(rows: &[Row], made: &mut Made) -> Vec<Row> {
 
 /// How many lines rows stand for: a line that tells a message is that message's row.
 pub(super) fn counted(rows: &[Row]) -> usize {
-    rows.iter().filter(|row| row.kind != Kind::Carrier).count()
+    rows.iter().filter(|row| row.kind != LineKind::Carrier).count()
 }
 
 /// The lines of the session's own thread and of each of its sub-agents, in the order in which they begin.
@@ -80,7 +80,7 @@ fn root(row: &Row, rows: &[Row], places: &HashMap<u64, usize>) -> u64 {
 /// the parent of what follows: the lines of a message on the branch are on it.
 pub(super) fn live(rows: &[Row]) -> Vec<bool> {
     let places: HashMap<u64, usize> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
-    let speaks = |row: &Row| matches!(row.kind, Kind::User | Kind::Assistant);
+    let speaks = |row: &Row| matches!(row.kind, LineKind::User | LineKind::Assistant);
     let before = |at: usize| rows[..at].iter().rposition(speaks);
     let mut live = vec![false; rows.len()];
     let mut next = before(rows.len());

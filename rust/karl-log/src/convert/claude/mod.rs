@@ -22,13 +22,13 @@ mod row;
 mod session;
 mod stream_json;
 
-use self::content::{OTHER_BRANCH, Talk};
-use self::line::{Files, Line, Reader};
+use self::content::{ClaudeConversation, OTHER_BRANCH};
+use self::line::{Files, Line, LineReader};
 use self::merge::{counted, live, threads};
 use self::resumed::{Kin, kin};
-use self::row::{Kind, Row};
-use self::session::Told;
-use super::entire::Beside;
+use self::row::{LineKind, Row};
+use self::session::SessionMeta;
+use super::entire::EntireMetadata;
 use super::record::{Head, write};
 use super::report::{Made, NO_CONVERSATION, Report};
 use super::settings::{ConvertSettings, Rate};
@@ -40,7 +40,7 @@ use crate::log::Account;
 /// Transcripts that are read, before trajectories are made of them.
 pub(super) struct Transcripts<'a> {
     sources: &'a [Source],
-    besides: Vec<Option<Beside>>,
+    besides: Vec<Option<EntireMetadata>>,
     sessions: Vec<Vec<Row>>,
     kin: Vec<Kin>,
     rate: Rate,
@@ -66,7 +66,7 @@ impl<'a> Transcripts<'a> {
             }),
         );
         let sessions = index::sessions(rows, &mut report.made);
-        let besides = sources.iter().map(Beside::look).collect();
+        let besides = sources.iter().map(EntireMetadata::look).collect();
         let kin = kin(&sessions);
         Ok(Self { sources, besides, sessions, kin, rate: settings.rate })
     }
@@ -88,7 +88,7 @@ impl<'a> Transcripts<'a> {
             return Ok((out, made));
         }
         let mut files = Files::new(self.sources);
-        let mut own: Option<(String, Talk)> = None;
+        let mut own: Option<(String, ClaudeConversation)> = None;
         for rows in threads(&self.sessions[session]) {
             let (mut talk, told) = self.talk(&rows, &mut files, &mut made, watch)?;
             talk.conversation.finish(&mut made);
@@ -109,14 +109,16 @@ impl<'a> Transcripts<'a> {
 
     /// The group of sessions that share the beginning of one: as Entire names it, or the session's name.
     fn family(&self, root: usize, files: &mut Files<'_>) -> Result<Option<String>> {
-        let mut reader = Reader::new();
-        for row in self.sessions[root].iter().filter(|row| matches!(row.kind, Kind::User | Kind::Assistant)) {
-            let mut told = Told::default();
+        let mut reader = LineReader::new();
+        for row in
+            self.sessions[root].iter().filter(|row| matches!(row.kind, LineKind::User | LineKind::Assistant))
+        {
+            let mut told = SessionMeta::default();
             if let Some(line) = reader.read(row, files.line(row)?) {
                 told.hear(&line.facts, row);
             }
             if !told.session.is_empty() {
-                let beside = Beside::last(self.besides.iter().flatten(), &told.session);
+                let beside = EntireMetadata::last(self.besides.iter().flatten(), &told.session);
                 return Ok(beside.and_then(|beside| beside.group.clone()).or(Some(told.session)));
             }
         }
@@ -130,12 +132,13 @@ impl<'a> Transcripts<'a> {
         files: &mut Files<'_>,
         made: &mut Made,
         watch: &Watch,
-    ) -> Result<(Talk, Told)> {
-        let (mut talk, mut told, mut reader) = (Talk::new(), Told::default(), Reader::new());
-        let is_counted = |(row, _): &(&Row, bool)| row.kind != Kind::Carrier;
+    ) -> Result<(ClaudeConversation, SessionMeta)> {
+        let (mut talk, mut told, mut reader) =
+            (ClaudeConversation::new(), SessionMeta::default(), LineReader::new());
+        let is_counted = |(row, _): &(&Row, bool)| row.kind != LineKind::Carrier;
         for (row, live) in rows.iter().zip(live(rows)).filter(is_counted) {
             watch.advance(0)?;
-            if row.kind == Kind::Start {
+            if row.kind == LineKind::Start {
                 told.start(files.line(row)?, made);
             }
             if let Some(reason) = unread(row, live) {
@@ -149,7 +152,7 @@ impl<'a> Transcripts<'a> {
                     Ok(()) => made.used += 1,
                     Err(reason) => made.drop_line(reason),
                 }
-                if row.kind == Kind::Result {
+                if row.kind == LineKind::Result {
                     told.end(text, self.rate, made);
                 }
             }
@@ -158,12 +161,18 @@ impl<'a> Transcripts<'a> {
         Ok((talk, told))
     }
 
-    fn head(&self, told: &Told, talk: &Talk, own: Option<&(String, Talk)>, first: Option<&Row>) -> Head {
+    fn head(
+        &self,
+        told: &SessionMeta,
+        talk: &ClaudeConversation,
+        own: Option<&(String, ClaudeConversation)>,
+        first: Option<&Row>,
+    ) -> Head {
         let (tokens, source, tools) = (talk.tokens(), told.source(self.sources), told.tools.clone());
         let mut head = Head { tokens, source, tools, ..Head::default() };
         let Some((parent, own)) = own else {
             let besides = told.files.iter().filter_map(|&file| self.besides[file].as_ref());
-            let beside = Beside::last(besides, &told.session);
+            let beside = EntireMetadata::last(besides, &told.session);
             head.group = beside.and_then(|beside| beside.group.clone());
             head.reward = told.reward.or_else(|| beside?.reward);
             head.id.clone_from(&told.session);
@@ -181,16 +190,16 @@ impl<'a> Transcripts<'a> {
 /// Why a row is left out before it is read again.
 fn unread(row: &Row, live: bool) -> Option<&'static str> {
     match (row.kind, row.left_out) {
-        (Kind::Link | Kind::Loose | Kind::Start, _) => Some(NO_CONVERSATION),
+        (LineKind::Link | LineKind::Loose | LineKind::Start, _) => Some(NO_CONVERSATION),
         (_, Some(why)) => Some(why.name()),
         // A result may answer a call on the branch all the same.
-        (Kind::Assistant, None) if !live => Some(OTHER_BRANCH),
+        (LineKind::Assistant, None) if !live => Some(OTHER_BRANCH),
         _ => None,
     }
 }
 
 fn take(
-    talk: &mut Talk,
+    talk: &mut ClaudeConversation,
     row: &Row,
     line: &Line<'_>,
     on_branch: bool,
@@ -203,8 +212,8 @@ fn take(
         made.note("without_uuid");
     }
     match row.kind {
-        Kind::Assistant => talk.assistant(row, line, made),
-        Kind::User => talk.user(line, on_branch, made),
+        LineKind::Assistant => talk.assistant(row, line, made),
+        LineKind::User => talk.user(line, on_branch, made),
         _ => Ok(()),
     }
 }

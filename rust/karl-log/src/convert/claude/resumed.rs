@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::row::{Kind, Row};
+use super::row::{LineKind, Row};
 
 /// What a session is to those that share lines with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,7 +34,8 @@ pub(super) fn kin(sessions: &[Vec<Row>]) -> Vec<Kin> {
 }
 
 fn messages(rows: &[Row]) -> impl Iterator<Item = u64> {
-    let speaks = |row: &&Row| matches!(row.kind, Kind::User | Kind::Assistant) && row.left_out.is_none();
+    let speaks =
+        |row: &&Row| matches!(row.kind, LineKind::User | LineKind::Assistant) && row.left_out.is_none();
     rows.iter().filter(speaks).map(|row| row.id)
 }
 

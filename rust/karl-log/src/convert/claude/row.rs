@@ -10,7 +10,7 @@ use crate::json::project::Fault;
 
 /// What a line is to its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LineKind {
     /// A user's message, or results of tools.
     User,
     /// A part of the model's message.
@@ -52,7 +52,7 @@ pub(super) struct Row {
     pub(super) time: i64,
     pub(super) spot: PackedPlace,
     pub(super) length: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: LineKind,
     /// Whether it is of a sub-agent.
     pub(super) side: bool,
     /// Whether it is a message inside a line of its session's, which tells what a sub-agent does.
@@ -117,20 +117,20 @@ const RELAYED: [&str; 8] = [
 ];
 
 /// Reads rows of lines.
-pub(super) struct Reader {
+pub(super) struct RowReader {
     own: Keys,
     relayed: Keys,
 }
 
 /// A line's row, that of a message which it tells, and the name of its type.
-pub(super) struct Found<'r> {
+pub(super) struct ReadLine<'r> {
     pub(super) row: Row,
     pub(super) relayed: Option<Row>,
     pub(super) kind: &'r [u8],
     pub(super) end: usize,
 }
 
-impl Reader {
+impl RowReader {
     pub(super) fn new() -> Self {
         Self { own: Keys::new(&PATHS), relayed: Keys::new(&RELAYED) }
     }
@@ -141,7 +141,7 @@ impl Reader {
         bytes: &'r [u8],
         spot: PackedPlace,
         session: u64,
-    ) -> Result<Found<'r>, Fault> {
+    ) -> Result<ReadLine<'r>, Fault> {
         let (found, end) = self.own.first::<16>(bytes)?;
         let line = &bytes[..end];
         let name = |slot: usize| found[slot].map(inside).filter(|name| !name.is_empty());
@@ -163,12 +163,13 @@ impl Reader {
             relayed: false,
             left_out: left_out(is(9), is(10), name(13)),
         };
-        let tells = found[14] == Some(b"\"agent_progress\"") && matches!(row.kind, Kind::Link | Kind::Loose);
+        let tells =
+            found[14] == Some(b"\"agent_progress\"") && matches!(row.kind, LineKind::Link | LineKind::Loose);
         let relayed = if tells { self.relayed(line, &row) } else { None };
         if relayed.is_some() {
-            row.kind = Kind::Carrier;
+            row.kind = LineKind::Carrier;
         }
-        Ok(Found { row, relayed, kind, end })
+        Ok(ReadLine { row, relayed, kind, end })
     }
 
     /// The message of a sub-agent that a line tells; none where it holds none.
@@ -193,7 +194,7 @@ impl Reader {
             },
             ..*carrier
         };
-        (matches!(kind, Kind::User | Kind::Assistant) && found[2].is_some()).then_some(row)
+        (matches!(kind, LineKind::User | LineKind::Assistant) && found[2].is_some()).then_some(row)
     }
 }
 
@@ -202,14 +203,14 @@ pub(super) fn hash(name: &[u8]) -> u64 {
     (id128(name) >> 64) as u64
 }
 
-fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> Kind {
+fn kind_of(kind: &[u8], named: bool, offers_tools: bool) -> LineKind {
     match kind {
-        b"system" if offers_tools => Kind::Start,
-        b"user" => Kind::User,
-        b"assistant" => Kind::Assistant,
-        b"result" => Kind::Result,
-        _ if named => Kind::Link,
-        _ => Kind::Loose,
+        b"system" if offers_tools => LineKind::Start,
+        b"user" => LineKind::User,
+        b"assistant" => LineKind::Assistant,
+        b"result" => LineKind::Result,
+        _ if named => LineKind::Link,
+        _ => LineKind::Loose,
     }
 }
 

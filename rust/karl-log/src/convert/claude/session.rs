@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::content::Talk;
-use super::line::Facts;
+use super::content::ClaudeConversation;
+use super::line::LineFacts;
 use super::row::{Row, hash};
 use crate::convert::Kind;
 use crate::input::source::Source;
@@ -13,7 +13,7 @@ use crate::json::string::unescape;
 
 /// What a thread says of itself, as text.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct SessionMeta {
     pub(super) session: String,
     pub(super) agent: String,
     pub(super) called_by: String,
@@ -26,9 +26,9 @@ pub(super) struct Told {
     pub(super) tools: Option<Value>,
 }
 
-impl Told {
+impl SessionMeta {
     /// Takes what a line of a file says, where nothing is known yet.
-    pub(super) fn hear(&mut self, facts: &Facts<'_>, row: &Row) {
+    pub(super) fn hear(&mut self, facts: &LineFacts<'_>, row: &Row) {
         let text = |inside: &[u8]| unescape(&[b"\"", inside, b"\""].concat()).map(Cow::into_owned);
         for (mine, theirs) in [
             (&mut self.session, facts.session),
@@ -71,7 +71,7 @@ impl Told {
 
     /// The call that this sub-agent works for: as it says itself, as the call's result says, or the call whose prompt is
     /// what it was asked.
-    pub(super) fn call(&self, own: &Talk, talk: &Talk) -> Option<String> {
+    pub(super) fn call(&self, own: &ClaudeConversation, talk: &ClaudeConversation) -> Option<String> {
         if !self.called_by.is_empty() {
             return Some(self.called_by.clone());
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::session::Told;
+use super::session::SessionMeta;
 use crate::conversation::offered;
 use crate::convert::json_type::{LIST, NUMBER, expect};
 use crate::convert::lines::Keys;
@@ -13,7 +13,7 @@ use crate::json::reference;
 /// What the run cost.
 const COST: &str = "total_cost_usd";
 
-impl Told {
+impl SessionMeta {
     /// Takes the first line of a run: the tools that the model was offered.
     pub(super) fn start(&mut self, line: &[u8], made: &mut Made) {
         let Some([tools]) = Keys::new(&["tools"]).of(line) else { return };

@@ -48,9 +48,9 @@ pub(super) fn item(line: &Value) -> Option<u64> {
 
 /// The way of a session through its items, to tell it from others.
 #[derive(Default)]
-pub(in crate::convert) struct Path(Trace);
+pub(in crate::convert) struct ItemTrail(Trace);
 
-impl Path {
+impl ItemTrail {
     /// Takes a line.
     pub(in crate::convert) fn line(&mut self, line: &Value) {
         let (trace, payload) = (&mut self.0, line.get("payload").unwrap_or(&Value::Null));

@@ -7,10 +7,10 @@ mod items;
 
 use serde_json::{Map, Value};
 
-pub(super) use self::items::Path;
+pub(super) use self::items::ItemTrail;
 use self::items::{item, put_in};
 use crate::convert::json::{escaped, join};
-use crate::convert::json_type::{LIST, NUMBER, OBJECT, Sort, TEXT, WORDS, Wanted, check};
+use crate::convert::json_type::{JsonType, JsonTypes, LIST, NUMBER, OBJECT, TEXT, WORDS, check};
 use crate::convert::message::{Conversation, Role};
 use crate::convert::record::{Head, Tokens};
 use crate::convert::report::{EMPTY, Made, NO_CONVERSATION, NO_TEXT};
@@ -23,10 +23,10 @@ const UNKNOWN_ROLE: &str = "unknown_role";
 const UNKNOWN_ITEM: &str = "unknown_item";
 
 /// What every line has where.
-const EVERY: [(&str, Wanted); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
+const EVERY: [(&str, JsonTypes); 3] = [("timestamp", TEXT), ("payload", OBJECT), ("payload.type", TEXT)];
 
 /// What lines that are used have where, by their type.
-fn used(line: &Value) -> &'static [(&'static str, Wanted)] {
+fn used(line: &Value) -> &'static [(&'static str, JsonTypes)] {
     match text(line, "type") {
         Some("session_meta") => &[("payload.id", TEXT), ("payload.forked_from_id", TEXT)],
         Some("turn_context") => &[("payload.model", TEXT)],
@@ -43,9 +43,9 @@ fn used(line: &Value) -> &'static [(&'static str, Wanted)] {
             ("payload.summary", LIST),
             ("payload.summary[].text", TEXT),
             ("payload.name", TEXT),
-            ("payload.arguments", &[Sort::Text, Sort::Object]),
+            ("payload.arguments", &[JsonType::Text, JsonType::Object]),
             ("payload.call_id", TEXT),
-            ("payload.output", &[Sort::Text, Sort::List, Sort::Object]),
+            ("payload.output", &[JsonType::Text, JsonType::List, JsonType::Object]),
         ],
     }
 }
@@ -68,7 +68,7 @@ pub(super) struct Rollout {
 }
 
 /// The reason why nothing of a line is used.
-type Fate = Result<(), &'static str>;
+type ItemFate = Result<(), &'static str>;
 
 impl Rollout {
     /// Whether a line of this type, with a payload of that, is looked at: the others are most of a rollout.
@@ -77,7 +77,7 @@ impl Rollout {
     }
 
     /// Takes a line.
-    pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> Fate {
+    pub(super) fn line(&mut self, line: &Value, made: &mut Made) -> ItemFate {
         if self.repeated > 0 && item(line).is_some() {
             self.repeated -= 1;
             return Err(REPEATED);
@@ -90,7 +90,7 @@ impl Rollout {
         fate
     }
 
-    fn take(&mut self, line: &Value, made: &mut Made) -> Fate {
+    fn take(&mut self, line: &Value, made: &mut Made) -> ItemFate {
         let payload = line.get("payload").unwrap_or(&Value::Null);
         match text(line, "type") {
             Some("response_item") => self.item(payload, &quoted(line, "timestamp"), made),
@@ -123,7 +123,7 @@ impl Rollout {
         (head, self.talk)
     }
 
-    fn item(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+    fn item(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
         match text(item, "type") {
             Some("message") => return self.message(item, moment, made),
             Some("reasoning") => {
@@ -157,7 +157,7 @@ impl Rollout {
         Ok(())
     }
 
-    fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+    fn message(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
         if let Some(why) = put_in(item) {
             return Err(why);
         }
@@ -197,7 +197,7 @@ impl Rollout {
         self.talk.call(turn, &quoted(item, "call_id"), name, arguments.as_bytes(), made);
     }
 
-    fn output(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> Fate {
+    fn output(&mut self, item: &Value, moment: &[u8], made: &mut Made) -> ItemFate {
         let id = quoted(item, "call_id");
         if !self.talk.waits(&id) {
             return Err("orphan_result");
