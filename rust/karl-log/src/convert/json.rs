@@ -1,5 +1,7 @@
 //! Pieces of JSON text that go from a transcript to a trajectory as they stand: nothing is parsed into values and written
 //! again.
+//!
+//! Buys, with the rest of `convert`, 385 MB/s on one thread (`benches/record/convert.json`).
 
 use std::borrow::Cow;
 

@@ -28,6 +28,7 @@ mod one_file;
 mod output;
 mod record;
 pub mod report;
+mod rollout_fields;
 mod rollouts;
 mod run;
 pub mod settings;

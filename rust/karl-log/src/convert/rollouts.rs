@@ -5,16 +5,16 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use super::chat;
 use super::chat::ChatMessages;
-use super::copies::{Copyable, Seen, copies, id};
+use super::copies::{Copyable, Seen, copies};
 use super::json::mended;
-use super::json_type::{JsonType, LIST, OBJECT, TEXT, WORDS, absent, damaged, is_mistyped};
+use super::json_type::{OBJECT, damaged};
 use super::kind::{Kind, MESSAGES};
-use super::record::{Head, Tokens, write};
+use super::record::write;
 use super::report::{EMPTY, Made, count_type};
+use super::rollout_fields::{expect, head, missing, rest};
 use super::settings::ConvertSettings;
 use super::text_parts::source;
 use crate::cancel::Watch;
@@ -25,12 +25,10 @@ use crate::detect::{Input, Wishes, probe};
 use crate::error::Result;
 use crate::extract;
 use crate::extract::Scanner;
-use crate::format::{Field, Fields, Format, Overrides, Transform as Kept, generic::GENERIC};
+use crate::format::{Format, Overrides, generic::GENERIC};
 use crate::framing::byte_ranges::{RANGE, RangeTask};
 use crate::input::source::Source;
-use crate::json::project::Path;
 use crate::json::reference;
-use crate::json::reference::lookup;
 use crate::log::Account;
 use crate::parallel::map;
 use crate::read::{end, pieces, read_again, scan_all, tasks_of};
@@ -228,78 +226,4 @@ impl Writer<'_> {
         write(head, &spoken.talk.messages, self.settings.rate, &mut self.out, made);
         Ok(())
     }
-}
-
-/// What a record says beside its messages.
-fn head(record: &Value, input: &Input, row: &ScannedRow<'_>, made: &mut Made) -> Head {
-    let format = input.format;
-    let at = |path: &str| Path::parse(path).ok().and_then(|path| lookup(record, &path));
-    let version = at(format.policy_version);
-    let wanted = &[JsonType::Number, JsonType::Text];
-    let version = version.filter(|_| !is_mistyped(version, wanted, format.policy_version, made)).cloned();
-    let model = at(format.model);
-    is_mistyped(model, TEXT, format.model, made);
-    // A tool that does not count writes 0.
-    let count = |path: &str| at(path).and_then(Value::as_u64).filter(|&count| count > 0);
-    Head {
-        id: id(record, &input.fields).unwrap_or_else(|| format!("{:032x}", row.id)),
-        group: row.group.map(|group| String::from_utf8_lossy(group).into_owned()),
-        reward: row.rewards.first().copied(),
-        policy_version: version,
-        model: model.and_then(Value::as_str).map(str::to_owned),
-        tokens: Tokens {
-            input: count(format.input_tokens),
-            output: count(format.output_tokens),
-            ..Tokens::default()
-        },
-        ..Head::default()
-    }
-}
-
-/// Counts what is of another sort than a trajectory's parts are; whether anything is. What stands beside a conversation is
-/// not looked at, nor a text beside a prompt and its completion.
-fn expect(record: &Value, fields: &Fields, made: &mut Made) -> bool {
-    let chat = [(&fields.messages, LIST)];
-    let halves = [(&fields.prompt, WORDS), (&fields.completion, WORDS)];
-    let text = [(&fields.text, TEXT)];
-    for parts in [&chat[..], &halves, &text] {
-        let mut found = false;
-        let mut wrong = false;
-        for (field, wanted) in parts {
-            for choice in field.iter().flat_map(Field::choices) {
-                let wanted = if choice.made == Kept::Json { WORDS } else { wanted };
-                let (held, place) = (lookup(record, &choice.path), choice.path.to_string());
-                found |= held.is_some_and(|value| !value.is_null());
-                wrong |= is_mistyped(held, wanted, &place, made);
-                if let Some(messages) = held.filter(|held| held.is_array() || choice.made == Kept::Json) {
-                    chat::expect(messages, &place, made);
-                }
-            }
-        }
-        if found {
-            return wrong;
-        }
-    }
-    false
-}
-
-/// Counts that a record holds no trajectory, under the name of the part that tells it first.
-fn missing(fields: &Fields, made: &mut Made) {
-    let Some(first) = fields.trajectory().flat_map(Field::choices).next() else { return };
-    let list = fields.messages.is_some() && first.made != Kept::Json;
-    absent(if list { LIST } else { WORDS }, &first.path.to_string(), made);
-}
-
-/// What is left of a record: that which stands nowhere else.
-fn rest(record: Value, format: &Format, head: &Head) -> Value {
-    let taken = [
-        (format.id, true),
-        (format.group, head.group.is_some()),
-        (format.reward, head.reward.is_some()),
-        (format.policy_version, head.policy_version.is_some()),
-        (format.model, head.model.is_some()),
-    ];
-    let Value::Object(mut fields) = record else { return Value::Null };
-    fields.retain(|key, value| !value.is_null() && !taken.contains(&(&key[..], true)));
-    Value::Object(fields)
 }

@@ -1,4 +1,7 @@
 //! Prefetching reader: a thread reads and unpacks while the caller processes earlier bytes.
+//!
+//! Buys 6 % of the time of a zstd log and 3 % of a gzip log: two threads against one in
+//! `benches/record/2026-11-23-linux-x86-64-2-cores.csv`.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -1,4 +1,6 @@
 //! Hash table of names.
+//!
+//! No record isolates it; see [`super::shared`] for what all names take.
 
 use twox_hash::XxHash3_128;
 

@@ -4,6 +4,8 @@
 //! present; counts are integers, names are texts, and flags are booleans. Records of another shape (such as
 //! canonical trajectories), or damaged ones, are left to [`Raw`]; both agree on every record that both
 //! accept.
+//!
+//! Buys, with the raw text of records, a reward in 5 µs where building a dict a line takes 21 µs (v1, `benches/record/reward.json`).
 
 use karl_reward::{Fault, Ledger, Node, Numbers, OUTCOME, PARAMS, TRAJECTORY, Value, Version};
 

@@ -1,4 +1,6 @@
 //! Where secrets stand in a text: signs first, at the speed of memory, then the pattern of each sign's family.
+//!
+//! Record: `log::redact` of `benches/record/instructions.json`.
 
 use std::sync::{LazyLock, OnceLock};
 

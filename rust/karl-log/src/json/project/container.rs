@@ -2,6 +2,8 @@
 //!
 //! Only a block that may hold the end is walked: the positions of strings are known for each block
 //! ([`crate::json::simd::string_mask`]).
+//!
+//! Record: `log::scan_fields::Big` of `benches/record/instructions.json`.
 use crate::json::simd;
 use crate::json::simd::string_mask::{Marks, Strings, padded};
 use crate::json::simd::{BLOCK, Block, Kernel, Lanes};

@@ -10,6 +10,9 @@
 //! comparison.
 //!
 //! Serde's `IgnoredAny` is not used: it validates while it skips, at about a fifth of the speed.
+//!
+//! Buys 4.8 times the speed of msgspec, which parses the same fields, on 12 KB records
+//! (`benches/record/2026-11-23-linux-x86-64-2-cores.csv`, big.jsonl, k = 1000).
 
 mod container;
 mod cursor;

@@ -1,6 +1,9 @@
 //! One bit for each of 64 bytes, computed with the widest vectors of the machine.
 //!
 //! The width is detected once per [`Kernel`], which is compiled for each of them.
+//!
+//! Buys, with [`crate::json::project`], 4.8 times the speed of msgspec on 12 KB records (`benches/record/2026-11-23-linux-x86-64-2-cores.csv`);
+//! `log::scan_fields` of `benches/record/instructions.json` guards it.
 
 mod lanes;
 mod portable;
