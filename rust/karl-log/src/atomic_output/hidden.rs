@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::identity::Identity;
 
-/// A finished output under its hidden name; it goes from there, if it is still there.
+/// Finished output under its hidden name; removed on drop if it is still there.
 pub(super) struct Hidden {
     pub(super) path: PathBuf,
     pub(super) print: Identity,

@@ -7,20 +7,20 @@ use std::path::Path;
 use super::identity::Identity;
 use crate::error::{Error, Result};
 
-/// What may be replaced on request.
+/// Kind of output that may be replaced on request.
 #[derive(Debug)]
 pub struct OutputKind {
-    /// The names of all files that such a directory holds; `None` for a single file.
+    /// Names of all files in such a directory; `None` for a single file.
     pub(crate) names: Option<&'static [&'static str]>,
-    /// Whether what is there is of this kind; a directory holds nothing but regular files of these names by then.
+    /// Check that an output is of this kind; a directory has only regular files of these names by then.
     pub(crate) is_ours: fn(&Path) -> Result<bool>,
-    /// What somebody else did to what is ours since it was written.
+    /// Description of edits to an output since it was written, if any.
     pub(crate) edited: fn(&Path) -> Result<Option<String>>,
-    /// What is said of anything else.
+    /// Message for anything else.
     pub(crate) foreign: &'static str,
 }
 
-/// A file of Parquet.
+/// Parquet file.
 pub const PARQUET: OutputKind =
     OutputKind { names: None, is_ours: is_parquet, edited: |_| Ok(None), foreign: "is no file of Parquet" };
 
@@ -31,8 +31,8 @@ fn is_parquet(path: &Path) -> Result<bool> {
     Ok(begin == b"PAR1")
 }
 
-/// Why something cannot be of a kind: a link, a file for a directory or the other way round, a directory with something
-/// else in it.
+/// Return why something cannot be of a kind: a link, a file instead of a directory or the reverse, a
+/// directory with other contents.
 pub(super) fn foreign(kind: &OutputKind, print: &Identity) -> Option<String> {
     let Some(names) = kind.names else {
         return (!print.is_file()).then(|| kind.foreign.to_owned());

@@ -1,4 +1,5 @@
-//! Finished files and directories put in their place: whole or not at all, and in the place of nothing that is not ours.
+//! Atomic output of files and directories: complete or not at all, never replacing anything but an output of
+//! this program.
 //!
 //! ```text
 //! Target::look ──► work in a hidden file or directory beside it ──► Target::put
@@ -6,9 +7,9 @@
 //! by identity                                                       anything else:       an error, and all stays
 //! ```
 //!
-//! Where nothing was, a rename that replaces nothing puts the result there. An output of ours is swapped with the new one
-//! in one step; what came out is compared with what was looked at, and goes back where it differs. Runs that end at once
-//! in one folder take turns.
+//! If the target did not exist, a rename that replaces nothing puts the result there. An existing output is
+//! swapped with the new one in one step; the old one is compared with the first look, and swapped back if it
+//! differs. Runs that finish at once in one folder take turns.
 
 mod folder;
 mod hidden;

@@ -12,7 +12,7 @@ use super::target::Target;
 use crate::error::{Error, Result};
 
 impl Target {
-    /// Swaps the new output with the old one, which goes if it is what was looked at.
+    /// Swap the new output with the old one; remove the old one if it is unchanged since the first look.
     pub(super) fn replace(&self, new: &Hidden, old: &Identity) -> Result<()> {
         match exchange(&new.path, &self.path) {
             Ok(true) => {}
@@ -25,7 +25,7 @@ impl Target {
         Err(if back && new.print.stands_at(&new.path) { error } else { self.kept(&new.path) })
     }
 
-    /// The same on file systems that cannot swap: for a moment nothing is there, never half an output.
+    /// Do the same on file systems that cannot swap: for a moment nothing is there, never half an output.
     fn replace_by_two_renames(&self, new: &Hidden, old: &Identity) -> Result<()> {
         let mut aside = new.path.as_os_str().to_owned();
         aside.push(".old");
@@ -38,13 +38,13 @@ impl Target {
         }
     }
 
-    /// Refuses what was taken out of this place where it is not the output that was looked at.
+    /// Reject a replaced output that differs from the first look.
     fn is_old(&self, old: &Identity, path: &Path) -> Result<()> {
         let now = Identity::of(path).map_err(|error| Error::io("look at", &self.shown, error))?;
         old.change(&now).map_or(Ok(()), |change| Err(self.taken(&change)))
     }
 
-    /// That what was there before could not go back, and where it is.
+    /// Return the error for an old output that could not be moved back, with its path.
     fn kept(&self, path: &Path) -> Error {
         let problem = format!(
             "something else was put there while this run was at work; what was there before is now {}",
@@ -54,7 +54,7 @@ impl Target {
     }
 }
 
-/// Removes an output that another has taken the place of, also one that was not to be written to.
+/// Remove a replaced output, even if it is read-only.
 fn remove(old: &Identity, path: &Path) -> Result<()> {
     if old.entries().is_some() {
         let _may_not_be_ours = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
@@ -79,7 +79,7 @@ mod tests {
         foreign: "is foreign",
     };
 
-    /// A finished directory, an older output, and what was seen of that.
+    /// Return a finished directory, an older output, and the target with its first look.
     fn staged(folder: &Path) -> (Hidden, Target) {
         let path = folder.join("out");
         fs::create_dir(&path).unwrap();

@@ -17,12 +17,12 @@ use crate::error::{Error, Result, without_path};
 /// Characters of the target's name kept in the hidden name: a name may be as long as the file system allows.
 const NAME_KEPT: usize = 50;
 
-/// The place of an output, and what was there when it was looked at.
+/// Place of an output, and its contents at the first look.
 #[derive(Debug)]
 pub struct Target {
-    /// As it was given: in messages.
+    /// Path as given, for messages.
     pub(super) shown: PathBuf,
-    /// Wherever the process goes.
+    /// Absolute path, independent of the working directory.
     pub(super) path: PathBuf,
     pub(super) found: Present,
 }
@@ -30,9 +30,9 @@ pub struct Target {
 #[derive(Debug)]
 pub(super) enum Present {
     Nothing,
-    /// A directory without anything in it.
+    /// Empty directory.
     Empty(Identity),
-    /// An output that is to be replaced.
+    /// Output to be replaced.
     Ours(Identity),
 }
 
@@ -40,8 +40,8 @@ impl Target {
     /// Look at a place before any work is done.
     ///
     /// # Errors
-    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if something else is;
-    /// [`Error::Target`] for a path that ends in no name; [`Error::Io`].
+    /// [`Error::Exists`] if an output of this kind is there and `force` is off, [`Error::Foreign`] if
+    /// something else is; [`Error::Target`] for a path that does not end in a name; [`Error::Io`].
     pub fn look(path: &Path, kind: &OutputKind, force: bool) -> Result<Self> {
         let shown = path.to_path_buf();
         let Some(name) = path.file_name() else { return Err(Error::Target { path: shown }) };
@@ -64,7 +64,7 @@ impl Target {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// What was seen first is what is judged, and what is compared in the end.
+    /// Find what is at the path. One look serves both the check of its kind and the final comparison.
     fn find(&self, kind: &OutputKind, force: bool) -> Result<Present> {
         let print = match Identity::of(&self.path) {
             Err(error) if is_absent(&error) => return Ok(Present::Nothing),

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::flaw::Flaw;
 use super::openai;
-use super::tool_plan::plan;
 use super::system::{around, beside};
+use super::tool_plan::plan;
 use super::turn::{Turn, says, speaker, turns};
 use crate::format::{Field, Fields, Transform};
 use crate::json::reference;

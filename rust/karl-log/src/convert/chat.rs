@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::json::{escaped, join};
-use super::json_type::{LIST, OBJECT, TEXT, WORDS, JsonTypes, check_at};
+use super::json_type::{JsonTypes, LIST, OBJECT, TEXT, WORDS, check_at};
 use super::message::{Conversation, Role};
 use super::report::Made;
 use super::text_parts::{arguments, list, quoted, text};

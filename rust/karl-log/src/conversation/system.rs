@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::example::Flaw;
+use super::flaw::Flaw;
 use super::turn::{begins_with_system, speaker, text_of};
 use crate::format::Field;
 
