@@ -14,7 +14,7 @@ pub fn check_length(what: &'static str, got: usize, wanted: usize) -> Result<()>
     if got == wanted { Ok(()) } else { Err(Error::Length { what, got, wanted }) }
 }
 
-/// Refuses infinite numbers; NaN passes, because it says "missing".
+/// Reject infinite numbers; NaN passes, because it says "missing".
 ///
 /// # Errors
 /// [`Error::NotFinite`].
@@ -31,12 +31,12 @@ pub(crate) fn check_none_infinite(what: &'static str, values: &[f64], threads: u
     check_not_infinite(what, values)
 }
 
-/// Refuses NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.
+/// Reject NaN and plus infinity; minus infinity passes, because it is the logarithm of zero.
 pub(crate) fn check_logs<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, |value| value < f64::INFINITY)
 }
 
-/// Refuses weights that are negative, NaN or infinite.
+/// Reject weights that are negative, NaN or infinite.
 pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
     match weights.iter().position(|&weight| !(0.0..f64::INFINITY).contains(&weight)) {
         Some(index) => Err(Error::Weight { index, value: weights[index] }),
@@ -44,7 +44,7 @@ pub(crate) fn check_weights(weights: &[f64]) -> Result<()> {
     }
 }
 
-/// Refuses weights that add up to more than an f64 holds, from what has been seen on.
+/// Reject weights that add up to more than an f64 holds, from what has been seen on.
 pub(crate) fn check_total(seen: f64, weights: &[f64]) -> Result<()> {
     let mut total = seen;
     for (index, weight) in weights.iter().enumerate() {
@@ -56,7 +56,7 @@ pub(crate) fn check_total(seen: f64, weights: &[f64]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses everything but finite numbers.
+/// Reject everything but finite numbers.
 pub(crate) fn check_finite<T: Real>(what: &'static str, values: &[T]) -> Result<()> {
     check_each(what, values, f64::is_finite)
 }
@@ -87,27 +87,27 @@ fn check_each<T: Real>(what: &'static str, values: &[T], fine: impl Fn(f64) -> b
     }
 }
 
-/// Refuses negative numbers and NaN: written as "not at least zero", which is not "less than zero" for a NaN.
+/// Reject negative numbers and NaN: written as "not at least zero", which is not "less than zero" for a NaN.
 pub(crate) fn check_not_negative(what: &'static str, value: f64) -> Result<()> {
     if value >= 0.0 { Ok(()) } else { Err(Error::Negative { what, value }) }
 }
 
-/// Refuses a single number that is not finite.
+/// Reject a single number that is not finite.
 pub(crate) fn check_number(what: &'static str, value: f64) -> Result<()> {
     if value.is_finite() { Ok(()) } else { Err(Error::Number { what, value }) }
 }
 
-/// Refuses everything but finite numbers above zero.
+/// Reject everything but finite numbers above zero.
 pub(crate) fn check_positive(what: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < f64::INFINITY { Ok(()) } else { Err(Error::Positive { what, value }) }
 }
 
-/// Refuses numbers outside a closed range, and NaN.
+/// Reject numbers outside a closed range, and NaN.
 pub(crate) fn check_range(what: &'static str, value: f64, low: f64, high: f64) -> Result<()> {
     if value >= low && value <= high { Ok(()) } else { Err(Error::Range { what, value, low, high }) }
 }
 
-/// Refuses a column with a number outside a closed range; NaN passes, because it says "missing".
+/// Reject a column with a number outside a closed range; NaN passes, because it says "missing".
 pub(crate) fn check_within<T: Real>(what: &'static str, values: &[T], low: f64, high: f64) -> Result<()> {
     let outside = |value: T| value.widen() < low || value.widen() > high;
     match values.iter().position(|&value| outside(value)) {
@@ -116,7 +116,7 @@ pub(crate) fn check_within<T: Real>(what: &'static str, values: &[T], low: f64, 
     }
 }
 
-/// Refuses a column with a negative count.
+/// Reject a column with a negative count.
 pub(crate) fn check_counts(what: &'static str, counts: &[i64]) -> Result<()> {
     // The bits of all together have the sign of the least, and cost one instruction a vector.
     if counts.iter().fold(0, |bits, count| bits | count) >= 0 {
@@ -131,7 +131,7 @@ pub(crate) fn check_counts(what: &'static str, counts: &[i64]) -> Result<()> {
     }
 }
 
-/// Refuses a column with a count that is negative, or more than the one it is a part of.
+/// Reject a column with a count that is negative, or more than the one it is a part of.
 pub(crate) fn check_parts(what: &'static str, parts: &[i64], counts: &[i64]) -> Result<()> {
     match parts.iter().zip(counts).position(|(part, count)| !(0..=*count).contains(part)) {
         Some(index) => {
@@ -142,7 +142,7 @@ pub(crate) fn check_parts(what: &'static str, parts: &[i64], counts: &[i64]) -> 
     }
 }
 
-/// Refuses a count above what it counts.
+/// Reject a count above what it counts.
 pub(crate) fn check_most(what: &'static str, got: usize, most: usize) -> Result<()> {
     if got <= most { Ok(()) } else { Err(Error::Most { what, got, most }) }
 }

@@ -16,7 +16,7 @@ pub struct Group {
     pub rows: u64,
 }
 
-/// The split (0 train, 1 valid, 2 test) of each of some groups with different keys.
+/// Return the split (0 train, 1 valid, 2 test) of each of some groups with different keys.
 ///
 /// ```text
 /// quota_s = fraction_s * rows,    u_g = uniform(seed, key_g, Split)
@@ -70,7 +70,7 @@ impl<'a> Assignment<'a> {
         Self { groups, order, left, splits: vec![rest; groups.len()] }
     }
 
-    /// Gives a split each group that brings its rows nearer to a quota; its rows.
+    /// Give a split each group that brings its rows nearer to a quota; its rows.
     fn fill(&mut self, split: usize, quota: f64) -> u64 {
         let mut rows = 0;
         for group in std::mem::take(&mut self.order) {
@@ -86,7 +86,7 @@ impl<'a> Assignment<'a> {
         rows
     }
 
-    /// Gives a split of so many rows the smallest groups until it has the fewest that it may have.
+    /// Give a split of so many rows the smallest groups until it has the fewest that it may have.
     fn feed(&mut self, split: usize, mut rows: u64, fewest: u64) {
         while rows < fewest {
             let size = |&at: &usize| self.groups[self.order[at]].rows;
@@ -107,7 +107,7 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// Refuses fractions that are no split: each has to be zero or more, and together they have to be 1.
+/// Reject fractions that are no split: each has to be zero or more, and together they have to be 1.
 ///
 /// # Errors
 /// [`Error::NotFinite`], [`Error::Negative`], or [`Error::Total`] for a sum further than 1e-9 from 1.

@@ -88,7 +88,7 @@ impl StreamSummary {
 }
 
 impl<T> RewardStream<T> {
-    /// A stream of which nothing has been seen.
+    /// Return a stream of which nothing has been seen.
     ///
     /// # Errors
     /// As [`composite`](crate::reward::composite) and [`boltzmann`](crate::boltzmann) for the settings they share.

@@ -64,7 +64,7 @@ pub(crate) struct FileFacts {
     bad_lines: Vec<BadRow>,
 }
 
-/// Names of kinds of transcripts and what they read, one pair a kind.
+/// Return the name of each kind of transcript and what it reads.
 #[pyfunction]
 pub(crate) fn transcripts() -> Vec<(&'static str, &'static str)> {
     Kind::ALL.into_iter().map(|kind| (kind.name(), kind.about())).collect()
@@ -77,7 +77,7 @@ pub(crate) fn transcript_by_keys(keys: Vec<String>) -> Option<&'static str> {
     Kind::by_keys(&keys).map(Kind::name)
 }
 
-/// Converts transcripts to one file of trajectories; `files` are as `read` takes them.
+/// Convert transcripts to one file of trajectories; `files` are as `read` takes them.
 #[pyfunction]
 #[pyo3(signature = (files, target, *, format=None, rate, weights, max_line_bytes, threads, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "one keyword a setting; the Python layer says what each means")]

@@ -49,7 +49,7 @@ pub(crate) fn mixed_group_probability<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// The variance of one outcome, a priority that is largest at a rate of 1/2.
+/// Return the variance of one outcome, a priority that is largest at a rate of 1/2.
 ///
 /// ```text
 /// v = p (1 - p)
@@ -191,17 +191,17 @@ impl BetaPosterior {
         self.0.lock().counts().map(|(_, wrong)| wrong).collect::<Vec<u64>>().into_pyarray(py)
     }
 
-    /// The mean rate of each task: `a' / (a' + b')`. `[P]`
+    /// Return the mean rate of each task: `a' / (a' + b')`. `[P]`
     fn mean<'py>(&self, py: Python<'py>) -> Column<'py> {
         self.0.lock().mean().into_pyarray(py)
     }
 
-    /// The variance of the rate of each task: `a' b' / ((a' + b')^2 (a' + b' + 1))`. `[P]`
+    /// Return the variance of the rate of each task: `a' b' / ((a' + b')^2 (a' + b' + 1))`. `[P]`
     fn variance<'py>(&self, py: Python<'py>) -> Column<'py> {
         self.0.lock().variance().into_pyarray(py)
     }
 
-    /// The rate below which each task's lies with this probability. `[P]`
+    /// Return the rate below which each task's lies with this probability. `[P]`
     ///
     /// Raises:
     ///     ArgumentError: a probability outside [0, 1], or more than 1e9 trials of one task.
@@ -209,7 +209,7 @@ impl BetaPosterior {
         Ok(compute(py, || self.0.lock().quantile(probability))?.into_pyarray(py))
     }
 
-    /// One rate drawn for each task (Thompson sampling): a pure function of the seed and the task's id. [P]
+    /// Draw one rate for each task (Thompson sampling): a pure function of the seed and the task's id. [P]
     ///
     /// Raises:
     ///     ArgumentError: a seed outside [0, 2^64).
@@ -221,12 +221,12 @@ impl BetaPosterior {
         Ok(compute(py, || Ok(self.0.lock().thompson(seed)))?.into_pyarray(py))
     }
 
-    /// The posterior as bytes: kind and version, little-endian numbers, and a hash of them.
+    /// Return the posterior as bytes: kind and version, little-endian numbers, and a hash of them.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.lock().to_bytes())
     }
 
-    /// The posterior that was written as these bytes.
+    /// Return the posterior that was written as these bytes.
     ///
     /// Raises:
     ///     ArgumentError: anything else.

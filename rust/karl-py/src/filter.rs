@@ -34,7 +34,7 @@ impl<'py> Filtered<'py> {
     }
 }
 
-/// The name of each reason code, by its number.
+/// Return the name of each reason code, by its number.
 #[pyfunction]
 pub(crate) fn reasons() -> Vec<&'static str> {
     Reason::ALL.into_iter().map(Reason::name).collect()
@@ -64,7 +64,7 @@ pub(crate) fn constant_groups<'py>(
     Ok(Filtered::new(py, kept))
 }
 
-/// Keeps groups of which some rollouts are right and some are not.
+/// Keep groups of which some rollouts are right and some are not.
 #[pyfunction]
 #[pyo3(signature = (right, group_ids=None, *, offsets=None))]
 pub(crate) fn mixed_groups<'py>(
@@ -125,7 +125,7 @@ pub(crate) fn variance_top<'py>(
     Ok(Filtered::new(py, kept))
 }
 
-/// Drops rollouts that were cut at the limit of tokens.
+/// Drop rollouts that were truncated at the limit of tokens.
 #[pyfunction]
 #[pyo3(signature = (lengths, *, max_tokens, truncated=None))]
 pub(crate) fn overlong<'py>(
@@ -213,7 +213,7 @@ macro_rules! with_tokens {
     }};
 }
 
-/// Drops rollouts of negative advantage that the policy has fallen away from.
+/// Drop rollouts of negative advantage that have become less likely under the policy.
 #[pyfunction]
 pub(crate) fn low_ratio_negatives<'py>(
     py: Python<'py>,

@@ -56,7 +56,7 @@ impl<'a, 'py, T: Element + Cell + Real> Given<'a, 'py, T> {
     }
 }
 
-/// The estimated divergence of each token from the reference, in nats.
+/// Return the estimated divergence of each token from the reference, in nats.
 #[pyfunction]
 #[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None, mask=None))]
 pub(crate) fn kl_estimate<'py>(
@@ -71,7 +71,7 @@ pub(crate) fn kl_estimate<'py>(
     with_reals!(&reals("logp", logp)?, |logp| Given::new(logp, beside)?.estimate(py, estimator))
 }
 
-/// The derivative by `logp` of each token's estimate as a loss.
+/// Return the derivative by `logp` of each token's estimate as a loss.
 #[pyfunction]
 #[pyo3(signature = (logp, logp_ref, *, estimator, logp_old=None, mask=None, through_ratio=false))]
 pub(crate) fn kl_gradient<'py>(
@@ -88,7 +88,7 @@ pub(crate) fn kl_gradient<'py>(
     with_reals!(&reals("logp", logp)?, |logp| Given::new(logp, beside)?.gradient(py, estimator, through))
 }
 
-/// Rewards less the k1 of their rollouts.
+/// Subtract the k1 of each rollout from its reward.
 #[pyfunction]
 #[pyo3(signature = (rewards, logp, logp_ref, offsets, *, kl_coef, mask=None))]
 pub(crate) fn kl_in_reward<'py>(
@@ -128,7 +128,7 @@ impl<'py> Penalty<'py> {
     }
 }
 
-/// The divergence of each row of logits, which stand row by row.
+/// Return the divergence of each row of logits, which stand row by row.
 #[pyfunction]
 pub(crate) fn kl_categorical<'py>(
     py: Python<'py>,
@@ -156,7 +156,7 @@ fn divergences<'py, T: Element + Cell + Real>(
     Ok(found.into_pyarray(py))
 }
 
-/// The derivative of the divergence of each row by its logits, which stand row by row.
+/// Return the derivative of the divergence of each row by its logits, which stand row by row.
 #[pyfunction]
 pub(crate) fn kl_categorical_gradient<'py>(
     py: Python<'py>,

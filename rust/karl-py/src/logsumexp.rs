@@ -15,7 +15,7 @@ use crate::boundary::error::to_python;
 use crate::boundary::grouping::Grouping;
 use crate::sketch::{Shared, of_kind};
 
-/// The logarithm of a sum of exponentials: `log sum_i exp(x_i)`.
+/// Return the logarithm of a sum of exponentials: `log sum_i exp(x_i)`.
 ///
 /// Minus infinity, the logarithm of zero, adds nothing; of nothing the result is minus infinity. One pass, the same bits
 /// for any number of threads.
@@ -38,7 +38,7 @@ pub(crate) fn log_sum_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult
     with_reals!(&values, |slice| compute(py, || logsumexp::log_sum_exp(slice, threads())))
 }
 
-/// The logarithm of a mean of exponentials: `log (1/n) sum_i exp(x_i)`.
+/// Return the logarithm of a mean of exponentials: `log (1/n) sum_i exp(x_i)`.
 ///
 /// Args:
 ///     values: as of `log_sum_exp`; at least one. [B]
@@ -57,7 +57,7 @@ pub(crate) fn log_mean_exp(py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResul
     with_reals!(&values, |slice| compute(py, || logsumexp::log_mean_exp(slice, threads())))
 }
 
-/// Effective sample size of weights given by their logarithms, in rows: `(sum w)^2 / sum w^2`.
+/// Compute the effective sample size of weights given by their logarithms, in rows: `(sum w)^2 / sum w^2`.
 ///
 /// It lies between 1 (one row has everything) and n (all weights equal), ignores a constant that is added to every
 /// logarithm, and is 0 where no row has any weight.
@@ -79,7 +79,7 @@ pub(crate) fn ess(py: Python<'_>, log_weights: &Bound<'_, PyAny>) -> PyResult<f6
     with_reals!(&log_weights, |slice| compute(py, || logsumexp::ess(slice, threads())))
 }
 
-/// `log sum_i exp(x_i)` of each group, or of each row of a ragged column.
+/// Compute `log sum_i exp(x_i)` of each group, or of each row of a ragged column.
 ///
 /// Give either `group_ids`, for values in any order, or `offsets`, for values that stand row by row, which is several
 /// times faster. The bits of a group depend on no other group and on no thread.
@@ -132,7 +132,7 @@ pub(crate) struct LogSumExp {
 
 #[pymethods]
 impl LogSumExp {
-    /// A state that has seen nothing.
+    /// Return a state that has seen nothing.
     #[new]
     fn new() -> Self {
         Self { state: Shared::new(LogSumExpSketch::default()) }
@@ -185,12 +185,12 @@ impl LogSumExp {
         usize::try_from(self.state.lock().count()).unwrap_or(usize::MAX)
     }
 
-    /// The state as bytes: kind and version, little-endian numbers, and a hash of them.
+    /// Return the state as bytes: kind and version, little-endian numbers, and a hash of them.
     fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.state.lock().to_bytes())
     }
 
-    /// The state that gave these bytes.
+    /// Return the state that gave these bytes.
     ///
     /// Raises:
     ///     ArgumentError: bytes that no state gave, or one of another version.

@@ -45,7 +45,7 @@ impl Target {
         self.inner.shown().to_path_buf()
     }
 
-    /// Puts a finished file beside it in its place; whatever happens, the file is no longer where it was.
+    /// Put a finished file beside it in its place; whatever happens, the file is no longer where it was.
     fn put(&self, py: Python<'_>, file: PathBuf) -> PyResult<()> {
         enter(py, None, |_| self.inner.put_file(file))
     }

@@ -8,7 +8,7 @@ use crate::boundary::array::keys;
 use crate::boundary::enter::compute;
 use crate::boundary::error::ArgumentError;
 
-/// One uniform of (seed, key, purpose) a row.
+/// Return one uniform of (seed, key, purpose) for each row.
 #[pyfunction]
 #[pyo3(signature = (rows, *, seed, purpose, keys=None))]
 pub(crate) fn uniforms<'py>(

@@ -29,7 +29,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// The state that is merged into one of the same kind.
+/// Return the state that is merged into one of the same kind.
 pub(crate) fn of_kind<'a, 'py, T: PyClass>(other: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, T>> {
     other.cast().map_err(|_| match other.get_type().name() {
         Ok(kind) => ArgumentError::new_err(format!("other is a {kind}, wanted a {}", T::NAME)),
@@ -77,7 +77,7 @@ impl Top {
         Ok(Self { inner: Shared::new(sketch::TopK::new(law_by_name(law)?, k, seed)) })
     }
 
-    /// The state of bytes.
+    /// Return the state of bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, law: &str, data: &[u8]) -> PyResult<Self> {
         let law = law_by_name(law)?;
@@ -89,7 +89,7 @@ impl Top {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Takes items in.
+    /// Take items in.
     #[pyo3(signature = (keys, sizes=None))]
     fn update(
         &self,
@@ -103,7 +103,7 @@ impl Top {
         compute(py, || self.inner.lock().update(&keys, sizes))
     }
 
-    /// Takes in what another state has seen.
+    /// Take in what another state has seen.
     fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         compute(py, || {
             // A state may be merged with itself.
@@ -164,7 +164,7 @@ impl VarOpt {
         Ok(Self { inner: Shared::new(compute(py, || sketch::VarOptSketch::new(k, seed))?) })
     }
 
-    /// The state of bytes.
+    /// Return the state of bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
         Ok(Self { inner: Shared::new(compute(py, || sketch::VarOptSketch::from_bytes(data))?) })
@@ -175,7 +175,7 @@ impl VarOpt {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Takes items in.
+    /// Take items in.
     fn update(&self, py: Python<'_>, keys: &Bound<'_, PyAny>, weights: &Bound<'_, PyAny>) -> PyResult<()> {
         let weights = widened("weights", weights)?;
         let slice = weights.as_slice()?;
@@ -183,7 +183,7 @@ impl VarOpt {
         compute(py, || self.inner.lock().update(&keys, slice))
     }
 
-    /// Takes in the items of another state.
+    /// Take in the items of another state.
     fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         compute(py, || {
             let other = other.inner.lock().clone();
@@ -205,7 +205,7 @@ impl VarOpt {
         self.inner.lock().seed()
     }
 
-    /// The keys held, what each counts for, and the threshold.
+    /// Return the keys held, what each counts for, and the threshold.
     fn drawn<'py>(&self, py: Python<'py>) -> PyResult<(Table<'py>, Floats<'py>, f64)> {
         let (items, threshold) = compute(py, || {
             let state = self.inner.lock();
@@ -229,7 +229,7 @@ impl Moments {
         Self { inner: Shared::new(sketch::Moments::default()) }
     }
 
-    /// The state of bytes.
+    /// Return the state of bytes.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
         Ok(Self { inner: Shared::new(compute(py, || sketch::Moments::from_bytes(data))?) })
@@ -239,14 +239,14 @@ impl Moments {
         PyBytes::new(py, &self.inner.lock().to_bytes())
     }
 
-    /// Takes numbers in.
+    /// Take numbers in.
     fn update(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
         let values = widened("values", values)?;
         let slice = values.as_slice()?;
         compute(py, || self.inner.lock().update(slice))
     }
 
-    /// Takes in what another state has seen.
+    /// Take in what another state has seen.
     fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         compute(py, || {
             let other = other.inner.lock().clone();
@@ -273,7 +273,7 @@ impl Moments {
         self.inner.lock().max
     }
 
-    /// The variance.
+    /// Return the variance.
     #[pyo3(signature = (*, ddof))]
     fn variance(&self, ddof: u8) -> f64 {
         self.inner.lock().variance(ddof)

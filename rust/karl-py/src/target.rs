@@ -37,7 +37,7 @@ pub(crate) fn temperature(ess: Option<f64>, inverse_temperature: Option<f64>) ->
     }
 }
 
-/// The same with a third choice, a divergence from uniform.
+/// Return the same with a third choice, a divergence from uniform.
 fn sharpness(ess: Option<f64>, inverse_temperature: Option<f64>, kl: Option<f64>) -> PyResult<Temperature> {
     match (ess, inverse_temperature, kl) {
         (None, None, Some(nats)) => Ok(Temperature::Kl(nats)),
@@ -46,7 +46,7 @@ fn sharpness(ess: Option<f64>, inverse_temperature: Option<f64>, kl: Option<f64>
     }
 }
 
-/// The Boltzmann target of scores: `log w_i = b s_i - log Z(scope of i)`.
+/// Return the Boltzmann target of scores: `log w_i = b s_i - log Z(scope of i)`.
 #[allow(clippy::similar_names, reason = "scores and scopes are what callers say")]
 #[pyfunction]
 #[pyo3(signature = (scores, scopes=None, *, ess=None, inverse_temperature=None, kl=None))]
@@ -118,7 +118,7 @@ pub(crate) fn soft_value<'py>(
     })
 }
 
-/// The intercept that a regression of log-ratios on rewards fits to each group.
+/// Return the intercept that a regression of log-ratios on rewards fits to each group.
 ///
 /// ```text
 /// c = argmin_c sum_i (c + log_ratio_i - r_i / t)^2 = mean_i(r_i / t - log_ratio_i)      t = temperature
@@ -199,7 +199,7 @@ pub(crate) fn awr_weights<'py>(
     Ok(weights?.into_pyarray(py))
 }
 
-/// Weights of reward-weighted regression, which add up to 1: `w_i = exp(b r_i) / sum_j exp(b r_j)`.
+/// Compute the weights of reward-weighted regression, which add up to 1: `w_i = exp(b r_i) / sum_j exp(b r_j)`.
 ///
 /// Args:
 ///     rewards: float64 or float32; a missing one has weight 0. [B]
@@ -227,7 +227,7 @@ pub(crate) fn rwr_weights<'py>(
     Ok(weights?.into_pyarray(py))
 }
 
-/// The target probability of each candidate among those of its prompt, after Target Policy Optimization.
+/// Return the target probability of each candidate among those of its prompt, after Target Policy Optimization.
 ///
 /// ```text
 /// q_i = softmax over the group of (logp_old_i + u_i / t)           t = temperature

@@ -1,22 +1,22 @@
 //! Arithmetic of Python: `min`, `max` and `round(x, 4)`.
 
-/// Python's `max(0.0, min(1.0, x))`, which takes NaN for 1.
+/// Return Python's `max(0.0, min(1.0, x))`, which takes NaN for 1.
 pub(crate) fn clip(x: f64) -> f64 {
     larger(0.0, smaller(1.0, x))
 }
 
-/// Python's `min`: the first unless the second is less.
+/// Return Python's `min`: the first unless the second is less.
 pub(crate) fn smaller(first: f64, second: f64) -> f64 {
     if second < first { second } else { first }
 }
 
-/// Python's `max`: the first unless the second is more.
+/// Return Python's `max`: the first unless the second is more.
 pub(crate) fn larger(first: f64, second: f64) -> f64 {
     if second > first { second } else { first }
 }
 
-/// The float nearest to `x` rounded to four decimals, halves to even, as if `x` were written out in full: what Python's
-/// `round(x, 4)` gives. NaN and infinities stay.
+/// Return the float nearest to `x` rounded to four decimals, halves to even, as if `x` were written out in full: what
+/// Python's `round(x, 4)` gives. NaN and infinities stay.
 ///
 /// ```
 /// use karl_reward::round4;
@@ -34,8 +34,8 @@ pub fn round4(x: f64) -> f64 {
     near(x).unwrap_or_else(|| format!("{x:.4}").parse().unwrap_or(x))
 }
 
-/// The commonest case: `x` is well below 2^31 and far from a half, so that one multiplication decides; the whole number is
-/// exact, and its quotient by 10^4 is the nearest float.
+/// Return the commonest case: `x` is well below 2^31 and far from a half, so that one multiplication decides; the
+/// whole number is exact, and its quotient by 10^4 is the nearest float.
 fn near(x: f64) -> Option<f64> {
     // A float of this size has no decimals, and what is added to it loses its own.
     const WHOLE: f64 = 1.5 * 4_503_599_627_370_496.0;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::numeric::float::Real;
 
-/// The reward less a number.
+/// Return the reward less a number.
 ///
 /// ```text
 /// A_i = (r_i - baseline) / temperature
@@ -83,7 +83,7 @@ pub fn ema_baseline<R: Real>(
     Ok((advantages, state))
 }
 
-/// The groups of the state and, behind them, of the rows. New groups are added to the state.
+/// Return the groups of the state and, behind them, of the rows. New groups are added to the state.
 fn numbered(state: &mut Ema, ids: &[i64], start: f64) -> Result<Groups<'static>> {
     check_length("state.baselines", state.baselines.len(), state.ids.len())?;
     check_finite("state.baselines", &state.baselines)?;

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
 
-/// Centred advantage within each group.
+/// Compute the centred advantage within each group.
 ///
 /// ```text
 /// A_i = r_i - mean_g

@@ -26,7 +26,7 @@ impl Default for Empg {
     }
 }
 
-/// Entropy-modulated advantages of the steps of trajectories.
+/// Compute entropy-modulated advantages of the steps of trajectories.
 ///
 /// ```text
 /// h_k = (H_k - min H) / (max H - min H + eps),    g_k = exp(-fade h_k) / (mean_j exp(-fade h_j) + eps)
@@ -82,7 +82,7 @@ fn levels<H: Real>(entropies: &[H], eps: f64) -> Vec<f64> {
     entropies().map(level).collect()
 }
 
-/// Takes the mean of the present ones off each.
+/// Take the mean of the present ones off each.
 fn centre(advantages: &mut [f64]) {
     let present = advantages.iter().copied().filter(|advantage| !advantage.is_nan());
     let mean = sum(present.clone()) / present.count() as f64;

@@ -41,7 +41,7 @@ impl<'a> Gdpo<'a> {
         Ok(Self { layout, ddof, eps, sums: vec![f64::NAN; layout.rows()], threads })
     }
 
-    /// Adds a reward and its weight.
+    /// Add a reward and its weight.
     ///
     /// # Errors
     /// As [`zscore`](super::zscore()); [`Error::Number`] for a weight that is not finite.
@@ -55,13 +55,13 @@ impl<'a> Gdpo<'a> {
         Ok(())
     }
 
-    /// The weighted sums as they are. `[B]`
+    /// Return the weighted sums as they are. `[B]`
     #[must_use]
     pub fn sum(self) -> Vec<f64> {
         self.sums
     }
 
-    /// The weighted sums, normalised over the batch. `[B]`
+    /// Return the weighted sums, normalised over the batch. `[B]`
     ///
     /// # Errors
     /// [`Error::NotFinite`] for an advantage beyond f64, or a batch of at most `ddof` rows that differ.

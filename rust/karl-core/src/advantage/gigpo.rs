@@ -119,7 +119,7 @@ pub fn gigpo<R: Real>(steps: Steps<'_, R>, how: Gigpo, threads: usize) -> Result
     Ok(Credit { episode, step, joint })
 }
 
-/// The trajectory of each step.
+/// Return the trajectory of each step.
 fn spread(trajectories: Offsets<'_>) -> Vec<u32> {
     let mut owner = Vec::with_capacity(trajectories.values());
     for (number, steps) in (0..).zip(trajectories.rows()) {
@@ -128,7 +128,7 @@ fn spread(trajectories: Offsets<'_>) -> Vec<u32> {
     owner
 }
 
-/// The advantage of the trajectory of each step.
+/// Return the advantage of the trajectory of each step.
 fn episode<R: Real>(steps: Steps<'_, R>, owner: &[u32], how: Gigpo, threads: usize) -> Result<Vec<f64>> {
     let total = |steps_of: std::ops::Range<usize>| {
         let rewards = &steps.rewards[steps_of];

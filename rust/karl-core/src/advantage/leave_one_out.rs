@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
 
-/// Leave-one-out advantage within each group.
+/// Compute the leave-one-out advantage within each group.
 ///
 /// ```text
 /// A_i = r_i - (1 / (n - 1)) * sum_{j != i} r_j = n / (n - 1) * (r_i - mean_g)

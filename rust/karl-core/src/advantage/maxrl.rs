@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
 
-/// Mean-normalised advantage within each group.
+/// Compute the mean-normalised advantage within each group.
 ///
 /// ```text
 /// A_i = (r_i - mean_g) / (mean_g + eps)

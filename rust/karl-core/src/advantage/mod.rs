@@ -99,7 +99,7 @@ pub enum Score {
 }
 
 impl Score {
-    /// The scores of all rows; for [`Score::Raw`] the rewards themselves. Shapes: rewards `[B]`, result `[B]`.
+    /// Return the scores of all rows; for [`Score::Raw`] the rewards themselves. Shapes: rewards `[B]`, result `[B]`.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward or a result beyond f64;
@@ -142,7 +142,7 @@ impl Score {
         }
     }
 
-    /// The scores of all rows, and which groups are constant.
+    /// Return the scores of all rows, and which groups are constant.
     pub(crate) fn with_constancy<'a>(
         &self,
         grouped: Grouped<'a, '_>,
@@ -165,7 +165,7 @@ impl Score {
         !matches!(self, Self::Raw)
     }
 
-    /// The name the command line and the manifest use.
+    /// Return the name the command line and the manifest use.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use crate::group::offsets::Offsets;
 use crate::numeric::float::Real;
 use crate::numeric::parallel::each;
 
-/// Discounted returns of the steps of each row.
+/// Compute discounted returns of the steps of each row.
 ///
 /// ```text
 /// R_k = r_k + gamma R_{k+1},    R = 0 behind the last

@@ -26,7 +26,7 @@ impl Default for Whitening {
     }
 }
 
-/// Values with mean 0 and variance 1.
+/// Scale values to mean 0 and variance 1.
 ///
 /// ```text
 /// w_t = (x_t - mean) / sqrt(var + eps),    var = sum (x_t - mean)^2 / (n - ddof)
@@ -86,7 +86,7 @@ fn whiten_by<R: Real>(
     }
 }
 
-/// REINFORCE++: discounted returns of tokens, whitened over all tokens of the batch.
+/// Compute REINFORCE++ advantages: discounted returns of tokens, whitened over all tokens of the batch.
 ///
 /// ```text
 /// R_t = r_t + gamma R_{t+1},    A_t = whiten(R)_t
@@ -135,7 +135,7 @@ fn kept_ends(offsets: Offsets<'_>, mask: &[bool]) -> Vec<i64> {
     ends
 }
 
-/// The error with the place in the whole column.
+/// Return the error with the place in the whole column.
 fn at_row(error: Error, kept: &[usize]) -> Error {
     match error {
         Error::NotFinite { what, index, value } => Error::NotFinite { what, index: kept[index], value },

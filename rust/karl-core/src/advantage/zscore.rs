@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::group::Layout;
 use crate::numeric::float::Real;
 
-/// Centred, unit-variance advantage within each group.
+/// Compute the centred, unit-variance advantage within each group.
 ///
 /// ```text
 /// A_i = (r_i - mean_g) / (std_g + eps),    std_g^2 = sum_j (r_j - mean_g)^2 / (n - ddof)

@@ -45,7 +45,7 @@ pub struct BetaPosterior {
 }
 
 impl BetaPosterior {
-    /// The posterior that has seen nothing; (1, 1) is uniform, (1/2, 1/2) is Jeffreys'.
+    /// Return the posterior that has seen nothing; (1, 1) is uniform, (1/2, 1/2) is Jeffreys'.
     ///
     /// # Errors
     /// [`Error::Range`] for a parameter outside [1e-6, 1e9].
@@ -55,8 +55,8 @@ impl BetaPosterior {
         Ok(Self { prior: (a, b), tasks: Vec::new() })
     }
 
-    /// Takes trials in. A task may come more than once, and with no trial at all, which makes it known. On error nothing
-    /// is taken. Shapes: all `[N]`. Cost: a sort of N, and one pass over the tasks.
+    /// Take trials in. A task may come more than once, and with no trial at all, which makes it known. On error
+    /// nothing is taken. Shapes: all `[N]`. Cost: a sort of N, and one pass over the tasks.
     ///
     /// # Errors
     /// [`Error::Outside`] for a negative count, and for more successes than trials;
@@ -77,7 +77,7 @@ impl BetaPosterior {
         Ok(())
     }
 
-    /// Takes in what another posterior has seen. On error nothing is taken. Cost: one pass over both.
+    /// Take in what another posterior has seen. On error nothing is taken. Cost: one pass over both.
     ///
     /// # Errors
     /// [`Error::Merge`] for another prior.
@@ -105,42 +105,42 @@ impl BetaPosterior {
         self.tasks = tasks;
     }
 
-    /// `a` and `b` of a task that has not been tried.
+    /// Return `a` and `b` of a task that has not been tried.
     #[must_use]
     pub fn prior(&self) -> (f64, f64) {
         self.prior
     }
 
-    /// The ids of the tasks, ascending.
+    /// Return the ids of the tasks, ascending.
     #[must_use]
     pub fn ids(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.tasks.iter().map(|task| task.id)
     }
 
-    /// Successes and failures of each task, by ascending id.
+    /// Return successes and failures of each task, by ascending id.
     #[must_use]
     pub fn counts(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.tasks.iter().map(|task| (task.successes, task.failures))
     }
 
-    /// The two parameters of each task's Beta distribution.
+    /// Return the two parameters of each task's Beta distribution.
     fn parameters(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.counts().map(|(right, wrong)| (self.prior.0 + right as f64, self.prior.1 + wrong as f64))
     }
 
-    /// The mean rate of each task, by ascending id.
+    /// Return the mean rate of each task, by ascending id.
     #[must_use]
     pub fn mean(&self) -> Vec<f64> {
         self.parameters().map(|(a, b)| a / (a + b)).collect()
     }
 
-    /// The variance of the rate of each task, by ascending id.
+    /// Return the variance of the rate of each task, by ascending id.
     #[must_use]
     pub fn variance(&self) -> Vec<f64> {
         self.parameters().map(|(a, b)| (a / (a + b)) * (b / (a + b)) / (a + b + 1.0)).collect()
     }
 
-    /// The rate below which each task's lies with this probability, by ascending id.
+    /// Return the rate below which each task's lies with this probability, by ascending id.
     ///
     /// The regularised incomplete beta function is halved to the last bit: about sixty evaluations a task.
     ///
@@ -153,7 +153,7 @@ impl BetaPosterior {
         Ok(self.parameters().map(|(a, b)| quantile(a, b, probability)).collect())
     }
 
-    /// One rate drawn from the posterior of each task, by ascending id (Thompson sampling).
+    /// Draw one rate from the posterior of each task, by ascending id (Thompson sampling).
     ///
     /// The draw of a task is a pure function of the seed and its id, whatever other tasks there are. With X and Y of
     /// the Gamma laws of a' and b', X / (X + Y) follows the Beta law; they come from Marsaglia and Tsang's rejection
@@ -163,7 +163,7 @@ impl BetaPosterior {
         self.ids().zip(self.parameters()).map(|(id, (a, b))| TaskUniforms::of(seed, id).beta(a, b)).collect()
     }
 
-    /// The posterior as bytes, the same on every machine.
+    /// Return the posterior as bytes, the same on every machine.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Writer::new(SketchKind::Beta);
@@ -177,7 +177,7 @@ impl BetaPosterior {
         bytes.finish()
     }
 
-    /// The posterior that was written as these bytes.
+    /// Return the posterior that was written as these bytes.
     ///
     /// # Errors
     /// [`Error::Bytes`] for anything else; [`Error::Range`] for a prior that is none.
@@ -193,7 +193,7 @@ impl BetaPosterior {
     }
 }
 
-/// The point below which Beta(a, b) has this probability.
+/// Return the point below which Beta(a, b) has this probability.
 fn quantile(a: f64, b: f64, probability: f64) -> f64 {
     if probability <= 0.0 || probability >= 1.0 {
         return probability;
@@ -226,13 +226,13 @@ impl TaskUniforms {
         uniform(self.seed, Key::of_index(self.count), Purpose::Stream)
     }
 
-    /// A standard normal number (Box and Muller 1958).
+    /// Return a standard normal number (Box and Muller 1958).
     fn normal(&mut self) -> f64 {
         let (radius, turn) = (self.next(), self.next());
         (-2.0 * libm::log(radius)).sqrt() * libm::cos(std::f64::consts::TAU * turn)
     }
 
-    /// The log of a Gamma number. A shape below 1 is raised by 1 and paid for with a power of a uniform.
+    /// Return the log of a Gamma number. A shape below 1 is raised by 1 and paid for with a power of a uniform.
     fn log_gamma(&mut self, shape: f64) -> f64 {
         if shape < 1.0 {
             return self.log_gamma(shape + 1.0) + libm::log(self.next()) / shape;

@@ -8,7 +8,7 @@ use crate::group::{check_rows, numbered};
 use crate::numeric::float::Real;
 use crate::numeric::parallel;
 
-/// The probability that a group of rollouts is not all right and not all wrong.
+/// Return the probability that a group of rollouts is not all right and not all wrong.
 ///
 /// ```text
 /// M(q, K) = 1 - q^K - (1 - q)^K = -expm1(K log1p(-m)) - m^K,   m = min(q, 1 - q)
@@ -32,7 +32,7 @@ pub fn mixed_group_probability<R: Real>(rates: &[R], size: u32, threads: usize) 
     Ok(mapped(rates, threads, one))
 }
 
-/// The variance of one rollout's outcome: `p (1 - p)`, largest where success and failure are equally likely.
+/// Return the variance of one rollout's outcome: `p (1 - p)`, largest where success and failure are equally likely.
 ///
 /// A missing rate (NaN) stays missing. Shapes: rates and result `[P]`. Cost: one pass.
 ///
@@ -85,7 +85,7 @@ fn mapped<R: Real>(rates: &[R], threads: usize, one: impl Fn(f64) -> f64 + Sync)
     values
 }
 
-/// Refuses rates outside [0, 1]; NaN passes, because it says "missing".
+/// Reject rates outside [0, 1]; NaN passes, because it says "missing".
 fn check_rates<R: Real>(rates: &[R]) -> Result<()> {
     check_within("rates", rates, 0.0, 1.0)
 }

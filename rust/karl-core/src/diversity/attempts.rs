@@ -7,7 +7,7 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel::{self, in_parts};
 use crate::numeric::sum::Compensated;
 
-/// pass@k: the chance that at least one of k attempts at a prompt is right, from n of which c are.
+/// Compute pass@k: the probability that at least one of k attempts at a prompt is right, from n of which c are.
 ///
 /// ```text
 /// pass@k = 1 - C(n - c, k) / C(n, k) = 1 - prod_{j=0}^{b-1} (n - a - j) / (n - j),   a = max(c, k), b = min(c, k)
@@ -50,7 +50,7 @@ fn passes(n: f64, c: f64, k: f64) -> f64 {
     1.0 - fails
 }
 
-/// best@k: the expected largest reward of k rollouts of a group, drawn without replacement.
+/// Compute best@k: the expected largest reward of k rollouts of a group, drawn without replacement.
 ///
 /// ```text
 /// best@k = sum_{i=k}^{n} C(i - 1, k - 1) / C(n, k) * r_(i),   r_(1) <= ... <= r_(n)
@@ -77,7 +77,7 @@ pub fn best_at_k<R: Real>(rewards: &[R], groups: &Groups<'_>, k: usize, threads:
     Ok(parts.concat())
 }
 
-/// The present rewards, group after group, and where each group begins.
+/// Return the present rewards, group after group, and where each group begins.
 fn present<R: Real>(rewards: &[R], groups: &Groups<'_>) -> (Vec<usize>, Vec<f64>) {
     let rows = || {
         let present = |(row, reward): (usize, &R)| Some((groups.code(row)?, reward.widen()));

@@ -14,7 +14,7 @@ pub enum Smoothing {
     AddOne,
 }
 
-/// self-BLEU: the BLEU of each sequence with all others as its references. Lower is more diverse.
+/// Compute self-BLEU: the BLEU of each sequence with all others as its references. Lower is more diverse.
 ///
 /// ```text
 /// BLEU_i = min(1, exp(1 - r_i / c_i)) * (prod_{k=1..n} p_ik)^(1/n)
@@ -90,7 +90,7 @@ fn log_brevities(sequences: Sequences<'_>) -> Vec<f64> {
     sequences.lengths().map(|length| if length == 0 { f64::NEG_INFINITY } else { brevity(length) }).collect()
 }
 
-/// The length closest to `length` among the others; `sorted` holds it once for itself.
+/// Return the length closest to `length` among the others; `sorted` holds it once for itself.
 fn closest(sorted: &[usize], length: usize) -> usize {
     let at = sorted.partition_point(|&other| other < length);
     let below = at.checked_sub(1).and_then(|at| sorted.get(at));

@@ -3,7 +3,7 @@
 use super::ngram::{Grams, Sequences};
 use crate::error::Result;
 
-/// distinct-n: the share of different n-grams among all of them, pooled over the sequences.
+/// Compute distinct-n: the share of different n-grams among all of them, pooled over the sequences.
 ///
 /// ```text
 /// distinct_n = (number of different n-grams) / (number of n-grams)

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::numeric::float::Real;
 use crate::numeric::sum::sum;
 
-/// Entropy of categories, in nats.
+/// Compute the entropy of categories, in nats.
 ///
 /// ```text
 /// H = -sum p ln p,   p = w / sum w
@@ -25,7 +25,7 @@ pub fn entropy<R: Real>(weights: &[R]) -> Result<f64> {
     measured(weights, entropy_of)
 }
 
-/// Entropy as a share of the largest that the list allows.
+/// Compute the entropy as a share of the largest that the list allows.
 ///
 /// ```text
 /// evenness = H / ln K
@@ -43,7 +43,7 @@ pub fn evenness<R: Real>(weights: &[R]) -> Result<f64> {
     })
 }
 
-/// Effective number of categories (Hill number): as many equally used ones are as diverse.
+/// Compute the effective number of categories (Hill number): as many equally used ones are as diverse.
 ///
 /// ```text
 /// order 0: number with weight,   1: exp(H),   2: 1 / sum p^2
@@ -66,7 +66,7 @@ pub fn effective_number<R: Real>(weights: &[R], order: usize) -> Result<f64> {
     })
 }
 
-/// Gini coefficient of the weights of categories: half their mean absolute difference over their mean.
+/// Compute the Gini coefficient of the weights of categories: half their mean absolute difference over their mean.
 ///
 /// ```text
 /// G = sum_i (2 i - K - 1) w_(i) / (K sum w),   w_(1) <= ... <= w_(K)
@@ -86,7 +86,7 @@ pub fn gini<R: Real>(weights: &[R]) -> Result<f64> {
     })
 }
 
-/// The share of the given categories that have any weight; NaN for an empty list.
+/// Return the share of the given categories that have any weight; NaN for an empty list.
 ///
 /// # Errors
 /// As [`entropy`].
@@ -96,13 +96,13 @@ pub fn coverage<R: Real>(weights: &[R]) -> Result<f64> {
     Ok(used as f64 / weights.len() as f64)
 }
 
-/// The entropy of shares that add up to one.
+/// Return the entropy of shares that add up to one.
 fn entropy_of(shares: &[f64]) -> f64 {
     let used = shares.iter().filter(|&&share| share > 0.0);
     sum(used.map(|share| -share * libm::log(*share)))
 }
 
-/// A number of the shares of the weights; NaN where there is no weight to share.
+/// Return a number of the shares of the weights; NaN where there is no weight to share.
 fn measured<R: Real>(weights: &[R], measure: impl Fn(&[f64]) -> f64) -> Result<f64> {
     check(weights)?;
     let total = sum(weights.iter().map(|weight| weight.widen()));

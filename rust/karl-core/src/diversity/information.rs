@@ -24,7 +24,7 @@ pub struct Information {
     pub bias: f64,
 }
 
-/// Mutual information of inputs and outputs, over the rows that have both.
+/// Compute the mutual information of inputs and outputs, over the rows that have both.
 ///
 /// ```text
 /// I(X; Y) = sum p(x, y) ln (p(x, y) / (p(x) p(y))) = H(Y) - H(Y | X)
@@ -70,7 +70,7 @@ struct PairCount {
     count: usize,
 }
 
-/// The pairs that occur.
+/// Return the pairs that occur.
 fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairCount> {
     let both = |row| Some(pair(numbered(inputs.code(row)?), numbered(outputs.code(row)?)));
     let pairs: Vec<u64> = (0..inputs.rows()).map(|row| both(row).unwrap_or(NO_PAIR)).collect();
@@ -84,7 +84,7 @@ fn cells(inputs: &Groups<'_>, outputs: &Groups<'_>, threads: usize) -> Vec<PairC
     cells
 }
 
-/// The rows of each input, side 0, or of each output, side 1.
+/// Return the rows of each input, side 0, or of each output, side 1.
 fn margin(cells: &[PairCount], side: usize, count: usize) -> Vec<f64> {
     let mut rows = vec![0.0; count];
     for cell in cells {

@@ -16,7 +16,7 @@ pub struct Sequences<'a> {
 }
 
 impl<'a> Sequences<'a> {
-    /// Takes tokens, each of which has an id, and the offsets of the sequences. Shapes: tokens `[T]`, offsets `[B +
+    /// Take tokens, each of which has an id, and the offsets of the sequences. Shapes: tokens `[T]`, offsets `[B +
     /// 1]`.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl<'a> Sequences<'a> {
         Ok(Self { tokens, offsets: Offsets::new("offsets", offsets, tokens.rows())? })
     }
 
-    /// The number of sequences.
+    /// Return the number of sequences.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offsets.len()
@@ -41,7 +41,7 @@ impl<'a> Sequences<'a> {
         self.offsets.is_empty()
     }
 
-    /// The number of tokens of each sequence.
+    /// Return the number of tokens of each sequence.
     pub(super) fn lengths(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.offsets.rows().map(|row| row.len())
     }
@@ -58,7 +58,7 @@ pub(super) struct Grams<'a> {
 }
 
 impl<'a> Grams<'a> {
-    /// The n-grams of order `n`, which is 1 or more.
+    /// Return the n-grams of order `n`, which is 1 or more.
     pub(super) fn of(sequences: Sequences<'a>, n: usize, threads: usize) -> Result<Self> {
         check_positive("n", n as f64)?;
         let mut grams = Self::ones(sequences, threads);
@@ -70,7 +70,7 @@ impl<'a> Grams<'a> {
         Ok(grams)
     }
 
-    /// The tokens themselves.
+    /// Return the tokens themselves.
     pub(super) fn ones(sequences: Sequences<'a>, threads: usize) -> Self {
         let tokens = sequences.tokens;
         let alone = |at| tokens.code(at).map_or(NO_PAIR, |code| pair(0, numbered(code)));
@@ -80,7 +80,7 @@ impl<'a> Grams<'a> {
         Self { sequences, order: 1, codes, distinct }
     }
 
-    /// The n-grams that are one token longer: each is a shorter one and the token after it.
+    /// Return the n-grams that are one token longer: each is a shorter one and the token after it.
     pub(super) fn longer(&self, threads: usize) -> Self {
         let Sequences { tokens, offsets } = self.sequences;
         let mut pairs = vec![NO_PAIR; self.codes.len()];
@@ -95,12 +95,12 @@ impl<'a> Grams<'a> {
         Self { order: self.order + 1, codes, distinct, ..*self }
     }
 
-    /// The number of sequences.
+    /// Return the number of sequences.
     pub(super) fn rows(&self) -> usize {
         self.sequences.len()
     }
 
-    /// The numbers of the n-grams of a sequence.
+    /// Return the numbers of the n-grams of a sequence.
     pub(super) fn row(&self, row: usize) -> &[u32] {
         let Range { start, end } = self.sequences.offsets.row(row);
         &self.codes[start..end.saturating_sub(self.order - 1).max(start)]
@@ -159,7 +159,7 @@ fn number_any(pairs: &[u64], threads: usize) -> (Vec<u32>, usize) {
     (codes, distinct.len())
 }
 
-/// The two codes of a pair.
+/// Return the two codes of a pair.
 #[allow(clippy::cast_possible_truncation, reason = "each half has 32 bits")]
 pub(super) const fn split(pair: u64) -> [usize; 2] {
     [(pair >> 32) as usize, pair as u32 as usize]

@@ -31,7 +31,7 @@ impl SparseCounts {
         all
     }
 
-    /// The same of some rows; `starts` has their ends alone.
+    /// Return the same of some rows; `starts` has their ends alone.
     fn of_rows(grams: &Grams<'_>, rows: Range<usize>) -> Self {
         let mut part = Self { starts: Vec::new(), columns: Vec::new(), values: Vec::new(), width: 0 };
         let mut sorted = Vec::new();
@@ -57,7 +57,7 @@ impl SparseCounts {
         self.starts.windows(2).map(|pair| pair[0]..pair[1])
     }
 
-    /// The entries of a row.
+    /// Return the entries of a row.
     fn row(&self, row: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let entries = self.starts[row]..self.starts[row + 1];
         self.columns[entries.clone()]
@@ -96,7 +96,8 @@ impl SparseCounts {
         Self { starts, columns, values, width: self.height() }
     }
 
-    /// The products that a row of `M M^T` takes, M being the transpose: the squares of the lengths of the rows.
+    /// Return the products that a row of `M M^T` takes, M being the transpose: the squares of the lengths of the
+    /// rows.
     fn products(&self) -> usize {
         self.rows().map(|row| row.len() * row.len()).sum()
     }
@@ -113,8 +114,8 @@ impl Pair {
         Self { rows: self.columns, columns: self.rows }
     }
 
-    /// Hands the rows of `rows * rows^T` to `one`, as a full row and the places in it that are not 0; one result a row,
-    /// in their order.
+    /// Hand the rows of `rows * rows^T` to `one`, as a full row and the places in it that are not 0; one result a
+    /// row, in their order.
     fn gram_rows<T: Send>(&self, threads: usize, one: impl Fn(&[f64], &[usize]) -> T + Sync) -> Vec<T> {
         let part = |rows: Range<usize>| -> Vec<T> {
             let mut sums = vec![0.0; self.rows.height()];
@@ -150,7 +151,7 @@ fn units(sequences: Sequences<'_>, n: usize, threads: usize) -> Result<Pair> {
     Ok(Pair { rows, columns })
 }
 
-/// The Vendi score of order 2 of sequences, by the cosine of their n-gram counts.
+/// Return the Vendi score of order 2 of sequences, by the cosine of their n-gram counts.
 ///
 /// ```text
 /// vendi_2 = 1 / sum lambda^2 = B^2 / ||K||_F^2,   K_ij = cos(counts_i, counts_j)

@@ -38,7 +38,7 @@ impl ConstantCount {
     }
 }
 
-/// Counts constant groups among those with two or more present rewards. Cost: linear.
+/// Count constant groups among those with two or more present rewards. Cost: linear.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
@@ -47,7 +47,7 @@ pub fn constant_groups(rewards: &[f64], groups: &Groups, threads: usize) -> Resu
     Ok(count_constant(rewards, &ConstantGroups::of(rewards, groups, threads), threads))
 }
 
-/// The same where it is known which groups are constant.
+/// Return the same where it is known which groups are constant.
 pub(crate) fn count_constant(rewards: &[f64], constancy: &ConstantGroups, threads: usize) -> ConstantCount {
     let (min, max) = parallel::map(rewards.len(), threads, |rows| range(&rewards[rows]))
         .into_iter()

@@ -19,7 +19,7 @@ impl Firsts {
         Self { first: vec![f64::NAN; groups], differs: vec![false; groups] }
     }
 
-    /// Takes a value in. NaN does not compare, and so differs from nothing.
+    /// Take a value in. NaN does not compare, and so differs from nothing.
     #[inline]
     fn push(&mut self, group: usize, value: f64) {
         let first = self.first[group];
@@ -134,7 +134,7 @@ pub fn constant<O: Real, R: Real>(
     Ok(each(outcomes.len(), threads, reason))
 }
 
-/// Keeps groups of which some rollouts are right and some are not.
+/// Keep groups of which some rollouts are right and some are not.
 ///
 /// ```text
 /// keep_i = 0 < #right_g < G_g
@@ -206,7 +206,7 @@ impl ValueRange {
     }
 }
 
-/// Counts the groups that a mask starves: left with fewer than `least` rollouts, or with equal rewards.
+/// Count the groups that a mask starves: left with fewer than `least` rollouts, or with equal rewards.
 ///
 /// Rollouts without a reward count as none. Shapes: `keep` and rewards `[B]`. Cost: two passes.
 ///
@@ -239,7 +239,7 @@ pub fn starved<R: Real>(
     Ok(starved)
 }
 
-/// The reason of each row.
+/// Return the reason of each row.
 pub(super) fn each(rows: usize, threads: usize, reason: impl Fn(usize) -> Reason + Sync) -> Vec<Reason> {
     let mut reasons = vec![Reason::Kept; rows];
     parallel::fill(&mut reasons, threads, |first, block| {

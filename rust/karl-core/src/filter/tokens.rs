@@ -25,7 +25,7 @@ pub struct RatioTokens<'a, L, O> {
 }
 
 impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
-    /// Takes log-probabilities `[T]` in nats, where each rollout begins `[B + 1]`, and which tokens are the policy's
+    /// Take log-probabilities `[T]` in nats, where each rollout begins `[B + 1]`, and which tokens are the policy's
     /// own `[T]`; the others are not read.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
         Ok(Self { logp, logp_old, offsets, mask })
     }
 
-    /// Keeps the tokens that the mask does not take.
+    /// Keep the tokens that the mask does not take.
     fn keep_others(&self, tokens: Range<usize>, reasons: &mut [Reason]) {
         if let Some(mask) = self.mask {
             let others = reasons.iter_mut().zip(&mask[tokens]).filter(|&(_, &taken)| !taken);
@@ -65,7 +65,7 @@ impl<'a, L: Real, O: Real> RatioTokens<'a, L, O> {
         if count == 0 { 0.0 } else { total / count as f64 }
     }
 
-    /// The rollouts that hold the tokens from `first` on, as many as `count`: each with its part of them.
+    /// Return the rollouts that hold the tokens from `first` on, as many as `count`: each with its part of them.
     fn within(&self, tokens: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let mut row = first_after(&self.offsets, tokens.start);
         std::iter::from_fn(move || {
@@ -175,7 +175,7 @@ impl<T: Real, F: Real> Kernel for Far<'_, T, F> {
     }
 }
 
-/// The sum of `old - new`, token t in lane t mod 8.
+/// Return the sum of `old - new`, token t in lane t mod 8.
 fn falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
     let mut sums = [0.0; LANES];
     for (old, new) in old.chunks(LANES).zip(new.chunks(LANES)) {
@@ -186,7 +186,7 @@ fn falls<L: Real, O: Real>(old: &[O], new: &[L]) -> f64 {
     tree(sums)
 }
 
-/// The same over the tokens that a mask takes, and how many they are.
+/// Return the same over the tokens that a mask takes, and how many they are.
 fn masked_falls<L: Real, O: Real>(old: &[O], new: &[L], mask: &[bool]) -> (f64, usize) {
     let (mut sums, mut count) = ([0.0; LANES], 0);
     for (token, _) in mask.iter().enumerate().filter(|&(_, &taken)| taken) {
@@ -202,7 +202,7 @@ fn tree(sums: [f64; LANES]) -> f64 {
     (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
 }
 
-/// The first rollout that ends after a token.
+/// Return the first rollout that ends after a token.
 fn first_after(offsets: &Offsets<'_>, token: usize) -> usize {
     let (mut low, mut high) = (0, offsets.len());
     while low < high {

@@ -57,7 +57,7 @@ pub fn top<R: Real>(
     Ok(each(rewards.len(), threads, reason))
 }
 
-/// The variance of each group by two compensated passes; exactly 0 where the rewards are equal.
+/// Return the variance of each group by two compensated passes; exactly 0 where the rewards are equal.
 fn variances<R: Real>(
     rewards: &[R],
     groups: &Groups,
@@ -104,7 +104,7 @@ fn chosen(variances: &[f64], top: Top) -> Result<Vec<bool>> {
     Ok(kept)
 }
 
-/// The length of the shortest beginning of `sorted` that holds a share of its sum.
+/// Return the length of the shortest beginning of `sorted` that holds a share of its sum.
 fn prefix(sorted: impl ExactSizeIterator<Item = f64> + Clone, share: f64) -> usize {
     if share >= 1.0 {
         return sorted.len(); // the last groups may be too small to change the sum

@@ -51,7 +51,7 @@ impl Verdict {
         Self::GroupOfOne,
     ];
 
-    /// The name used in manifests.
+    /// Return the name used in manifests.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Marks rows under the rules that look at rows alone: duplicate, below minimum, constant group.
+    /// Mark rows under the rules that look at rows alone: duplicate, below minimum, constant group.
     ///
     /// `fingerprints` are needed for `dedup` only. Shapes: all `[B]`. Cost: linear, and one sort for `dedup`.
     ///
@@ -149,7 +149,7 @@ pub fn missing_reward(verdicts: &mut [Verdict], rewards: &[f64], threads: usize)
     Ok(())
 }
 
-/// Marks rows without a group.
+/// Mark rows without a group.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) where the columns differ in rows.
@@ -191,7 +191,7 @@ pub fn duplicate(verdicts: &mut [Verdict], fingerprints: &[u128], groups: &Group
     Ok(())
 }
 
-/// Marks rows with a reward less than `minimum`.
+/// Mark rows with a reward less than `minimum`.
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a minimum that is not finite;
@@ -230,7 +230,7 @@ fn mark_constant(verdicts: &mut [Verdict], groups: &Groups, constancy: &Constant
     mark(verdicts, Verdict::ConstantGroup, threads, |row| constant(row).is_some());
 }
 
-/// Gives `verdict` to kept rows for which `drops` holds.
+/// Set `verdict` on kept rows for which `drops` holds.
 fn mark(verdicts: &mut [Verdict], verdict: Verdict, threads: usize, drops: impl Fn(usize) -> bool + Sync) {
     parallel::fill(verdicts, threads, |first, block| {
         for (row, given) in (first..).zip(block) {

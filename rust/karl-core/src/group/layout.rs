@@ -16,7 +16,7 @@ pub enum Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The number of rows.
+    /// Return the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {
@@ -42,7 +42,7 @@ impl Layout<'_> {
         }
     }
 
-    /// The number of groups.
+    /// Return the number of groups.
     pub(crate) fn groups(&self) -> usize {
         match self {
             Self::Coded(groups) => groups.len(),
@@ -50,7 +50,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Calls `visit` with group and row, for each row that has a group.
+    /// Call `visit` with group and row, for each row that has a group.
     pub(crate) fn each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
             Self::Coded(groups) => {
@@ -85,7 +85,7 @@ impl Layout<'_> {
         in_parts(offsets.len(), threads, |groups| groups.map(one).collect::<Vec<S>>()).concat()
     }
 
-    /// The number of each row's group; NaN for a row without one.
+    /// Return the number of each row's group; NaN for a row without one.
     pub(crate) fn on_rows(&self, numbers: &[f64], threads: usize) -> Vec<f64> {
         let mut column = vec![f64::NAN; self.rows()];
         match self {
@@ -101,7 +101,7 @@ impl Layout<'_> {
         column
     }
 
-    /// Refuses a column of another number of rows: by the name of what names the groups, where that is a column too.
+    /// Reject a column of another number of rows: by the name of what names the groups, where that is a column too.
     pub(crate) fn check(&self, what: &'static str, rows: usize) -> Result<()> {
         match self {
             Self::Coded(groups) => check_length("group_ids", groups.rows(), rows),

@@ -35,7 +35,7 @@ impl<'a> Groups<'a> {
     /// The code of a row that has no group.
     pub const NONE: u32 = u32::MAX;
 
-    /// Groups from dense codes, borrowed or owned: `codes[row]` is in `0..count`, or [`Groups::NONE`].
+    /// Make groups from dense codes, borrowed or owned: `codes[row]` is in `0..count`, or [`Groups::NONE`].
     ///
     /// A group may be empty. Cost: one pass over the rows, no memory.
     ///
@@ -56,7 +56,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Groups from ids: rows with one id are one group, and groups stand in order of first appearance. A negative
+    /// Make groups from ids: rows with one id are one group, and groups stand in order of first appearance. A negative
     /// id says that the row has no group.
     ///
     /// Cost: linear where the ids are dense, as codes are; else one sort. A hash map would be linear too, but its keys
@@ -113,7 +113,7 @@ impl<'a> Groups<'a> {
         Ok(Groups { codes: Cow::Owned(codes), count: offsets.len(), grouped: offsets.values() })
     }
 
-    /// The number of groups, empty ones included.
+    /// Return the number of groups, empty ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
@@ -125,26 +125,26 @@ impl<'a> Groups<'a> {
         self.count == 0
     }
 
-    /// The number of rows, those without a group included.
+    /// Return the number of rows, those without a group included.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.codes.len()
     }
 
-    /// The number of rows that have a group.
+    /// Return the number of rows that have a group.
     #[must_use]
     pub fn grouped(&self) -> usize {
         self.grouped
     }
 
-    /// The group of `row`; none where the row has no group or does not exist.
+    /// Return the group of `row`; none where the row has no group or does not exist.
     #[must_use]
     pub fn code(&self, row: usize) -> Option<usize> {
         let code = *self.codes.get(row)?;
         (code != Self::NONE).then_some(code as usize)
     }
 
-    /// The groups as bucketing takes them.
+    /// Return the groups as bucketing takes them.
     pub(crate) fn dense(&self) -> Codes<'_> {
         Codes { codes: &self.codes, groups: self.count }
     }
@@ -154,12 +154,12 @@ impl<'a> Groups<'a> {
         needs_buckets(self.count)
     }
 
-    /// The code of each row.
+    /// Return the code of each row.
     pub(crate) fn codes(&self) -> &[u32] {
         &self.codes
     }
 
-    /// Folds the rows of each group, in row order, into its state: `step` gets the state, the group and the row.
+    /// Fold the rows of each group, in row order, into its state: `step` gets the state, the group and the row.
     ///
     /// Every thread reads all codes and takes the rows of its range of groups, so that no state is shared and a
     /// group's rows come in one order whatever the number of threads.
@@ -181,7 +181,7 @@ impl<'a> Groups<'a> {
         states
     }
 
-    /// Cuts one state a group into a range of them a thread: `work` gets the first group of a range, and its states.
+    /// Cut one state a group into a range of them a thread: `work` gets the first group of a range, and its states.
     pub(crate) fn share<S: Send>(
         &self,
         threads: usize,
@@ -221,7 +221,7 @@ pub enum Scope {
 }
 
 impl Scopes<'_> {
-    /// The scope of a row; none where it has none.
+    /// Return the scope of a row; none where it has none.
     #[must_use]
     pub fn of(&self, row: usize) -> Option<Scope> {
         match self {
@@ -231,7 +231,7 @@ impl Scopes<'_> {
         }
     }
 
-    /// The number of rows, where the scopes know it.
+    /// Return the number of rows, where the scopes know it.
     pub(crate) fn rows(&self) -> Option<usize> {
         self.groups().map(Groups::rows)
     }
@@ -254,7 +254,7 @@ pub(crate) fn check_rows(rows: usize) -> Result<u32> {
     })
 }
 
-/// The number of a row of a column that [`check_rows`] has passed.
+/// Return the number of a row of a column that [`check_rows`] has passed.
 #[allow(clippy::cast_possible_truncation, reason = "a column that was checked has fewer rows")]
 pub(crate) const fn numbered(row: usize) -> u32 {
     row as u32

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub struct Offsets<'a>(&'a [i64]);
 
 impl<'a> Offsets<'a> {
-    /// Takes offsets over `values` values: they begin at 0, never fall, and end at the number of values.
+    /// Take offsets over `values` values: they begin at 0, never fall, and end at the number of values.
     ///
     /// Shapes: `[B + 1]`. Cost: one pass.
     ///
@@ -43,7 +43,7 @@ impl<'a> Offsets<'a> {
         Self(offsets)
     }
 
-    /// The number of rows.
+    /// Return the number of rows.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -56,27 +56,27 @@ impl<'a> Offsets<'a> {
         self.len() == 0
     }
 
-    /// The number of values.
+    /// Return the number of values.
     #[must_use]
     pub fn values(&self) -> usize {
         self.begin(self.len())
     }
 
-    /// The places of the values of a row.
+    /// Return the places of the values of a row.
     #[inline]
     #[must_use]
     pub fn row(&self, row: usize) -> Range<usize> {
         self.begin(row)..self.begin(row + 1)
     }
 
-    /// The rows that have a value in a stretch, and empty ones between them. Cost: two binary searches.
+    /// Return the rows that have a value in a stretch, and empty ones between them. Cost: two binary searches.
     pub(crate) fn meeting(&self, values: &Range<usize>) -> Range<usize> {
         let begin = |limit: usize| self.0.partition_point(|&offset| place(offset) < limit);
         let first = self.0.partition_point(|&offset| place(offset) <= values.start).saturating_sub(1);
         first..begin(values.end).clamp(first, self.len())
     }
 
-    /// The places of the values of each row.
+    /// Return the places of the values of each row.
     #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         (0..self.len()).map(|row| self.row(row))

@@ -20,7 +20,7 @@ pub enum Direction {
     Forward,
 }
 
-/// The divergence of each row, in nats.
+/// Return the divergence of each row, in nats.
 ///
 /// ```text
 /// reverse  sum_v p_v (log p_v - log q_v)      forward  sum_v q_v (log q_v - log p_v)
@@ -49,7 +49,7 @@ pub fn categorical<T: Real>(
     Ok(table.rows(threads)?.into_iter().map(|row| row.divergence).collect())
 }
 
-/// The derivative of each row's divergence by the logits of the policy.
+/// Return the derivative of each row's divergence by the logits of the policy.
 ///
 /// ```text
 /// reverse  p_v (log p_v - log q_v - KL)      forward  p_v - q_v

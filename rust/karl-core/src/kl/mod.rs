@@ -120,7 +120,7 @@ impl<T: Real, F: Fn(f64) -> f64> Kernel for Map<'_, T, F> {
     }
 }
 
-/// The estimate of each token, times its importance ratio where another policy drew it.
+/// Return the estimate of each token, times its importance ratio where another policy drew it.
 ///
 /// Shapes: `[T]`. Cost: one pass; for `K3`, and for each ratio, one exponential a token.
 ///
@@ -138,7 +138,8 @@ pub fn estimate<T: Real>(tokens: KlTokens<'_, T>, estimator: Estimator, threads:
     check_finite("estimate", &estimates).map(|()| estimates)
 }
 
-/// The derivative by `logp` of each token's estimate as a loss: what a gradient step multiplies `grad logp` by.
+/// Return the derivative by `logp` of each token's estimate as a loss: what a gradient step multiplies `grad logp`
+/// by.
 ///
 /// ```text
 /// detached   r k'(d)              K1: r    K2: r d             K3: r (1 - exp(-d))

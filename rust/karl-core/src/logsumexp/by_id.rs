@@ -97,7 +97,7 @@ impl<T: Real> Kernel for GroupRange<'_, T> {
     }
 }
 
-/// The values of each run of rows of one group, and which of `count` groups from `first` on it is.
+/// Return the values of each run of rows of one group, and which of `count` groups from `first` on it is.
 #[inline(always)]
 fn runs<'a, T>(
     values: &'a [T],

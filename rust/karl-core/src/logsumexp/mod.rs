@@ -185,7 +185,7 @@ impl<const M: usize> PowerLanes<M> {
         }
     }
 
-    /// The sums relative to the largest value.
+    /// Return the sums relative to the largest value.
     #[inline(always)]
     fn sums(self) -> PowerSums<M> {
         let top = top(&self.tops);
@@ -199,7 +199,7 @@ impl<const M: usize> PowerLanes<M> {
     }
 }
 
-/// The largest value, NaN left out; minus infinity for none.
+/// Return the largest value, NaN left out; minus infinity for none.
 #[inline(always)]
 fn top<T: Real>(values: &[T]) -> f64 {
     let (chunks, rest) = values.as_chunks::<LANES>();
@@ -219,7 +219,7 @@ fn top<T: Real>(values: &[T]) -> f64 {
     top
 }
 
-/// The larger of two, and the first where the second is NaN.
+/// Return the larger of two, and the first where the second is NaN.
 #[inline(always)]
 fn larger(a: f64, b: f64) -> f64 {
     if b > a { b } else { a }

@@ -120,7 +120,7 @@ pub(super) fn below<T: Real>(exponents: &mut [f64], values: &[T], from: f64) {
     }
 }
 
-/// Adds the logarithms of sums to what they are relative to.
+/// Add the logarithms of sums to their references.
 #[inline(always)]
 pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
     let sums = &mut sums[..tops.len()];
@@ -130,7 +130,7 @@ pub(super) fn add_logs(tops: &mut [f64], sums: &mut [f64]) {
     }
 }
 
-/// A row that is longer than the room, by blocks.
+/// Return the logarithm of a row that is longer than the buffer, by blocks.
 fn of_long<T: Real>(values: &[T]) -> f64 {
     let parts: Vec<PowerSums<1>> = values.chunks(BLOCK).map(|block| wide(ValueBlock(block))).collect();
     let PowerSums { top, powers: [sum] } = super::joined(&parts);

@@ -54,7 +54,7 @@ pub fn soft_value<'a, T: Real>(
     checked("soft value", layout.on_rows(&values, threads))
 }
 
-/// The intercept that a regression of log-ratios on rewards fits to each group, on each of its rows.
+/// Return the intercept that a regression of log-ratios on rewards fits to each group, on each of its rows.
 ///
 /// ```text
 /// c = argmin_c sum_i (c + log_ratio_i - r_i / t)^2 = mean_i(r_i / t - log_ratio_i)      t = temperature

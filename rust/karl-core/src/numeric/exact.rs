@@ -23,7 +23,7 @@ const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
 pub struct Share(pub u128);
 
 impl Share {
-    /// A term from 0 to 1. Cost: a shift.
+    /// Return a term from 0 to 1. Cost: a shift.
     #[must_use]
     pub fn of(term: f64) -> Self {
         debug_assert!((0.0..=1.0).contains(&term), "{term} is no share");
@@ -38,18 +38,18 @@ impl Share {
         })
     }
 
-    /// Adds another sum.
+    /// Add another sum.
     pub fn add(&mut self, other: Self) {
         self.0 += other.0;
     }
 
-    /// The sum of `count` equal terms.
+    /// Return the sum of `count` equal terms.
     #[must_use]
     pub fn times(self, count: u32) -> Self {
         Self(self.0 * u128::from(count))
     }
 
-    /// The sum as a float.
+    /// Return the sum as a float.
     #[must_use]
     pub fn value(self) -> f64 {
         self.0 as f64 * 2f64.powi(-BITS)
@@ -68,7 +68,7 @@ impl Shares {
 
     pub(crate) const ZERO: Self = Self([[0.0; SIDE]; 3]);
 
-    /// Adds a term from 0 to 1 to each lane.
+    /// Add a term from 0 to 1 to each lane.
     #[inline(always)]
     pub(crate) fn add(&mut self, terms: &[f64; SIDE]) {
         debug_assert!(terms.iter().all(|term| (0.0..=1.0).contains(term)), "a term is no share");
@@ -84,7 +84,7 @@ impl Shares {
         }
     }
 
-    /// The sum of all lanes.
+    /// Return the sum of all lanes.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer below 2^53")]
     pub(crate) fn total(&self) -> Share {
         let digit = |lanes: &[f64; SIDE]| lanes.iter().map(|&sum| u128::from(sum as u64)).sum::<u128>();
@@ -116,21 +116,21 @@ pub struct Total {
 }
 
 impl Total {
-    /// Adds a term, which has to be finite.
+    /// Add a term, which has to be finite.
     pub fn push(&mut self, term: f64) {
         let (significand, exponent) = parts(term.abs());
         let size = i128::from(significand) << exponent.rem_euclid(DIGIT);
         *self.bins.entry(exponent.div_euclid(DIGIT)).or_default() += if term < 0.0 { -size } else { size };
     }
 
-    /// Adds `a * b` without rounding, where its size is between 1e-290 and 1e300 or zero.
+    /// Add `a * b` without rounding, where its size is between 1e-290 and 1e300 or zero.
     pub fn push_product(&mut self, a: f64, b: f64) {
         let product = a * b;
         self.push(product);
         self.push(libm::fma(a, b, -product));
     }
 
-    /// Takes in the terms of another sum.
+    /// Take in the terms of another sum.
     pub fn merge(&mut self, other: &Self) {
         for (&bin, &sum) in &other.bins {
             *self.bins.entry(bin).or_default() += sum;
@@ -169,7 +169,7 @@ impl Total {
         terms
     }
 
-    /// The sum, rounded.
+    /// Return the sum, rounded.
     #[must_use]
     pub fn value(&self) -> f64 {
         crate::numeric::sum::sum(self.terms().into_iter())
@@ -208,7 +208,7 @@ pub struct LogSum {
 }
 
 impl LogSum {
-    /// Takes one exponent in; minus infinity, the logarithm of zero, changes nothing.
+    /// Take one exponent in; minus infinity, the logarithm of zero, changes nothing.
     ///
     /// Exponents beyond 1e15 in size are taken as that: their neighbours are a factor of e apart.
     pub fn push(&mut self, x: f64) {
@@ -229,7 +229,7 @@ impl LogSum {
         self.forget();
     }
 
-    /// Takes in what another sum has seen.
+    /// Take in what another sum has seen.
     pub fn merge(&mut self, other: &Self) {
         for (&bin, &sum) in &other.bins {
             *self.bins.entry(bin).or_default() += sum;
@@ -242,7 +242,7 @@ impl LogSum {
         self.bins.iter().map(|(&bin, &sum)| (bin, sum))
     }
 
-    /// The sum of at most `count` terms that holds these bins; none where there is no such sum.
+    /// Return the sum of at most `count` terms that holds these bins; none where there is no such sum.
     pub(crate) fn from_bins(bins: &[(i64, u128)], count: u64) -> Option<Self> {
         let &(highest, _) = bins.last().unwrap_or(&(0, 0));
         let ascending = bins.is_sorted_by(|a, b| a.0 < b.0);
@@ -259,7 +259,7 @@ impl LogSum {
         }
     }
 
-    /// The logarithm of the sum; minus infinity when nothing was seen.
+    /// Return the logarithm of the sum; minus infinity when nothing was seen.
     #[must_use]
     pub fn value(&self) -> f64 {
         let Some((&highest, _)) = self.bins.last_key_value() else { return f64::NEG_INFINITY };

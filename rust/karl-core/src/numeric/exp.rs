@@ -138,7 +138,8 @@ const L: [f64; 7] = [
 const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
 const ONE: u64 = 0x3ff0_0000_0000_0000;
 
-/// The natural logarithm; minus infinity at zero, NaN below. Cost: about thirty operations, one of them a division.
+/// Return the natural logarithm; minus infinity at zero, NaN below. Cost: about thirty operations, one of them a
+/// division.
 ///
 /// ```
 /// use karl_core::numeric::exp::ln;

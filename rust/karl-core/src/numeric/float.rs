@@ -2,9 +2,9 @@
 
 /// A stored number. Kernels take both and widen in registers, so that f32 halves what is read and costs no digits after.
 pub trait Real: Copy + Default + PartialOrd + Send + Sync + 'static {
-    /// The number as f64, which is exact.
+    /// Return the number as f64, which is exact.
     fn widen(self) -> f64;
-    /// The nearest number that can be stored.
+    /// Return the nearest number that can be stored.
     fn narrow(value: f64) -> Self;
 }
 

@@ -30,7 +30,7 @@ pub fn in_parts<T: Send>(count: usize, threads: usize, run: impl Fn(Range<usize>
     each((0..threads).map(|at| count * at / threads..count * (at + 1) / threads), run)
 }
 
-/// Runs one piece of work a thread; the results stand in the order of the pieces. The calling thread takes the first.
+/// Run one piece of work a thread; the results stand in the order of the pieces. The calling thread takes the first.
 pub fn each<T: Send, R: Send>(pieces: impl IntoIterator<Item = T>, run: impl Fn(T) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let run = &run;
@@ -45,7 +45,7 @@ pub fn each<T: Send, R: Send>(pieces: impl IntoIterator<Item = T>, run: impl Fn(
     })
 }
 
-/// Fills a column block by block; `one` gets the first row of a block and the block to fill.
+/// Fill a column block by block; `one` gets the first row of a block and the block to fill.
 pub(crate) fn fill<T: Send>(column: &mut [T], threads: usize, one: impl Fn(usize, &mut [T]) + Sync) {
     let rows = column.len();
     let threads = if rows < ALONE { 1 } else { threads.max(1) };

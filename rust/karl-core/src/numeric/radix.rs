@@ -53,7 +53,7 @@ impl<'a> Scratch<'a> {
         self.groups.len() >= rows && self.values.len() >= rows
     }
 
-    /// Takes the room for some rows off its front.
+    /// Take the room for some rows off its front.
     fn split(self, rows: usize) -> (Self, Self) {
         let (groups, more_groups) = self.groups.split_at_mut(rows);
         let (values, more_values) = self.values.split_at_mut(rows);
@@ -135,7 +135,7 @@ impl<'g, 'r> Buckets<'g, 'r> {
         1 << self.ranges.bits
     }
 
-    /// The number of rows.
+    /// Return the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.codes.len()
     }
@@ -164,7 +164,7 @@ impl<'g, 'r> Buckets<'g, 'r> {
         buckets
     }
 
-    /// Fills a column with the values in the order of the rows.
+    /// Fill a column with the values in the order of the rows.
     pub(crate) fn gather(&self, column: &mut [f64]) {
         let mut rest = column;
         let mut pieces = Vec::with_capacity(self.parts.len());
@@ -190,7 +190,7 @@ impl Ranges {
         ((code >> self.bits) as usize).min(self.count - 1)
     }
 
-    /// The group within its range.
+    /// Return the group within its range.
     #[allow(clippy::cast_possible_truncation, reason = "a range has fewer groups than 2^16")]
     #[inline]
     fn within(self, code: u32) -> u16 {

@@ -22,7 +22,7 @@ pub trait Kernel {
     /// Result of the loop.
     type Output;
 
-    /// Runs the loop, at the vector width of the caller.
+    /// Run the loop, at the vector width of the caller.
     fn run(self) -> Self::Output;
 }
 
@@ -35,7 +35,7 @@ impl<R, F: FnOnce() -> R> Kernel for F {
     }
 }
 
-/// Runs a kernel with the widest vectors of this machine. Cost besides: a look at what the machine has, once found.
+/// Run a kernel with the widest vectors of this machine. Cost besides: a look at what the machine has, once found.
 pub fn wide<K: Kernel>(kernel: K) -> K::Output {
     pulp::Arch::new().dispatch(Wide(kernel))
 }
@@ -51,7 +51,7 @@ impl<K: Kernel> pulp::WithSimd for Wide<K> {
     }
 }
 
-/// The sum of the lanes, halved three times: the one order in which lanes are added.
+/// Return the sum of the lanes, halved three times: the one order in which lanes are added.
 #[inline(always)]
 #[must_use]
 pub fn fold(lanes: [f64; LANES]) -> f64 {
@@ -62,7 +62,7 @@ pub fn fold(lanes: [f64; LANES]) -> f64 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// The sum of many lanes, a multiple of [`LANES`]: eights in their order, and those as [`fold`] does.
+/// Return the sum of many lanes, a multiple of [`LANES`]: eights in their order, and those as [`fold`] does.
 #[inline(always)]
 #[must_use]
 pub fn fold_side<const N: usize>(lanes: &[f64; N]) -> f64 {
@@ -75,7 +75,7 @@ pub fn fold_side<const N: usize>(lanes: &[f64; N]) -> f64 {
     fold(few)
 }
 
-/// The sum of some numbers, each in the lane of its place.
+/// Return the sum of some numbers, each in the lane of its place.
 #[inline(always)]
 #[must_use]
 pub fn sum(values: &[f64]) -> f64 {

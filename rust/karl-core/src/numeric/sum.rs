@@ -17,13 +17,13 @@ impl Compensated {
     /// The sum of no terms.
     pub const ZERO: Self = Self { total: 0.0, lost: 0.0 };
 
-    /// The state of a sum that was added up elsewhere.
+    /// Return the state of a sum that was added up elsewhere.
     #[inline]
     pub(crate) const fn of(total: f64, lost: f64) -> Self {
         Self { total, lost }
     }
 
-    /// Adds one term.
+    /// Add one term.
     #[inline]
     pub fn add(&mut self, term: f64) {
         let next = self.total + term;
@@ -35,13 +35,13 @@ impl Compensated {
         self.total = next;
     }
 
-    /// Adds all the terms of another sum.
+    /// Add all the terms of another sum.
     pub fn merge(&mut self, other: Self) {
         self.add(other.total);
         self.lost += other.lost;
     }
 
-    /// The sum of the terms added so far; 0 when there were none.
+    /// Return the sum of the terms added so far; 0 when there were none.
     #[must_use]
     #[inline]
     pub fn value(self) -> f64 {
@@ -49,7 +49,7 @@ impl Compensated {
     }
 }
 
-/// The compensated sum of `terms` in their order; 0 for none. See [`Compensated`].
+/// Return the compensated sum of `terms` in their order; 0 for none. See [`Compensated`].
 ///
 /// ```
 /// use karl_core::numeric::sum::sum;
@@ -61,7 +61,7 @@ pub fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     total.value()
 }
 
-/// The logistic function, `1 / (1 + exp(-x))`: 0 to 1, and 1/2 at 0.
+/// Return the logistic function, `1 / (1 + exp(-x))`: 0 to 1, and 1/2 at 0.
 pub(crate) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp(-x))
 }

@@ -53,12 +53,12 @@ impl<'a> Advantages<'a> {
         check_length("advantages", self.values.len(), wanted)
     }
 
-    /// The turns, where those are what the advantages are for.
+    /// Return the turns, where those are what the advantages are for.
     pub(super) fn turns(&self) -> Option<Offsets<'a>> {
         if let Per::Turn(turns) = self.per { Some(turns) } else { None }
     }
 
-    /// The stretches of some tokens of a sequence, each with what its advantage is.
+    /// Return the stretches of some tokens of a sequence, each with what its advantage is.
     pub(super) fn spans(
         self,
         sequence: usize,

@@ -47,7 +47,7 @@ pub enum Aggregate {
     },
 }
 
-/// The weight of each token in the sum of an [`Aggregate`], exactly 0 where it is masked.
+/// Return the weight of each token in the sum of an [`Aggregate`], exactly 0 where it is masked.
 ///
 /// A term beside the policy loss, such as a penalty on the divergence, is summed with these: `sum_t w_t k_t`.
 /// Shapes: mask `[T]`, `offsets` `[B + 1]`, result `[T]`. Cost: one read, one write.
@@ -139,7 +139,7 @@ impl Aggregate {
         }
     }
 
-    /// The weight that tokens have by the length of their sequence.
+    /// Return the weight that tokens have by the length of their sequence.
     pub(super) fn weight(
         &self,
         offsets: &Offsets<'_>,
@@ -165,7 +165,7 @@ impl Aggregate {
 }
 
 impl Weight {
-    /// The weight of each token of a sequence of so many, which is not empty.
+    /// Return the weight of each token of a sequence of so many, which is not empty.
     pub(super) fn of(self, tokens: usize) -> f64 {
         if self.by_length { self.scale / tokens as f64 } else { self.scale }
     }

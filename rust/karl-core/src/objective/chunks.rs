@@ -17,7 +17,7 @@ const BLOCK: usize = 1 << 15;
 /// Fewer tokens than this are not worth a second thread.
 const ALONE: usize = 4 * BLOCK;
 
-/// The sequences of each block: those that begin in one stretch of [`BLOCK`] tokens.
+/// Return the sequences of each block: those that begin in one stretch of [`BLOCK`] tokens.
 fn cut(offsets: &Offsets) -> Vec<Range<usize>> {
     let mut blocks = Vec::with_capacity(offsets.values() / BLOCK + 1);
     let (mut first, mut stretch) = (0, 0);

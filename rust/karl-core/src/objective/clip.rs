@@ -15,7 +15,7 @@ pub struct Bounds {
 impl Bounds {
     const NONE: Self = Self { floor: f64::NEG_INFINITY, ceiling: f64::INFINITY };
 
-    /// The ratio as it counts.
+    /// Return the ratio as it counts.
     #[must_use]
     pub fn bounded(&self, ratio: f64) -> f64 {
         if self.holds(ratio) {
@@ -57,7 +57,7 @@ impl Clip {
     /// No bound: `-A ratio`.
     pub const NONE: Self = Self { positive: Bounds::NONE, negative: Bounds::NONE, detached: false };
 
-    /// The pessimistic bound of PPO, `low` and `high` as distances from 1; DAPO's where they differ.
+    /// Return the pessimistic bound of PPO, `low` and `high` as distances from 1; DAPO's where they differ.
     ///
     /// Reference: Schulman et al. 2017 (arXiv:1707.06347); Yu et al. 2025, DAPO (arXiv:2503.14476).
     ///
@@ -70,7 +70,7 @@ impl Clip {
         Ok(Self { positive, negative: Bounds { floor: 1.0 - low, ..Bounds::NONE }, detached: false })
     }
 
-    /// The same with a bound on the ratio of a negative advantage, which is open above otherwise.
+    /// Return the same with a bound on the ratio of a negative advantage, which is open above otherwise.
     ///
     /// ```text
     /// A < 0:  loss_t = min(-bound A, -min(ratio A, clip(ratio) A))
@@ -84,7 +84,7 @@ impl Clip {
         Self::bound_by("bound", Self::ppo(low, high)?, 1.0 + high, bound)
     }
 
-    /// The same as a bound on the ratio itself: `-min(min(ratio, delta) A, clip(ratio) A)`.
+    /// Return the same as a bound on the ratio itself: `-min(min(ratio, delta) A, clip(ratio) A)`.
     ///
     /// Wherever `delta > 1 + high` it is [`Clip::dual`] at `bound = delta`. Reference: INTELLECT-2 2025
     /// (arXiv:2505.07291); TRL's `delta`.
@@ -103,8 +103,8 @@ impl Clip {
         }
     }
 
-    /// A range for a detached weight, of ratios and not of distances from 1: a ceiling of 5 is a ratio of 5; a floor of 0 is
-    /// none.
+    /// Return a range for a detached weight, of ratios and not of distances from 1: a ceiling of 5 is a ratio of 5; a
+    /// floor of 0 is none.
     ///
     /// Reference: `MiniMax` 2025, CISPO (arXiv:2506.13585), which has no floor; verl has one.
     ///
@@ -117,7 +117,7 @@ impl Clip {
         Ok(Self { positive: both, negative: both, detached: true })
     }
 
-    /// The same where the log ratio is clamped to plus and minus so many nats first, as verl does to 20.
+    /// Return the same where the log ratio is clamped to plus and minus so many nats first, as verl does to 20.
     ///
     /// # Errors
     /// [`Error::Negative`] for a clamp below 0.
@@ -130,7 +130,7 @@ impl Clip {
         Ok(Self { positive: within(self.positive), negative: within(self.negative), ..self })
     }
 
-    /// The range for an advantage of this sign.
+    /// Return the range for an advantage of this sign.
     #[must_use]
     pub fn bounds(&self, negative: bool) -> Bounds {
         if negative { self.negative } else { self.positive }

@@ -46,14 +46,14 @@ pub enum Power {
 }
 
 impl Power {
-    /// The log ratio of a number of tokens, and how much of it each of them has.
+    /// Return the log ratio of a number of tokens, and how much of it each of them has.
     #[inline(always)]
     pub(super) fn of(self, total: f64, tokens: usize) -> f64 {
         if self == Self::Mean { total / tokens as f64 } else { total }
     }
 }
 
-/// The log ratio of each token: `logp_t - logp_old_t`, exactly 0 where it is masked.
+/// Return the log ratio of each token: `logp_t - logp_old_t`, exactly 0 where it is masked.
 ///
 /// Shapes: all `[N]`. Cost: memory speed.
 ///
@@ -70,7 +70,7 @@ pub fn token_log_ratio<T: Lane>(logp: &[T], logp_old: &[T], mask: Option<&[bool]
     odd.then(|| row.fault()).flatten().map_or(Ok(out), Err)
 }
 
-/// The log ratio of each sequence, or of each turn where the offsets are those of turns.
+/// Return the log ratio of each sequence, or of each turn where the offsets are those of turns.
 ///
 /// ```text
 /// Mean  (1 / T_i) sum_t (logp_t - logp_old_t)        its exp is the geometric mean of the tokens' ratios
@@ -110,7 +110,7 @@ impl<T: Lane> Kernel for RowRatios<'_, T> {
     }
 }
 
-/// The sum of the log ratios of the unmasked tokens of a row, and how many there are.
+/// Return the sum of the log ratios of the unmasked tokens of a row, and how many there are.
 #[inline(always)]
 pub(super) fn sum_log_ratio<T: Lane>(row: &Row<'_, T>) -> Result<(f64, usize)> {
     let (total, count) = match row.mask {

@@ -144,7 +144,7 @@ impl<'a, T: Lane> LossBatch<'a, T> {
         Ok(Self { tokens, advantages, level, clip, rule: Rule::of(&clip), weight })
     }
 
-    /// The tokens of some sequences.
+    /// Return the tokens of some sequences.
     fn places(&self, rows: &Range<usize>) -> Range<usize> {
         let begin = |row| {
             if row == self.tokens.offsets.len() {
@@ -238,7 +238,7 @@ impl LossSums {
     }
 }
 
-/// Refuses turns that do not lie within sequences.
+/// Reject turns that do not lie within sequences.
 fn check_turns(turns: &Offsets<'_>, offsets: &Offsets<'_>) -> Result<()> {
     let mut rows = turns.rows().enumerate().peekable();
     for tokens in offsets.rows() {

@@ -33,7 +33,7 @@ pub(super) struct RatioUnit<'a, T> {
 }
 
 impl<'a, T: Lane> RatioUnit<'a, T> {
-    /// Adds the loss to the total, and writes the coefficients.
+    /// Add the loss to the total, and write the coefficients.
     #[inline(always)]
     pub(super) fn add(
         &self,
@@ -67,7 +67,7 @@ impl<'a, T: Lane> RatioUnit<'a, T> {
         }
     }
 
-    /// Adds the loss of tokens that share an advantage too, and gives the sum of what would be their own coefficients.
+    /// Add the loss of tokens that share an advantage too, and return the sum of their own coefficients.
     #[inline(always)]
     fn constant(
         &self,

@@ -24,7 +24,7 @@ pub(super) struct Clipped {
 }
 
 impl Clipped {
-    /// Counts tokens that share a ratio and the sign of their advantage.
+    /// Count tokens that share a ratio and the sign of their advantage.
     pub(super) fn add(&mut self, bounds: Bounds, negative: bool, ratio: f64, tokens: u64) {
         if ratio < bounds.floor {
             self.low += tokens;
@@ -51,13 +51,13 @@ impl Ratios {
     const NONE: Self =
         Self { count: 0, above: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
-    /// Takes in one ratio.
+    /// Take in one ratio.
     #[inline(always)]
     pub(super) fn push(&mut self, ratio: f64) {
         self.merge(&Self { count: 1, above: ratio - 1.0, squares: 0.0, min: ratio, max: ratio });
     }
 
-    /// Takes in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
+    /// Take in the ratios of some tokens, of which `kept` count; the others have the ratio of one that does.
     #[inline(always)]
     pub(super) fn extend<T: Lane>(&mut self, ratios: &[T], kept: usize) {
         let (chunks, rest) = ratios.as_chunks::<FEW>();
@@ -173,7 +173,7 @@ impl<T: Lane> RatioMoments<T> {
     }
 }
 
-/// The sum of some numbers.
+/// Return the sum of some numbers.
 #[inline(always)]
 pub(super) fn sum<T: Real>(values: &[T]) -> f64 {
     let (chunks, rest) = values.as_chunks::<SIDE>();
@@ -189,7 +189,7 @@ pub(super) fn sum<T: Real>(values: &[T]) -> f64 {
     fold_side(&lanes)
 }
 
-/// The sum of the differences of two columns, each widened first.
+/// Return the sum of the differences of two columns, each widened first.
 #[inline(always)]
 pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
     let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());
@@ -205,7 +205,7 @@ pub(super) fn sum_of_differences<T: Real>(a: &[T], b: &[T]) -> f64 {
     fold_side(&lanes)
 }
 
-/// The same over the places that are kept.
+/// Return the same over the places that are kept.
 #[inline(always)]
 pub(super) fn sum_of_kept_differences<T: Real>(a: &[T], b: &[T], keep: &[bool]) -> f64 {
     let ((a, rest), (b, other)) = (a.as_chunks::<SIDE>(), b.as_chunks::<SIDE>());

@@ -59,7 +59,7 @@ pub(super) enum Ratio {
     Shared(f64),
 }
 
-/// Adds the loss of a span to the total, and writes its coefficients.
+/// Add the loss of a span to the total, and write its coefficients.
 #[inline(always)]
 pub(super) fn span<T: Lane>(
     span: &Span<'_, T>,
@@ -122,7 +122,7 @@ impl<'a, T: Lane> Piece<'a, T> {
         Ok(())
     }
 
-    /// Adds the loss, and writes the coefficients.
+    /// Add the loss, and write the coefficients.
     #[inline(always)]
     fn bounded(&self, rule: &Rule<T>, work: &mut Work<T>, out: &mut [T]) -> Result<()> {
         let places = self.first..self.first + out.len();
@@ -197,7 +197,7 @@ impl<'a, T: Lane> Piece<'a, T> {
         clipped.bound += u64::from(bound);
     }
 
-    /// Names the first number that is not finite.
+    /// Name the first number that is not finite.
     #[cold]
     #[inline(never)]
     fn check(&self, advantages: impl Given<T>, terms: &[T]) -> Result<()> {

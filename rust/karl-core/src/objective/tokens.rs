@@ -17,7 +17,7 @@ pub struct Tokens<'a, T> {
 }
 
 impl<'a, T: Lane> Tokens<'a, T> {
-    /// Takes the log-probabilities of the tokens under the policy and under the behaviour policy, which tokens count
+    /// Take the log-probabilities of the tokens under the policy and under the behaviour policy, which tokens count
     /// (all without a mask), and where each sequence begins.
     ///
     /// Shapes: `logp`, `logp_old`, `mask` `[N]`, `offsets` `[B + 1]`.
@@ -84,7 +84,7 @@ impl<T: Lane> Row<'_, T> {
     }
 }
 
-/// An error where the number is not finite.
+/// Return an error where the number is not finite.
 pub(super) fn not_finite<T: Lane>(what: &'static str, index: usize, value: T) -> Option<Error> {
     (!value.is_finite()).then(|| Error::NotFinite { what, index, value: value.widen() })
 }

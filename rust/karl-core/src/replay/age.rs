@@ -21,7 +21,7 @@ pub enum Decay {
 }
 
 impl Decay {
-    /// The log-weight of each age. A rate or an exponent of 0 is uniform.
+    /// Return the log-weight of each age. A rate or an exponent of 0 is uniform.
     /// Shapes: ages and result `[B]`. Cost: one pass, one `log` a row for [`Decay::Power`].
     ///
     /// # Errors
@@ -68,7 +68,7 @@ pub struct AgeDistribution {
     pub quantiles: Vec<i64>,
 }
 
-/// The ages that rows have once they are drawn in proportion to their weights.
+/// Return the ages that rows have once they are drawn in proportion to their weights.
 ///
 /// ```text
 /// mean = sum_i p_i age_i,   ess = 1 / sum_i p_i^2,   quantile(u) = min { a: sum_{age_i <= a} p_i >= u },   p_i ∝ w_i
@@ -101,7 +101,7 @@ pub fn age_distribution<R: Real>(ages: &[i64], log_weights: &[R], levels: &[f64]
     })
 }
 
-/// Refuses levels outside [0, 1], and NaN.
+/// Reject levels outside [0, 1], and NaN.
 fn check_levels(levels: &[f64]) -> Result<()> {
     match levels.iter().position(|level| !(0.0..=1.0).contains(level)) {
         Some(index) => {
@@ -111,7 +111,7 @@ fn check_levels(levels: &[f64]) -> Result<()> {
     }
 }
 
-/// The first age by which this much weight is held; the last where rounding leaves it a trifle short.
+/// Return the first age by which this much weight is held; the last where rounding leaves it a trifle short.
 fn quantile(held: &BTreeMap<i64, Compensated>, wanted: f64) -> i64 {
     let mut so_far = Compensated::default();
     let enough = held.iter().find(|(_, weight)| {

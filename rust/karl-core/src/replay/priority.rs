@@ -11,7 +11,8 @@ use crate::numeric::parallel;
 use crate::numeric::sum::{sigmoid, sum};
 use crate::sample::Ranking;
 
-/// The surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without tokens.
+/// Return the surprise of each rollout under the policy: `-mean_t logp`, in nats a token; NaN for a rollout without
+/// tokens.
 ///
 /// The mean is over the tokens that the mask takes, all without one; a masked token is not read.
 /// Shapes: logp and mask `[T]`, offsets `[B + 1]`, result `[B]`. Cost: one pass.
@@ -56,7 +57,7 @@ pub fn delight<A: Real, S: Real>(advantages: &[A], surprisals: &[S]) -> Result<V
     Ok(rows.map(|(advantage, surprisal)| advantage.widen() * surprisal.widen()).collect())
 }
 
-/// The gate that delight opens: `g_i = sigma((chi_i - price) / eta)`, between 0 and 1.
+/// Return the gate that delight opens: `g_i = sigma((chi_i - price) / eta)`, between 0 and 1.
 ///
 /// Shapes: `[B]`. Cost: one `exp` a row.
 /// Reference: Osband 2026 (arXiv:2603.14608), with a price of 0; the Kondo gate (arXiv:2603.20526) has one.
@@ -76,7 +77,7 @@ pub fn delight_gate<R: Real>(delights: &[R], eta: f64, price: f64, threads: usiz
     Ok(gates)
 }
 
-/// The price at which the gates are open by a given share on average.
+/// Return the price at which the gates are open by a given share on average.
 ///
 /// ```text
 /// price:  mean_i sigma((chi_i - price) / eta) = keep
@@ -178,7 +179,7 @@ pub fn prioritised<R: Real>(priorities: &[R], alpha: f64, eps: f64, threads: usi
     Ok(logs.into_iter().map(|log| log - log_z).collect())
 }
 
-/// The logs of the weights that undo a draw by priority, by a share `beta`.
+/// Return the logs of the weights that undo a draw by priority, by a share `beta`.
 ///
 /// ```text
 /// w_i = (1 / (N P(i)))^beta / max_j (1 / (N P(j)))^beta,   so   log w_i = beta (min_j log P(j) - log P(i))
@@ -200,7 +201,8 @@ pub fn importance_log_weights<R: Real>(log_weights: &[R], beta: f64) -> Result<V
     Ok(logs().map(corrected).collect())
 }
 
-/// The rows of the k largest priorities, largest first; of equal ones the earlier row. Missing ones never come.
+/// Return the rows of the k largest priorities, largest first; of equal ones the earlier row. Missing ones never
+/// come.
 ///
 /// Cost: linear, and a sort of what is taken.
 ///

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// The largest reward: beyond it, sums of squares over a log leave the range of f64, and no statistic is left.
 pub const LARGEST: f64 = 1e100;
 
-/// The weighted sum of reward components, row by row.
+/// Return the weighted sum of reward components, row by row.
 ///
 /// ```text
 /// r_i = sum_c weight_c * component_c[i]
@@ -45,7 +45,7 @@ pub fn composite_of(components: &[f64], weights: &[f64]) -> f64 {
     within(components.iter().zip(weights).fold(0.0, |sum, (value, weight)| sum + weight * value))
 }
 
-/// The reward, or NaN for one beyond [`LARGEST`] in size.
+/// Return the reward, or NaN for one beyond [`LARGEST`] in size.
 fn within(reward: f64) -> f64 {
     if reward.abs() <= LARGEST { reward } else { f64::NAN }
 }

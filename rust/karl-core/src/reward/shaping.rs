@@ -29,7 +29,7 @@ pub struct AsymmetricScale {
 }
 
 impl AsymmetricScale {
-    /// A scale above the centre, one below it, and the centre, which stays.
+    /// Return a scale above the centre, one below it, and the centre, which stays.
     ///
     /// # Errors
     /// [`Error::Positive`](crate::Error::Positive) for a scale that is not a finite number above 0;
@@ -48,7 +48,7 @@ impl AsymmetricScale {
         (if apart > 0.0 { self.up } else { self.down }) * apart + self.centre
     }
 
-    /// The shaped rewards. Shapes: rewards `[B]`, result `[B]`.
+    /// Return the shaped rewards. Shapes: rewards `[B]`, result `[B]`.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite reward, or a shaped one beyond f64.

@@ -23,14 +23,14 @@ enum KeyColumns {
 }
 
 impl Keys {
-    /// The keys of an array without ids: the index is the id. No memory.
+    /// Return the keys of an array without ids: the index is the id. No memory.
     #[must_use]
     pub const fn of_indices(rows: usize) -> Self {
         Self(KeyColumns::Indices(rows))
     }
 
-    /// The keys of records by ascending id, as a log has them: the ordinal of a row is its rank among its equal
-    /// neighbours. 16 bytes a row.
+    /// Return the keys of records by ascending id, as a log has them: the ordinal of a row is its rank among its
+    /// equal neighbours. 16 bytes a row.
     ///
     /// Ordinals mean nothing where the ids do not ascend.
     #[must_use]
@@ -45,7 +45,7 @@ impl Keys {
         Self(KeyColumns::Given(keys))
     }
 
-    /// The number of rows.
+    /// Return the number of rows.
     #[must_use]
     pub const fn len(&self) -> usize {
         match &self.0 {
@@ -61,7 +61,7 @@ impl Keys {
         self.len() == 0
     }
 
-    /// The key of `row`, which has to be below [`len`](Self::len) as for a slice.
+    /// Return the key of `row`, which has to be below [`len`](Self::len) as for a slice.
     ///
     /// Cost: constant; a binary search where the row before has the same id.
     #[must_use]
@@ -84,7 +84,7 @@ impl Keys {
         }
     }
 
-    /// The number of rows that have the id of an earlier one. Cost: one pass.
+    /// Return the number of rows that have the id of an earlier one. Cost: one pass.
     #[must_use]
     pub fn repeated(&self) -> usize {
         match &self.0 {
@@ -94,14 +94,14 @@ impl Keys {
         }
     }
 
-    /// The keys of all rows in their order.
+    /// Return the keys of all rows in their order.
     #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone {
         (0..self.len()).map(|row| self.get(row))
     }
 }
 
-/// The number of rows before `row` that have its id. Most ids stand once, and need no search.
+/// Return the number of rows before `row` that have its id. Most ids stand once, and need no search.
 fn ordinal(ids: &[u128], row: usize) -> u64 {
     let (before, id) = (&ids[..row], ids[row]);
     if before.last() != Some(&id) {

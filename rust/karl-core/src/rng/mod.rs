@@ -24,13 +24,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of row `index` of an array without ids: the index is the id.
+    /// Return the key of row `index` of an array without ids: the index is the id.
     #[must_use]
     pub const fn of_index(index: usize) -> Self {
         Self { id: index as u128, ordinal: 0 }
     }
 
-    /// The key as three words: low and high half of the id, and the ordinal.
+    /// Return the key as three words: low and high half of the id, and the ordinal.
     #[must_use]
     pub fn words(self) -> [u64; 3] {
         let bytes = self.id.to_le_bytes();
@@ -38,7 +38,7 @@ impl Key {
         [half(0), half(8), self.ordinal]
     }
 
-    /// The key of three words.
+    /// Return the key of three words.
     #[must_use]
     pub const fn from_words([low, high, ordinal]: [u64; 3]) -> Self {
         Self { id: (high as u128) << 64 | low as u128, ordinal }
@@ -68,7 +68,7 @@ pub enum Purpose {
 /// 2^-52: the distance between two neighbours of [`uniform`].
 const STEP: f64 = f64::EPSILON;
 
-/// A uniform number in the open interval (0, 1).
+/// Return a uniform number in the open interval (0, 1).
 ///
 /// ```text
 /// u = (k + 1/2) * 2^-52,   k = top 52 bits of XXH3-64(id LE 16 bytes, ordinal LE 8, purpose LE 8; seed)
@@ -87,14 +87,14 @@ pub fn uniform(seed: u64, key: Key, purpose: Purpose) -> f64 {
     open(XxHash3_64::oneshot_with_seed(seed, &bytes))
 }
 
-/// The uniform number of a hash: its top 52 bits and a half.
+/// Return the uniform number of a hash: its top 52 bits and a half.
 #[inline(always)]
 pub(crate) fn open(hash: u64) -> f64 {
     // Below 2^53 the cast and the sum are exact.
     ((hash >> 12) as f64 + 0.5) * STEP
 }
 
-/// The 128-bit id of a text or of a record's bytes: XXH3-128 with seed 0.
+/// Return the 128-bit id of a text or of a record's bytes: XXH3-128 with seed 0.
 ///
 /// ```
 /// assert_eq!(karl_core::rng::id128(b"a"), karl_core::rng::id128(b"a"));
@@ -105,7 +105,7 @@ pub fn id128(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 
-/// The standard Gumbel number of a uniform one: `g = -ln(-ln u)`.
+/// Return the standard Gumbel number of a uniform one: `g = -ln(-ln u)`.
 ///
 /// Over the values of [`uniform`] it lies in [-3.61, 36.74]. Cost: two `log`.
 #[must_use]

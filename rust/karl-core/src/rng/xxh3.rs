@@ -38,7 +38,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// The hashes of this seed and purpose.
+    /// Return the hashes of this seed and purpose.
     #[must_use]
     pub fn new(seed: u64, purpose: Purpose) -> Self {
         let [low, high, ordinal, last] = SECRET;
@@ -58,7 +58,7 @@ impl Hashes {
         mix(self.first.wrapping_add(fold(self.secret[0] ^ index as u64, self.secret[1])))
     }
 
-    /// The hash of a key.
+    /// Return the hash of a key.
     #[inline(always)]
     #[must_use]
     pub fn of(&self, key: Key) -> u64 {
@@ -68,7 +68,7 @@ impl Hashes {
         mix(PRIME.wrapping_mul(32).wrapping_add(id).wrapping_add(rest))
     }
 
-    /// The uniform number of a key: [`uniform`](crate::rng::uniform) to the bit.
+    /// Return the uniform number of a key: [`uniform`](crate::rng::uniform) to the bit.
     #[must_use]
     pub fn uniform(&self, key: Key) -> f64 {
         crate::rng::open(self.of(key))

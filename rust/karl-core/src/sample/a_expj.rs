@@ -17,7 +17,7 @@ use crate::check::check_logs;
 use crate::error::Result;
 use crate::group::check_rows;
 
-/// A weighted reservoir of k rows of an array of log weights, to which any constant may be added.
+/// Return a weighted reservoir of k rows of an array of log weights, to which any constant may be added.
 ///
 /// # Errors
 /// [`Error::NotFinite`](crate::Error::NotFinite) for a log weight that is NaN or plus infinity;
@@ -55,7 +55,8 @@ impl<T> PartialEq for ReservoirItem<T> {
 
 impl<T> Eq for ReservoirItem<T> {}
 
-/// A weighted reservoir of k of `items`, by descending key; all items of positive weight where there are fewer.
+/// Return a weighted reservoir of k of `items`, by descending key; all items of positive weight where there are
+/// fewer.
 ///
 /// ```text
 /// fill     key = ln(u) / w

@@ -72,7 +72,7 @@ impl<U: FnMut() -> f64> Iterator for Jumps<U> {
     }
 }
 
-/// A reservoir of k of `items`, in the order of its places; all items where there are fewer.
+/// Return a reservoir of k of `items`, in the order of its places; all items where there are fewer.
 ///
 /// ```
 /// use karl_core::sample::algorithm_l::{reservoir, stream};

@@ -46,7 +46,7 @@ pub struct Alias {
 }
 
 impl Alias {
-    /// The table of log weights, to which any constant may be added; minus infinity is never drawn.
+    /// Return the table of log weights, to which any constant may be added; minus infinity is never drawn.
     ///
     /// Weights are relative to the largest, cut to multiples of 2^-62. Cost: two passes, one `exp` a row; 32 bytes a row.
     ///
@@ -68,7 +68,7 @@ impl Alias {
         })
     }
 
-    /// The number of rows.
+    /// Return the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cells.len()
@@ -80,7 +80,7 @@ impl Alias {
         self.cells.is_empty()
     }
 
-    /// The probability of each row, from the table as it was built: the weights over their total.
+    /// Return the probability of each row, from the table as it was built: the weights over their total.
     #[must_use]
     pub fn probabilities(&self) -> Vec<f64> {
         let mut parts: Vec<u128> = self.cells.iter().map(|cell| cell.cut).collect();
@@ -123,7 +123,7 @@ impl Alias {
     }
 }
 
-/// The cells of parts that add up to as many cells as there are parts.
+/// Return the cells of parts that add up to as many cells as there are parts.
 fn fill(mut left: Vec<u128>, size: u128) -> Vec<AliasCell> {
     let mut cells: Vec<AliasCell> =
         (0..left.len()).map(|row| AliasCell { cut: size, other: numbered(row) }).collect();

@@ -23,7 +23,7 @@ use crate::rng::keys::Keys;
 use crate::rng::xxh3::Hashes;
 use crate::rng::{Key, Purpose, gumbel, uniform};
 
-/// The key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
+/// Return the key of each row: `key_i = log w_i + g_i`, `g_i = -ln(-ln u_i)`, `u_i` from (seed, key of i).
 ///
 /// A row of log weight minus infinity has key minus infinity. Because u depends on the record alone, the k
 /// largest keys of two shards together are the k largest of the whole. Shapes: all `[B]`. Cost: one hash and
@@ -92,7 +92,8 @@ pub fn bound(u: f64) -> f64 {
     exponent * -std::f64::consts::LN_2 + 1e-8
 }
 
-/// The key of a row of this log weight, where it is `least` or more; most rows that fall short cost no logarithm.
+/// Return the key of a row of this log weight, where it is `least` or more; most rows that fall short cost no
+/// logarithm.
 pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f64) -> Option<f64> {
     if log == f64::NEG_INFINITY || log + MOST < least {
         return None;
@@ -105,7 +106,7 @@ pub(crate) fn key_from(log: f64, seed: u64, key: impl FnOnce() -> Key, least: f6
     Some(log + gumbel(u)).filter(|&key| key >= least)
 }
 
-/// The probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.
+/// Return the probability that a drawn row was drawn, given the keys of all other rows: what an estimate divides by.
 ///
 /// ```text
 /// q_i = P(key_i > threshold) = 1 - exp(-w_i exp(-threshold)),    sum over drawn i of f_i / q_i is unbiased
@@ -130,7 +131,7 @@ pub struct Drawn {
     pub inclusion: Vec<f64>,
 }
 
-/// Draws k rows with their inclusion probabilities given the threshold. Cost: that of a draw of k + 1.
+/// Draw k rows with their inclusion probabilities given the threshold. Cost: that of a draw of k + 1.
 ///
 /// # Errors
 /// [`Error::Length`](crate::Error::Length) for more rows than a `u32` can count.

@@ -41,7 +41,7 @@ const NODES: usize = 1 << 12;
 /// Work below this, in products of rows and k, is not worth a second thread.
 const ALONE: usize = 1 << 12;
 
-/// The inclusion probabilities of k of n rows without replacement, to 1e-12.
+/// Return the inclusion probabilities of k of n rows without replacement, to 1e-12.
 ///
 /// Adding a constant to every log weight changes nothing. A row of log weight minus infinity has 0; where no more than k rows
 /// have a weight, each has 1. They add up to k. Shapes: `[B]`. Cost: a few hundred nodes of n exponentials; a dozen of them,
@@ -90,7 +90,7 @@ pub fn inclusion_while(
     Ok(Some(out))
 }
 
-/// The probabilities of the first rows; those of the others are 0.
+/// Return the probabilities of the first rows; those of the others are 0.
 ///
 /// Between two rows so far apart that each above arrives before each below, the draw falls into two.
 fn of_sorted(logs: &[f64], k: usize, threads: usize, goes_on: &(impl Fn() -> bool + Sync)) -> Vec<f64> {
@@ -125,7 +125,7 @@ struct QuadratureNode {
 }
 
 impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
-    /// Halves the step until it no longer matters.
+    /// Halve the step until it no longer matters.
     fn integrate(&self, threads: usize) -> Vec<f64> {
         let (from, to) = (-libm::ceil(self.far), libm::log(self.far) - self.logs[self.k]);
         let mut step = STEP;
@@ -143,7 +143,7 @@ impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
         total.into_iter().map(|total| (total * step).min(1.0)).collect()
     }
 
-    /// The sum of the integrand over nodes, added in their order, so that it does not depend on threads.
+    /// Return the sum of the integrand over nodes, added in their order, so that it does not depend on threads.
     fn sum(&self, from: f64, to: f64, step: f64, threads: usize) -> Vec<f64> {
         let mut total = vec![0.0; self.logs.len()];
         let (count, room) =
@@ -164,7 +164,8 @@ impl<F: Fn() -> bool + Sync> Arrivals<'_, F> {
         total
     }
 
-    /// The integrand of every row at `exp(s)`: the density of its arrival times the chance of fewer than k others.
+    /// Return the integrand of every row at `exp(s)`: the density of its arrival times the chance of fewer than k
+    /// others.
     fn at(&self, s: f64) -> QuadratureNode {
         let first = self.logs.partition_point(|log| log + s > libm::log(self.far));
         let end = self.logs.partition_point(|log| log + s > -self.far);

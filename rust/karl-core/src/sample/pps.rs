@@ -63,7 +63,7 @@ pub fn threshold(weights: &[f64], k: usize) -> Result<f64> {
     Ok(total.value() / share)
 }
 
-/// The probability of a row to be drawn, `min(1, w / tau)`; 0 for a row without weight.
+/// Return the probability of a row to be drawn, `min(1, w / tau)`; 0 for a row without weight.
 #[must_use]
 pub fn share(weight: f64, threshold: f64) -> f64 {
     if weight <= 0.0 {
@@ -75,7 +75,7 @@ pub fn share(weight: f64, threshold: f64) -> f64 {
     }
 }
 
-/// The probability of each row to be drawn. Shapes: `[B]`.
+/// Return the probability of each row to be drawn. Shapes: `[B]`.
 #[must_use]
 pub fn shares(weights: &[f64], threshold: f64) -> Vec<f64> {
     weights.iter().map(|&weight| share(weight, threshold)).collect()

@@ -17,14 +17,14 @@ use crate::rng::keys::Keys;
 use crate::rng::xxh3::Hashes;
 use crate::rng::{Purpose, open};
 
-/// The priority of a row; minus infinity without weight.
+/// Return the priority of a row; minus infinity without weight.
 #[inline]
 #[must_use]
 pub fn priority(weight: f64, u: f64) -> f64 {
     if weight > 0.0 { weight / u } else { f64::NEG_INFINITY }
 }
 
-/// Draws k rows by priority, the largest first; all rows that have a weight where there are fewer.
+/// Draw k rows by priority, the largest first; all rows that have a weight where there are fewer.
 ///
 /// Weights above 1e290 overflow their priorities. Shapes: all `[B]`. Cost: one pass, one hash and one division a row.
 ///

@@ -4,7 +4,7 @@ use super::{Ranking, Sampler, Weighted, gumbel, reservoir};
 use crate::error::{Error, Result};
 
 impl<'a> Weighted<'a> {
-    /// The rows in the order in which a sampler without replacement draws them.
+    /// Return the rows in the order in which a sampler without replacement draws them.
     ///
     /// # Errors
     /// [`Error::Replacement`] for a sampler with replacement, which has no such order; [`Error::Length`] for more rows

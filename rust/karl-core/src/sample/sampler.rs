@@ -28,7 +28,7 @@ impl Sampler {
         Self::All,
     ];
 
-    /// The name the command line and the manifest use.
+    /// Return the name the command line and the manifest use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Sampler {
         }
     }
 
-    /// The sampler of a name.
+    /// Return the sampler of a name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|sampler| sampler.name() == name)

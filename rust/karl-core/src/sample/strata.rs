@@ -15,7 +15,7 @@ impl Allocation {
     /// All allocations.
     pub const ALL: [Self; 3] = [Self::Equal, Self::Proportional, Self::Sqrt];
 
-    /// The name the command line and the manifest use.
+    /// Return the name the command line and the manifest use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Allocation {
         }
     }
 
-    /// The allocation of a name.
+    /// Return the allocation of a name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|allocation| allocation.name() == name)

@@ -20,10 +20,10 @@ const CHUNK: usize = 256;
 
 /// A law that gives each row a key.
 pub(super) trait Race: Send + Sync {
-    /// The number of rows.
+    /// Return the number of rows.
     fn rows(&self) -> usize;
 
-    /// The sizes (weights or log weights) of a run of rows: where they lie, or in `room`, which is as long.
+    /// Return the sizes (weights or log weights) of a run of rows: where they lie, or in `room`, which is as long.
     fn sizes<'a>(&'a self, rows: Range<usize>, room: &'a mut [f64]) -> &'a [f64];
 
     /// The hashes of a run of rows, which is as long as `out`.
@@ -32,7 +32,7 @@ pub(super) trait Race: Send + Sync {
     /// Return whether a row of this size and hash can have a key of `least` or more, without false negatives.
     fn near(size: f64, hash: u64, least: f64) -> bool;
 
-    /// The key of a row; minus infinity for one that is never drawn.
+    /// Return the key of a row; minus infinity for one that is never drawn.
     fn key(&self, row: usize) -> f64;
 }
 
@@ -79,7 +79,7 @@ impl<R: Race> WithSimd for Pass<'_, R> {
     }
 }
 
-/// Calls `one` with the places that are not zero; eight zeros cost one comparison.
+/// Call `one` with the places that are not zero; eight zeros cost one comparison.
 #[inline(always)]
 fn visit(near: &[u8; CHUNK], mut one: impl FnMut(usize)) {
     for (word, bytes) in near.as_chunks::<8>().0.iter().enumerate() {

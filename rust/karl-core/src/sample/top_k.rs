@@ -19,10 +19,10 @@ pub struct Ranked {
 
 /// Keys of rows, computed when they are asked for.
 pub trait Keyed: Send + Sync {
-    /// The number of rows.
+    /// Return the number of rows.
     fn rows(&self) -> usize;
 
-    /// The key of a row; minus infinity or NaN for one that has none.
+    /// Return the key of a row; minus infinity or NaN for one that has none.
     fn key(&self, row: usize) -> f64;
 
     /// Add each row of a block with a key of `least` or more. Rows with key minus infinity or NaN are never added.
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Ranking<'_> {
 }
 
 impl<'a> Ranking<'a> {
-    /// A ranking of all rows by keys that are there.
+    /// Return a ranking of all rows by keys that are there.
     /// Cost: nothing yet.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<'a> Ranking<'a> {
         Self::of(keys, 1)
     }
 
-    /// A ranking of all rows by keys that are computed on the way.
+    /// Return a ranking of all rows by keys that are computed on the way.
     /// Cost: nothing yet.
     ///
     /// # Errors
@@ -95,7 +95,8 @@ impl<'a> Ranking<'a> {
         Ok(Self { keys: Box::new(keys), threads, first: Vec::new(), whole: false, taken: 0 })
     }
 
-    /// A ranking that is given: these rows, in this order, of a log of `count` rows. A row given twice comes once.
+    /// Return a ranking that is given: these rows, in this order, of a log of `count` rows. A row given twice comes
+    /// once.
     ///
     /// # Errors
     /// [`Error::Row`] for a row that the log does not have; [`Error::Length`] as in [`Ranking::new`].
@@ -113,7 +114,7 @@ impl<'a> Ranking<'a> {
         Ok(Self { keys: Box::new(Vec::new()), threads: 1, first, whole: true, taken: 0 })
     }
 
-    /// The first `count` rows of the ranking with their keys, or all where there are fewer.
+    /// Return the first `count` rows of the ranking with their keys, or all where there are fewer.
     ///
     /// Cost: nothing where they are held; else a pass over the rows that holds twice as many, and a sort of them.
     pub fn reach(&mut self, count: usize) -> &[Ranked] {
@@ -125,7 +126,7 @@ impl<'a> Ranking<'a> {
         &self.first[..count.min(self.first.len())]
     }
 
-    /// Takes the next `count` rows, or all that are left.
+    /// Take the next `count` rows, or all that are left.
     pub fn take(&mut self, count: usize) -> Vec<u32> {
         let from = self.taken;
         let rows: Vec<u32> =
@@ -134,7 +135,7 @@ impl<'a> Ranking<'a> {
         rows
     }
 
-    /// The key of the next row; none where no row is left.
+    /// Return the key of the next row; none where no row is left.
     ///
     /// After `take(k)` it is the (k + 1)-th key, which [`inclusion`](super::gumbel::inclusion) needs.
     pub fn threshold(&mut self) -> Option<f64> {
@@ -143,7 +144,7 @@ impl<'a> Ranking<'a> {
     }
 }
 
-/// The `count` first rows in their order.
+/// Return the `count` first rows in their order.
 ///
 /// A pass begins with a bar that a sample of rows has set. Where fewer rows reach it, another pass begins with none.
 fn top(keys: &dyn Keyed, count: usize, threads: usize) -> Vec<Ranked> {
@@ -183,8 +184,9 @@ fn above(keys: &dyn Keyed, count: usize, threads: usize, least: f64) -> Vec<Rank
 /// One row in so many is looked at for the first bar: its key costs what passing over a hundred others does.
 const STRIDE: usize = 256;
 
-/// A key that `count` rows are all but sure to reach, and few more do: by its rank among the keys of a sample, four
-/// standard deviations below the rank it should have. Minus infinity where so few are left out that no bar helps.
+/// Return a key that `count` rows are all but sure to reach, and few more do: by its rank among the keys of a sample,
+/// four standard deviations below the rank it should have. Minus infinity where so few are left out that no bar
+/// helps.
 fn guess(keys: &dyn Keyed, count: usize) -> f64 {
     let mut sample: Vec<f64> = (0..keys.rows()).step_by(STRIDE).map(|row| keys.key(row)).collect();
     let share = count as f64 / STRIDE as f64;
@@ -197,7 +199,7 @@ fn guess(keys: &dyn Keyed, count: usize) -> f64 {
     if guess.is_nan() { f64::NEG_INFINITY } else { guess }
 }
 
-/// Leaves the first `count`, the last of them at the end.
+/// Leave the first `count`, the last of them at the end.
 fn cut(found: &mut Vec<Ranked>, count: usize) {
     if count == 0 {
         found.clear();
@@ -232,7 +234,7 @@ impl Bar {
     }
 }
 
-/// Keeps the `most` largest keys of each group and sets the others to minus infinity; returns how many.
+/// Keep the `most` largest keys of each group, set the others to minus infinity, and return the number of these.
 ///
 /// Ranking what is left equals a sequential draw that passes over the rows of every group that has had its
 /// share: the rows of a group come in descending key, so those passed over are all but its largest. Ties stand

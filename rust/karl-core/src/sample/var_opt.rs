@@ -62,13 +62,13 @@ pub struct VarOpt<T> {
 }
 
 impl<T: Copy + Ord> VarOpt<T> {
-    /// A sample of at most k items, one or more, of a stream of which nothing has been seen.
+    /// Return a sample of at most k items, one or more, of a stream of which nothing has been seen.
     #[must_use]
     pub fn new(k: usize) -> Self {
         Self { k: k.max(1), heavy: BinaryHeap::new(), light: Vec::new(), total: 0.0, fresh: Vec::new() }
     }
 
-    /// Takes an item in; `u` decides which of k + 1 goes. An item without weight is passed over.
+    /// Take an item in; `u` decides which of k + 1 goes. An item without weight is passed over.
     ///
     /// Cost: constant for a light item, `log k` for one that is heavy or lets heavy ones become light.
     pub fn push(&mut self, item: T, weight: f64, u: f64) {
@@ -97,7 +97,7 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.let_go(fresh, total, u);
     }
 
-    /// Lets one of the light and fresh items go; the others count for their total from then on.
+    /// Let one of the light and fresh items go; the others count for their total from then on.
     fn let_go(&mut self, mut fresh: Vec<Heavy<T>>, total: f64, u: f64) {
         let light = self.light.len();
         let threshold = total / ((light + fresh.len()) as f64 - 1.0);
@@ -126,7 +126,7 @@ impl<T: Copy + Ord> VarOpt<T> {
         self.total = total;
     }
 
-    /// The number of items held.
+    /// Return the number of items held.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heavy.len() + self.light.len()
@@ -144,7 +144,7 @@ impl<T: Copy + Ord> VarOpt<T> {
         if self.light.is_empty() { 0.0 } else { self.total / self.light.len() as f64 }
     }
 
-    /// The heavy items with their weights, by weight and then by item; then the light ones.
+    /// Return the heavy items with their weights, by weight and then by item; then the light ones.
     #[must_use]
     pub fn items(&self) -> Vec<(T, f64)> {
         let mut heavy: Vec<Heavy<T>> = self.heavy.iter().map(|&Reverse(one)| one).collect();

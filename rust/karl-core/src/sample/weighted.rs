@@ -69,8 +69,8 @@ impl<'a> Weighted<'a> {
         }
     }
 
-    /// The log weights of a run of rows, or those before any sum over the log is taken from them: where they lie, or in
-    /// `room`, which is as long.
+    /// Return the log weights of a run of rows, or those before any sum over the log is taken from them: where they
+    /// lie, or in `room`, which is as long.
     #[inline(always)]
     pub(super) fn logs<'b>(&'b self, rows: Range<usize>, own: bool, room: &'b mut [f64]) -> &'b [f64] {
         match self.weights {
@@ -83,7 +83,7 @@ impl<'a> Weighted<'a> {
         room
     }
 
-    /// The number of rows.
+    /// Return the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -95,7 +95,7 @@ impl<'a> Weighted<'a> {
         self.keys.is_empty()
     }
 
-    /// The log weight of a row.
+    /// Return the log weight of a row.
     #[must_use]
     pub fn log(&self, row: usize) -> f64 {
         match self.weights {
@@ -104,7 +104,7 @@ impl<'a> Weighted<'a> {
         }
     }
 
-    /// The log weight before any sum over the log is taken from it.
+    /// Return the log weight before any sum over the log is taken from it.
     pub(super) fn own_log(&self, row: usize) -> f64 {
         match self.weights {
             Weights::Target(rows, target) => {

@@ -64,7 +64,7 @@ pub struct Copies<'a> {
 }
 
 impl<'a> Copies<'a> {
-    /// Draws `count` times.
+    /// Draw `count` times.
     ///
     /// Cost: two passes over the rows, one `exp` each, and a sort of the points.
     ///
@@ -87,20 +87,20 @@ impl<'a> Copies<'a> {
         Ok(copies)
     }
 
-    /// The rows that were drawn, in row order.
+    /// Return the rows that were drawn, in row order.
     #[must_use]
     pub fn rows(&self) -> &[Copy] {
         &self.rows
     }
 
-    /// The row of each draw in row order: copies stand side by side.
+    /// Return the row of each draw in row order: copies stand side by side.
     #[must_use]
     pub fn drawn(&self) -> Vec<u32> {
         let copies = |copy: &Copy| std::iter::repeat_n(copy.row, copy.count as usize);
         self.rows.iter().flat_map(copies).collect()
     }
 
-    /// Gives rows weight zero and makes those draws again that had fallen on them.
+    /// Give rows weight zero, and repeat the draws that had fallen on them.
     ///
     /// Every other row is then drawn in proportion to its weight, on average: it keeps what it had, and has its share of
     /// what is drawn again. All draws anew with the same uniform would not do: where that had fallen says something of
@@ -166,7 +166,7 @@ impl Law {
     }
 }
 
-/// The weight of each row as an integer.
+/// Return the weight of each row as an integer.
 pub(super) fn whole_weights(rows: Weighted<'_>) -> Vec<u64> {
     let line = Cumulative::new(rows, 1);
     (0..rows.len()).map(|row| line.weight(row)).collect()
@@ -197,7 +197,7 @@ impl<'a> Cumulative<'a> {
         line
     }
 
-    /// Lays the weights out anew.
+    /// Lay the weights out anew.
     fn measure(&mut self) {
         let lengths = parallel::map(self.rows.len(), self.threads, |block| {
             block.map(|row| u128::from(self.weight(row))).sum::<u128>()
@@ -226,7 +226,7 @@ impl<'a> Cumulative<'a> {
         weight
     }
 
-    /// The row on which each point falls; a point lies below the total.
+    /// Return the row on which each point falls; a point lies below the total.
     fn locate(&self, points: &[u128]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..numbered(points.len())).collect();
         order.sort_unstable_by_key(|&at| points[at as usize]);
@@ -244,7 +244,7 @@ impl<'a> Cumulative<'a> {
         rows
     }
 
-    /// The rows of ascending points that fall on one block.
+    /// Return the rows of ascending points that fall on one block.
     fn walk(
         &self,
         block: Range<usize>,
@@ -268,7 +268,7 @@ impl<'a> Cumulative<'a> {
     }
 }
 
-/// The points of a systematic draw on a line of integer length `total`, ascending.
+/// Return the points of a systematic draw on a line of integer length `total`, ascending.
 ///
 /// A row that covers `[start, end)` gets the points below its end that are not below its start. Division rounds down, and
 /// for integers `end > x` is `end > floor(x)`, so the counts are those of the exact points.
@@ -278,7 +278,7 @@ fn systematic_points(total: u128, count: usize, before: u32, seed: u64) -> Vec<u
     (0..count).map(point).collect()
 }
 
-/// The point of multinomial draw `draw` on a line of integer length `total`, drawn `before` times already.
+/// Return the point of multinomial draw `draw` on a line of integer length `total`, drawn `before` times already.
 fn multinomial_point(total: u128, draw: usize, before: u32, seed: u64) -> u128 {
     part(total, uniform(seed, Key { id: draw as u128, ordinal: u64::from(before) }, Purpose::Point))
 }

@@ -173,7 +173,7 @@ fn score<'a>(
     Ok((constancy, Cow::Owned(scores.into_owned())))
 }
 
-/// The target over the rows that passed.
+/// Return the target over the rows that passed.
 fn weigh(
     population: &Population,
     settings: &SelectionSettings,
@@ -198,13 +198,13 @@ impl Selection {
         self.scores.as_deref().unwrap_or(rewards)
     }
 
-    /// The rows as the target sees them.
+    /// Return the rows as the target sees them.
     #[must_use]
     pub fn rows<'a>(&'a self, population: &Population<'a>) -> Rows<'a> {
         Rows { scores: self.scores(population.rewards), verdicts: &self.verdicts, scopes: population.scopes }
     }
 
-    /// The rows with their weights and keys, for a sampler.
+    /// Return the rows with their weights and keys, for a sampler.
     ///
     /// # Errors
     /// [`Error::Length`] for a population of another number of rows.
@@ -213,7 +213,7 @@ impl Selection {
         Weighted::by_target(self.rows(population), &self.target, population.keys)
     }
 
-    /// The kept rows in the order of a draw without replacement.
+    /// Return the kept rows in the order of a draw without replacement.
     ///
     /// # Errors
     /// As [`Weighted::ranking`].
@@ -229,7 +229,7 @@ impl Selection {
         rows.ranking(settings.sampler, settings.seed, settings.threads)
     }
 
-    /// A draw of `count` with replacement.
+    /// Return a draw of `count` with replacement.
     ///
     /// # Errors
     /// As [`Copies::new`].
@@ -255,7 +255,7 @@ fn check(population: &Population, settings: &SelectionSettings) -> Result<()> {
     Ok(())
 }
 
-/// The verdicts of the rules that come before the draw.
+/// Return the verdicts of the rules that come before the draw.
 fn judge(
     population: &Population,
     settings: &SelectionSettings,

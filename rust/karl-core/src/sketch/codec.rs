@@ -82,7 +82,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks header and hash.
+    /// Check header and hash.
     pub(crate) fn open(kind: SketchKind, bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Self { what: kind.name(), left: bytes };
         reader.require(bytes.len() >= HEADER + HASH, "there are too few")?;
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Refuses the bytes where something is not as it has to be.
+    /// Reject the bytes where something is not as it has to be.
     pub(crate) fn require(&self, fine: bool, problem: &'static str) -> Result<()> {
         if fine { Ok(()) } else { Err(Error::Bytes { what: self.what, problem }) }
     }
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         Ok(Key::from_words([self.number()?, self.number()?, self.number()?]))
     }
 
-    /// A number that memory could count.
+    /// Return a number that memory could count.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         usize::try_from(count).map_err(|_| Error::Bytes { what: self.what, problem: "a count is too large" })

@@ -30,7 +30,7 @@ pub struct LogSumExp {
 const MOST: usize = 1 << 43;
 
 impl LogSumExp {
-    /// Takes values in. Cost: one exponential a value.
+    /// Take values in. Cost: one exponential a value.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for a NaN or plus infinity, [`Error::Most`](crate::Error::Most) for more
@@ -50,7 +50,7 @@ impl LogSumExp {
         Ok(())
     }
 
-    /// Takes in what another state has seen.
+    /// Take in what another state has seen.
     ///
     /// # Errors
     /// [`Error::Most`](crate::Error::Most) for more than 2^43 values together.
@@ -84,7 +84,7 @@ impl LogSumExp {
         if self.count == 0 { f64::NAN } else { self.log_sum_exp() - libm::log(self.count as f64) }
     }
 
-    /// The state as bytes: the same for the same values in any order.
+    /// Return the state as bytes: the same for the same values in any order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Writer::new(SketchKind::LogSum);
@@ -96,7 +96,7 @@ impl LogSumExp {
         bytes.finish()
     }
 
-    /// The state that was written as these bytes.
+    /// Return the state that was written as these bytes.
     ///
     /// # Errors
     /// [`Error::Bytes`](crate::Error::Bytes) for any others.

@@ -39,7 +39,7 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Takes one number in, which has to be finite; NaN is missing.
+    /// Take one number in, which has to be finite; NaN is missing.
     pub fn push(&mut self, value: f64) {
         if value.is_nan() {
             return;
@@ -53,13 +53,13 @@ impl Moments {
         }
     }
 
-    /// The mean; NaN for none.
+    /// Return the mean; NaN for none.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum.value() / self.count as f64
     }
 
-    /// Takes a column in; NaN is missing. On error nothing is taken.
+    /// Take a column in; NaN is missing. On error nothing is taken.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for an infinite number; [`Error::Most`](crate::Error::Most) for more than 2^41 numbers in all.
@@ -72,7 +72,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Takes in what another state has seen: the same bits as if this one had seen it. On error nothing is taken.
+    /// Take in what another state has seen: the same bits as if this one had seen it. On error nothing is taken.
     ///
     /// # Errors
     /// [`Error::Most`](crate::Error::Most) for more than 2^41 numbers in all.
@@ -90,13 +90,13 @@ impl Moments {
         usize::try_from(self.count.saturating_add(more)).unwrap_or(usize::MAX)
     }
 
-    /// The standard deviation, ddof 0; NaN for none, infinite where squares overflow.
+    /// Return the standard deviation, ddof 0; NaN for none, infinite where squares overflow.
     #[must_use]
     pub fn std(&self) -> f64 {
         self.variance(0).sqrt()
     }
 
-    /// The variance; NaN where there are no more than `ddof` numbers, infinite where squares overflow.
+    /// Return the variance; NaN where there are no more than `ddof` numbers, infinite where squares overflow.
     ///
     /// ```text
     /// sum (x - m)^2 / (n - ddof),   sum (x - m)^2 = sum x^2 - 2 m sum x + n m^2    without rounding, m the rounded mean
@@ -121,7 +121,7 @@ impl Moments {
         squares.value().max(0.0) / (count - f64::from(ddof))
     }
 
-    /// The state as bytes: the same for the same numbers in any order.
+    /// Return the state as bytes: the same for the same numbers in any order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Writer::new(SketchKind::Moments);
@@ -138,7 +138,7 @@ impl Moments {
         bytes.finish()
     }
 
-    /// The state of bytes.
+    /// Return the state of bytes.
     ///
     /// # Errors
     /// [`Error::Bytes`](crate::Error::Bytes) for bytes that no state was written as.
@@ -154,7 +154,7 @@ impl Moments {
     }
 }
 
-/// An exact sum of `count` numbers or of their squares, which are two terms each.
+/// Return an exact sum of `count` numbers or of their squares, which are two terms each.
 fn total(bytes: &mut Reader<'_>, count: u64) -> Result<Total> {
     let mut bins = BTreeMap::new();
     for _ in 0..bytes.number()? {

@@ -113,14 +113,14 @@ pub struct TopK {
 }
 
 impl TopK {
-    /// A state that has seen nothing.
+    /// Return a state that has seen nothing.
     #[must_use]
     pub fn new(law: Law, k: usize, seed: u64) -> Self {
         let hashes = Hashes::new(seed, Purpose::Draw);
         Self { law, k, seed, hashes, held: Vec::new(), least: f64::NEG_INFINITY }
     }
 
-    /// Takes items in, with their sizes where the law looks at them. On error nothing is taken. Shapes: all `[B]`.
+    /// Take items in, with their sizes where the law looks at them. On error nothing is taken. Shapes: all `[B]`.
     ///
     /// Cost: one hash an item and two logarithms at most; `log k` for one that is held.
     ///
@@ -154,7 +154,7 @@ impl TopK {
         self.k.saturating_add(1)
     }
 
-    /// Leaves the k + 1 largest, each once, in their order.
+    /// Leave the k + 1 largest, each once, in their order.
     fn tidy(&mut self) {
         self.held.sort_unstable_by(Entry::order);
         self.held.dedup();
@@ -164,7 +164,7 @@ impl TopK {
         }
     }
 
-    /// Takes in what another state has seen. On error nothing is taken.
+    /// Take in what another state has seen. On error nothing is taken.
     ///
     /// # Errors
     /// [`Error::Merge`] for a state of another law, k or seed.
@@ -180,15 +180,15 @@ impl TopK {
         Ok(())
     }
 
-    /// The k items drawn, by falling rank, and the rank of the next; all items that have a weight, and no rank, where
-    /// there are no more.
+    /// Return the k items drawn, by falling rank, and the rank of the next; all items that have a weight, and no
+    /// rank, where there are no more.
     pub fn drawn(&mut self) -> (&[Entry], Option<f64>) {
         self.tidy();
         let next = self.held.get(self.k).map(|next| next.rank);
         (&self.held[..self.held.len().min(self.k)], next)
     }
 
-    /// The probability of an item drawn, given the ranks of all others: what an estimate divides by.
+    /// Return the probability of an item drawn, given the ranks of all others: what an estimate divides by.
     ///
     /// ```text
     /// gumbel  1 - exp(-w exp(-threshold))        uniform  -threshold        priority  min(1, w / threshold)
@@ -203,7 +203,7 @@ impl TopK {
         }
     }
 
-    /// The law.
+    /// Return the law.
     #[must_use]
     pub const fn law(&self) -> Law {
         self.law
@@ -221,7 +221,7 @@ impl TopK {
         self.seed
     }
 
-    /// The state as bytes: the same for the same items in any order and parts.
+    /// Return the state as bytes: the same for the same items in any order and parts.
     #[must_use]
     pub fn to_bytes(&mut self) -> Vec<u8> {
         self.tidy();
@@ -235,7 +235,7 @@ impl TopK {
         bytes.finish()
     }
 
-    /// The state of bytes. Ranks are computed anew.
+    /// Return the state of bytes. Ranks are computed anew.
     ///
     /// # Errors
     /// [`Error::Bytes`] for bytes that no state of this law was written as.

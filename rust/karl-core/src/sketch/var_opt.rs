@@ -27,7 +27,7 @@ pub struct VarOptSketch {
 }
 
 impl VarOptSketch {
-    /// A state that has seen nothing.
+    /// Return a state that has seen nothing.
     ///
     /// # Errors
     /// [`Error::Positive`] for k = 0.
@@ -40,7 +40,7 @@ impl VarOptSketch {
         Self { k, seed, round, hashes: Hashes::new(seed, Purpose::Drop), sample }
     }
 
-    /// Takes items in, one after the other. On error nothing is taken. Shapes: all `[B]`.
+    /// Take items in, one after the other. On error nothing is taken. Shapes: all `[B]`.
     ///
     /// # Errors
     /// [`Error::Length`] where keys and weights differ in number; [`Error::Weight`] for a weight that is negative, NaN or
@@ -58,7 +58,7 @@ impl VarOptSketch {
         self.sample.push(key, weight, self.hashes.uniform(Key { ordinal, ..key }));
     }
 
-    /// Takes in the items of another state for what they count there: exact in law, with a draw of its own. On error
+    /// Take in the items of another state for what they count there: exact in law, with a draw of its own. On error
     /// nothing is taken.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl VarOptSketch {
         Ok(())
     }
 
-    /// The items held and what each counts for: heavy ones by rising weight, then the light ones.
+    /// Return the items held and what each counts for: heavy ones by rising weight, then the light ones.
     #[must_use]
     pub fn items(&self) -> Vec<(Key, f64)> {
         self.sample.items()
@@ -98,7 +98,7 @@ impl VarOptSketch {
         self.seed
     }
 
-    /// The state as bytes.
+    /// Return the state as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Writer::new(SketchKind::VarOpt);
@@ -117,7 +117,7 @@ impl VarOptSketch {
         bytes.finish()
     }
 
-    /// The state of bytes, which goes on as the one that was written would have.
+    /// Return the state of bytes, which goes on as the one that was written would have.
     ///
     /// # Errors
     /// [`Error::Bytes`] for bytes that no state was written as.

@@ -37,7 +37,7 @@ pub(super) struct Normaliser {
 }
 
 impl Boltzmann {
-    /// Fits the temperature and sums the weights.
+    /// Fit the temperature and sum the weights.
     ///
     /// Cost: one pass over the rows for a given temperature, about ten for a wanted share; two more to begin with.
     ///
@@ -95,7 +95,7 @@ impl Boltzmann {
         })
     }
 
-    /// The log weight of a row: `b s - log Z(scope)`; minus infinity for a row that takes no part.
+    /// Return the log weight of a row: `b s - log Z(scope)`; minus infinity for a row that takes no part.
     ///
     /// It is computed relative to the top of the scope, `b (s - top) - log sum exp(b (s - top))`, without the two large
     /// numbers that cancel.

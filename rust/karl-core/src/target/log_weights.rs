@@ -43,7 +43,7 @@ impl Boltzmann {
         }
     }
 
-    /// The mean of a column over the row drawn first: `sum_i p_i x_i`, with `p_i = w_i / scopes`.
+    /// Return the mean of a column over the row drawn first: `sum_i p_i x_i`, with `p_i = w_i / scopes`.
     ///
     /// A kept row without a value makes it NaN, and so do no kept rows. Blocks of rows fold in row order.
     #[must_use]

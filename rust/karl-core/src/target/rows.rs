@@ -24,7 +24,7 @@ impl<'a> Rows<'a> {
         Self { scores, verdicts: &[], scopes: within.into() }
     }
 
-    /// The number of rows, dropped ones included.
+    /// Return the number of rows, dropped ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.scores.len()
@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
         self.scores.is_empty()
     }
 
-    /// The score of a row; NaN for one that takes no part.
+    /// Return the score of a row; NaN for one that takes no part.
     #[must_use]
     pub fn score(&self, row: usize) -> f64 {
         let kept = self.verdicts.get(row).is_none_or(|&verdict| verdict == Verdict::Kept);

@@ -24,7 +24,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The name used in manifests.
+    /// Return the name used in manifests.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ const NEAR: f64 = 1e-6;
 /// Bits of a double that the grid leaves out.
 const COARSE: u32 = 12;
 
-/// The inverse temperature for a wanted share, and what stood in the way.
+/// Return the inverse temperature for a wanted share, and what stood in the way.
 ///
 /// `share` falls from a most at b = 0, no faster than `exp(-b spread)`: the effective sample size of the kept rows, or
 /// `exp(-KL)`.
@@ -81,8 +81,8 @@ fn place(value: f64) -> Place {
     value.to_bits() >> COARSE
 }
 
-/// The smallest place on the grid with a share of at most `wanted`, as a double. The share is `uniform`, which is more,
-/// at 0, and no more than wanted at `cap`.
+/// Return the smallest place on the grid with a share of at most `wanted`, as a double. The share is `uniform`, which
+/// is more, at 0, and no more than wanted at `cap`.
 ///
 /// Cost: about ten evaluations; thirty where ties at the top flatten the end of the curve.
 fn smallest(search: &Search, cap: f64, spread: f64, share: impl Fn(f64) -> f64) -> f64 {
@@ -127,7 +127,7 @@ impl Bracket {
         if above { self.low = at } else { self.high = at }
     }
 
-    /// A step that is inside, or the middle; in places, which is in the exponent while the bracket is wide.
+    /// Return a step that is inside, or the middle; in places, which is in the exponent while the bracket is wide.
     fn inside(&self, step: Option<Place>) -> Place {
         match step {
             Some(step) if step > self.low && step < self.high => step,

@@ -16,7 +16,7 @@ pub struct StreamSums {
 }
 
 impl StreamSums {
-    /// Takes in one row by its exponent, `b s`.
+    /// Take in one row by its exponent, `b s`.
     pub fn push(&mut self, exponent: f64) {
         self.kept += 1;
         self.top = Some(self.top.map_or(exponent, |top| top.max(exponent)));
@@ -24,7 +24,7 @@ impl StreamSums {
         self.second.push(2.0 * exponent);
     }
 
-    /// The target of the rows seen, at the inverse temperature of their exponents.
+    /// Return the target of the rows seen, at the inverse temperature of their exponents.
     #[must_use]
     pub fn fit(&self, inverse_temperature: f64) -> Boltzmann {
         let log_z = self.first.value();
@@ -43,8 +43,8 @@ impl StreamSums {
 }
 
 impl Boltzmann {
-    /// The same distribution summed as a stream can sum it: from exponents that are relative to nothing, which gives the
-    /// same bits in any order. All rows have to be one scope.
+    /// Return the same distribution summed as a stream can sum it: from exponents that are relative to nothing, which
+    /// gives the same bits in any order. All rows have to be one scope.
     ///
     /// # Errors
     /// [`Error::NotFinite`](crate::Error::NotFinite) for a log Z beyond f64.

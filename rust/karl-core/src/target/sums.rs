@@ -37,12 +37,12 @@ impl ScopeSums {
         libm::log(self.first.value())
     }
 
-    /// The weight of one row at the top, of a total of 1; 0 for a scope without rows.
+    /// Return the weight of one row at the top, of a total of 1; 0 for a scope without rows.
     pub(super) fn top_weight(self) -> f64 {
         if self.first == Share::default() { 0.0 } else { 1.0 / self.first.value() }
     }
 
-    /// The entropy `-sum p ln p` over the rows, where the second sum is of [`heat`].
+    /// Return the entropy `-sum p ln p` over the rows, where the second sum is of [`heat`].
     fn entropy(self) -> f64 {
         let first = self.first.value();
         libm::log(first) + self.second.value() / first
@@ -104,7 +104,7 @@ impl<'a> ScoreScale<'a> {
         Ok(Self { rows, threads, tops, alone, kept, spread, levels: None })
     }
 
-    /// Looks for levels, which make every later sum over one scope nearly free.
+    /// Look for levels, which make every later sum over one scope nearly free.
     pub(super) fn with_levels(mut self) -> Self {
         if let (Scopes::Whole, Some(&top)) = (self.rows.scopes, self.tops.first()) {
             self.levels = levels(self.rows, top);
@@ -112,7 +112,7 @@ impl<'a> ScoreScale<'a> {
         self
     }
 
-    /// The sums of each scope that has a number.
+    /// Return the sums of each scope that has a number.
     pub(super) fn sums(&self, b: f64, second: impl Fn(f64, f64) -> f64 + Copy + Sync) -> Vec<ScopeSums> {
         let (rows, tops) = (self.rows, &self.tops);
         let add = |sums: &mut ScopeSums, scope: usize, row: usize| {
@@ -162,12 +162,13 @@ impl<'a> ScoreScale<'a> {
         scopes * scopes / concentration.value()
     }
 
-    /// The effective sample size as a share of the kept rows; 0 for no rows.
+    /// Return the effective sample size as a share of the kept rows; 0 for no rows.
     pub(super) fn share(&self, b: f64) -> f64 {
         if self.kept == 0 { 0.0 } else { self.ess(&self.sums(b, square)) / self.kept as f64 }
     }
 
-    /// The divergence of the target, over all scopes of total weight 1 each, from uniform over the kept rows, in nats.
+    /// Return the divergence of the target, over all scopes of total weight 1 each, from uniform over the kept rows,
+    /// in nats.
     ///
     /// ```text
     /// KL(p || 1/n) = log n - H(p),    H(p) = log S + mean of the entropies of the scopes

@@ -22,7 +22,7 @@ pub struct Tempered {
     pub expected_reward: f64,
 }
 
-/// The target of some rows at each of `inverse_temperatures`.
+/// Return the target of some rows at each of `inverse_temperatures`.
 ///
 /// With S scopes that have rows, row i is drawn first with probability `p_i = w_i / S`:
 ///

@@ -22,7 +22,7 @@ pub struct Tpo {
     pub anchored: bool,
 }
 
-/// The target probability of each candidate among those of its group.
+/// Return the target probability of each candidate among those of its group.
 ///
 /// ```text
 /// q_i = softmax over the group of (logp_old_i + u_i / t)         t = temperature

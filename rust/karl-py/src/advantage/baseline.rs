@@ -12,7 +12,7 @@ use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::{Given, ragged};
 
-/// Reward less a number.
+/// Subtract a number from each reward.
 ///
 ///     A_i = (r_i - baseline) / temperature
 ///
@@ -52,7 +52,7 @@ pub(crate) struct Running<'py> {
     baselines: Scores<'py>,
 }
 
-/// Reward less a running mean of the rewards of its group before it.
+/// Subtract a running mean of the earlier rewards of its group from each reward.
 #[pyfunction]
 #[pyo3(signature = (rewards, group_ids, *, offsets, alpha, start, ids, baselines))]
 #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
@@ -82,7 +82,7 @@ pub(crate) fn ema_baseline<'py>(
     })
 }
 
-/// The number by which a state knows the group of each row: its id, or its row of the offsets.
+/// Return the number by which a state knows the group of each row: its id, or its row of the offsets.
 fn numbers<'py>(
     group_ids: Given<'_, 'py>,
     offsets: Given<'_, 'py>,

@@ -35,7 +35,7 @@ pub(crate) struct Credit<'py> {
     joint: Scores<'py>,
 }
 
-/// Credit for a trajectory, and for each of its steps among those from the same state.
+/// Compute the credit for a trajectory, and for each of its steps among those from the same state.
 #[pyfunction]
 #[pyo3(signature = (
     rewards, offsets, group_ids, state_ids, *, group_offsets, gamma, step_weight, unit, norm, ddof, eps

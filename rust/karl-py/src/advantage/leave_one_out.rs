@@ -6,7 +6,7 @@ use super::{Scores, scored};
 use karl_core::advantage::Score;
 use pyo3::prelude::*;
 
-/// Reward less the mean of the others of its group (RLOO).
+/// Subtract the mean of the others of its group from each reward (RLOO).
 ///
 ///     A_i = r_i - mean of r_j, j != i  =  n / (n - 1) * (r_i - mean_g)
 ///

@@ -8,7 +8,7 @@ use crate::boundary::grouping::score;
 use karl_core::advantage::{self};
 use pyo3::prelude::*;
 
-/// Centred reward over the mean of its group (MaxRL).
+/// Divide each centred reward by the mean of its group (MaxRL).
 ///
 ///     A_i = (r_i - mean_g) / (mean_g + eps)
 ///

@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 
 pub(crate) type Scores<'py> = Bound<'py, PyArray1<f64>>;
 
-/// A point of the axis, in an array of its own.
+/// Return a point of the axis, in an array of its own.
 fn scored<'py>(
     py: Python<'py>,
     rewards: &Bound<'py, PyAny>,

@@ -8,7 +8,7 @@ use crate::boundary::grouping::score;
 use karl_core::advantage::{self};
 use pyo3::prelude::*;
 
-/// Reward against the log-partition of its group, a soft maximum.
+/// Compare each reward to the log-partition of its group, a soft maximum.
 ///
 ///     A_i = r_i - (1 / b) log( (1 / n) sum_j exp(b r_j) )
 ///

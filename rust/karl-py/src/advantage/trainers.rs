@@ -24,7 +24,7 @@ pub(crate) struct Facts {
     source: &'static str,
 }
 
-/// All conventions, every choice stated.
+/// Return all conventions, with each of their choices.
 #[pyfunction]
 pub(crate) fn conventions() -> Vec<Facts> {
     let facts = |convention: Convention| Facts {

@@ -11,7 +11,7 @@ use crate::boundary::array::{column, flags, freedom, reals, threads, with_reals}
 use crate::boundary::enter::compute;
 use crate::boundary::grouping::{Grouping, ragged};
 
-/// Values with mean 0 and variance 1.
+/// Scale values to mean 0 and variance 1.
 ///
 ///     w_t = (x_t - mean) / sqrt(var + eps),    var = sum_t (x_t - mean)^2 / (n - ddof)
 ///
@@ -47,7 +47,7 @@ pub(crate) fn whiten<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// Discounted returns of tokens, whitened over all tokens of the batch (REINFORCE++).
+/// Compute discounted returns of tokens, whitened over all tokens of the batch (REINFORCE++).
 ///
 ///     R_t = r_t + gamma R_{t+1} within a rollout,    A = whiten(R)
 ///
@@ -87,7 +87,7 @@ pub(crate) fn reinforce_plus_plus<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// Rewards centred in their group, then whitened over all tokens of the batch (REINFORCE++-baseline).
+/// Centre rewards in their group, then whiten them over all tokens of the batch (REINFORCE++-baseline).
 ///
 ///     c_i = r_i - mean_g,    A_i = (c_i - mean) / sqrt(var + eps)
 ///

@@ -9,7 +9,7 @@ use crate::boundary::grouping::score;
 use karl_core::advantage::{self, Extent, Score};
 use pyo3::prelude::*;
 
-/// Centred reward over a standard deviation (GRPO).
+/// Divide each centred reward by a standard deviation (GRPO).
 ///
 ///     A_i = (r_i - mean_g) / (std_g + eps),    std^2 = sum_j (r_j - mean)^2 / (n - ddof)
 ///

@@ -27,7 +27,7 @@ pub(crate) enum Column<'py, T: Element + Cell> {
 }
 
 impl<T: Element + Cell> Column<'_, T> {
-    /// The numbers.
+    /// Return the numbers.
     pub(crate) fn as_slice(&self) -> PyResult<&[T]> {
         match self {
             Self::Borrowed(array) => Ok(array.as_slice()?),
@@ -36,7 +36,7 @@ impl<T: Element + Cell> Column<'_, T> {
     }
 }
 
-/// A contiguous one-dimensional `NumPy` array, or an Arrow column, of exactly this element type.
+/// Return a contiguous one-dimensional `NumPy` array, or an Arrow column, of exactly this element type.
 ///
 /// A null is NaN in a column of numbers, and -1, which says "none", in one of integers.
 pub(crate) fn column<'py, T: Element + Cell>(
@@ -75,7 +75,7 @@ macro_rules! with_reals {
 }
 pub(crate) use with_reals;
 
-/// A contiguous one-dimensional column of float32 or float64. Nothing is cast: a kernel widens as it reads.
+/// Return a contiguous one-dimensional column of float32 or float64. Nothing is cast: a kernel widens as it reads.
 pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Reals<'py>> {
     let refused = |what: String| {
         let wanted = "a NumPy array or an Arrow column of float32 or float64";
@@ -102,7 +102,7 @@ pub(crate) fn reals<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Rea
     refused(format!("has dtype {}", array.dtype()))
 }
 
-/// A column of float32 or float64 for a kernel that keeps f64: single numbers are widened here, once.
+/// Return a column of float32 or float64 for a kernel that keeps f64: single numbers are widened here, once.
 pub(crate) fn widened<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Column<'py, f64>> {
     match reals(name, object)? {
         Reals::Double(column) => Ok(column),
@@ -112,7 +112,7 @@ pub(crate) fn widened<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<C
     }
 }
 
-/// A contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
+/// Return a contiguous one-dimensional `NumPy` array of bool. Arrow packs bool in bits, which no slice can borrow.
 pub(crate) fn flags<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, bool>> {
     if object.cast::<PyUntypedArray>().is_err() {
         let kind = object.get_type().name()?;
@@ -153,7 +153,7 @@ pub(crate) fn groups(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'
     numbered(name, object, Groups::from_ids)
 }
 
-/// The same for what does not depend on the order of groups, which costs less.
+/// Return the same for what does not depend on the order of groups, which costs less.
 pub(crate) fn groups_in_any_order(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Groups<'static>> {
     numbered(name, object, Groups::from_ids_in_any_order)
 }
@@ -177,8 +177,8 @@ fn numbered(
     groups.map_err(|error| to_python(error.into()))
 }
 
-/// A new array for a kernel that fills all of it: what it holds before is nothing anyone may read. It is `NumPy` that
-/// allocates, for it asks for large pages, and no pass goes into zeros that are written over.
+/// Return a new array for a kernel that fills all of it: what it holds before is nothing anyone may read. It is
+/// `NumPy` that allocates, for it asks for large pages, and no pass goes into zeros that are written over.
 pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadwriteArray1<'_, T>> {
     static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let array = EMPTY.import(py, "numpy", "empty")?.call1((rows, T::get_dtype(py)))?;
@@ -210,13 +210,13 @@ pub(crate) fn keys(object: Option<&Bound<'_, PyAny>>, rows: usize) -> PyResult<K
     Ok(Keys::given(rows.iter().copied().map(Key::from_words).collect()))
 }
 
-/// A count, which no negative number is.
+/// Return a count, which no negative number is.
 pub(crate) fn count(what: &'static str, value: i64) -> PyResult<usize> {
     let refused = |_| ArgumentError::new_err(format!("{what} is {value}, wanted 0 or more"));
     usize::try_from(value).map_err(refused)
 }
 
-/// A count of 32 bits, which is what a formula takes of tokens and of rollouts.
+/// Return a count of 32 bits, which is what a formula takes of tokens and of rollouts.
 pub(crate) fn small_count(what: &'static str, value: i64) -> PyResult<u32> {
     let got = count(what, value)?;
     let most = u32::MAX as usize;

@@ -13,7 +13,7 @@ use crate::boundary::error::to_python;
 /// Interval of the checks for Ctrl-C while the caller's thread waits. Short enough to feel immediate.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Runs `work` on a thread of its own while the calling thread waits for it and for signals: Python handles those on
+/// Run `work` on a thread of its own while the calling thread waits for it and for signals: Python handles those on
 /// its main thread alone, so that thread must be free to look. A signal that raises (Ctrl-C, SIGTERM) stops the
 /// work at its next look at the watch, and its exception is what the caller gets.
 ///
@@ -57,8 +57,8 @@ where
     })
 }
 
-/// Runs a kernel over arrays on the calling thread, which is not free to see Ctrl-C until it is done: a second or two for
-/// the largest arrays. A thread to wait on would cost more than most kernels do.
+/// Run a kernel over arrays on the calling thread, which is not free to see Ctrl-C until it is done: a second or two
+/// for the largest arrays. A thread to wait on would cost more than most kernels do.
 pub(crate) fn compute<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> karl_core::Result<T> + Send,

@@ -27,7 +27,7 @@ import_exception!(karl_fast.errors, OutputTakenError);
 import_exception!(karl_fast.errors, TranscriptError);
 import_exception!(karl_fast.errors, UsageError);
 
-/// The Python face of an error.
+/// Convert an error to its Python exception.
 pub(crate) fn to_python(error: Error) -> PyErr {
     let message = error.to_string();
     match error {

@@ -22,7 +22,7 @@ impl<'py> Grouping<'py> {
         Self::named(["group_ids", "offsets"], groups, group_ids, offsets)
     }
 
-    /// The same for what does not depend on the order of groups, which costs less.
+    /// Return the same for what does not depend on the order of groups, which costs less.
     pub(crate) fn in_any_order(group_ids: Given<'_, 'py>, offsets: Given<'_, 'py>) -> PyResult<Self> {
         Self::named(["group_ids", "offsets"], groups_in_any_order, group_ids, offsets)
     }
@@ -41,7 +41,7 @@ impl<'py> Grouping<'py> {
         }
     }
 
-    /// A code a row, whichever was given; `name` is that of the offsets.
+    /// Return a code a row, whichever was given; `name` is that of the offsets.
     pub(crate) fn codes(self, name: &'static str, rows: usize) -> PyResult<Groups<'static>> {
         match self {
             Self::Ids(groups) => Ok(groups),

@@ -9,7 +9,7 @@ use crate::boundary::array::{column, count, reals, threads, with_reals};
 use crate::boundary::enter::compute;
 use crate::boundary::grouping::{Given, Grouping};
 
-/// pass@k: the chance that at least one of k attempts at a prompt is right, from n of which c are.
+/// Compute pass@k: the probability that at least one of k attempts at a prompt is right, from n of which c are.
 ///
 /// ```text
 /// pass@k = 1 - C(n - c, k) / C(n, k) = 1 - prod_{i=n-c+1}^{n} (1 - k / i)
@@ -45,7 +45,7 @@ pub(crate) fn pass_at_k<'py>(
     Ok(compute(py, || diversity::pass_at_k(n, c, k, threads()))?.into_pyarray(py))
 }
 
-/// best@k: the expected largest reward of k rollouts of a group, drawn from it without replacement.
+/// Compute best@k: the expected largest reward of k rollouts of a group, drawn from it without replacement.
 ///
 /// ```text
 /// best@k = sum_{i=k}^{n} C(i - 1, k - 1) / C(n, k) * r_(i),   r_(1) <= ... <= r_(n)

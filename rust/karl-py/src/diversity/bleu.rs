@@ -9,7 +9,7 @@ use super::ngram::Ragged;
 use crate::boundary::array::{count, threads};
 use crate::boundary::error::UsageError;
 
-/// self-BLEU: the BLEU of each sequence with all others as its references. Lower is more diverse.
+/// Compute self-BLEU: the BLEU of each sequence with all others as its references. Lower is more diverse.
 ///
 /// ```text
 /// BLEU_i = min(1, exp(1 - r_i / c_i)) * (prod_{k=1..n} p_ik)^(1/n)

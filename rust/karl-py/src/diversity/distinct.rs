@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use super::ngram::Ragged;
 use crate::boundary::array::{count, threads};
 
-/// distinct-n: the share of different n-grams among all of them, pooled over the sequences.
+/// Compute distinct-n: the share of different n-grams among all of them, pooled over the sequences.
 ///
 /// ```text
 /// distinct_n = (number of different n-grams) / (number of n-grams)

@@ -5,7 +5,7 @@ use crate::boundary::enter::compute;
 use karl_core::diversity;
 use pyo3::prelude::*;
 
-/// Entropy of categories, in nats.
+/// Compute the entropy of categories, in nats.
 ///
 /// ```text
 /// H = -sum p ln p,   p = w / sum w
@@ -27,7 +27,7 @@ pub(crate) fn entropy(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f6
     with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::entropy(values)))
 }
 
-/// Entropy as a share of the largest that the list of categories allows.
+/// Compute the entropy as a share of the largest that the list of categories allows.
 ///
 /// ```text
 /// evenness = H / ln K
@@ -52,7 +52,7 @@ pub(crate) fn evenness(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f
     with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::evenness(values)))
 }
 
-/// Effective number of categories (Hill number): as many equally used ones are as diverse.
+/// Compute the effective number of categories (Hill number): as many equally used ones are as diverse.
 ///
 /// ```text
 /// order 0: number with weight,   1: exp(H),   2: 1 / sum p^2
@@ -79,7 +79,7 @@ pub(crate) fn effective_number(py: Python<'_>, weights: &Bound<'_, PyAny>, order
     )))
 }
 
-/// Gini coefficient of the weights of categories: half their mean absolute difference over their mean.
+/// Compute the Gini coefficient of the weights of categories: half their mean absolute difference over their mean.
 ///
 /// ```text
 /// G = sum_i (2 i - K - 1) w_(i) / (K sum w),   w_(1) <= ... <= w_(K)
@@ -101,7 +101,7 @@ pub(crate) fn gini(py: Python<'_>, weights: &Bound<'_, PyAny>) -> PyResult<f64> 
     with_reals!(&reals("weights", weights)?, |values| compute(py, || diversity::gini(values)))
 }
 
-/// The share of the given categories that have any weight.
+/// Return the share of the given categories that have any weight.
 ///
 /// ```text
 /// coverage = (number of categories with w > 0) / K

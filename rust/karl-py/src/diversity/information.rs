@@ -16,7 +16,7 @@ pub(crate) struct Information {
     bias_nats: f64,
 }
 
-/// Mutual information of inputs and outputs, over the rows that have both.
+/// Compute the mutual information of inputs and outputs, over the rows that have both.
 #[pyfunction]
 pub(crate) fn mutual_information(
     py: Python<'_>,

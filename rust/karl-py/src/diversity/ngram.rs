@@ -17,7 +17,7 @@ impl<'py> Ragged<'py> {
         Ok(Self { tokens: groups("tokens", tokens)?, offsets: column("offsets", offsets)? })
     }
 
-    /// Runs a kernel over the sequences.
+    /// Run a kernel over the sequences.
     pub(super) fn compute<T: Send>(
         &self,
         py: Python<'_>,

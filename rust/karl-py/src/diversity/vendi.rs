@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::ngram::Ragged;
 use crate::boundary::array::{count, threads};
 
-/// The Vendi score of order 2 of sequences, by the cosine of their n-gram counts.
+/// Return the Vendi score of order 2 of sequences, by the cosine of their n-gram counts.
 #[pyfunction]
 pub(crate) fn vendi_ngrams(
     py: Python<'_>,

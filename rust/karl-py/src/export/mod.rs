@@ -91,7 +91,7 @@ impl Export {
         Ok(Self { settings, dealing, judge, per })
     }
 
-    /// The same with every record read and judged before it is written.
+    /// Return the same with every record read and judged before it is written.
     fn judged(&self, py: Python<'_>) -> Self {
         let settings = export::ExportSettings { prepared: self.settings.prepared.judged(), ..self.settings };
         let judge = self.judge.as_ref().map(|judge| judge.clone_ref(py));
@@ -193,7 +193,7 @@ impl Draft {
         })
     }
 
-    /// The numbers that a manifest holds.
+    /// Return the numbers that a manifest holds.
     fn facts(&self) -> RowFacts {
         let draft = &self.inner;
         RowFacts {
@@ -226,16 +226,16 @@ impl Draft {
         self.splits.lines.iter().map(|lines| self.inner.bytes(self.log(), lines)).sum()
     }
 
-    /// The lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not held are
-    /// read again from the log.
+    /// Return the lines of one split (0 train, 1 valid, 2 test), in the order they are written; those that are not
+    /// held are read again from the log.
     fn lines(&self, py: Python<'_>, split: usize) -> PyResult<Vec<Cow<'_, str>>> {
         let lines = self.splits.lines.get(split).map_or(&[][..], Vec::as_slice);
         enter(py, None, |watch| self.inner.texts(self.log(), lines, self.threads, watch))
     }
 
-    /// Writes the directory, whole or not at all, with the manifest that a function gives for the names, sizes and hashes of
-    /// the files. False, and nothing is written, where a record that was taken unread
-    /// turns out to be no row: the draft is to be made again of judged ones.
+    /// Write the directory, whole or not at all, with the manifest that a function gives for the names, sizes and
+    /// hashes of the files. False, and nothing is written, where a record that was taken unread turns out to be no
+    /// row: the draft is to be made again of judged ones.
     #[pyo3(signature = (target, manifest, *, progress = None))]
     fn write(
         &self,
@@ -275,7 +275,7 @@ impl Draft {
     }
 }
 
-/// A text without what looks like a secret: for names from a log that go into a report.
+/// Return a text without what looks like a secret: for names from a log that go into a report.
 #[pyfunction]
 pub(crate) fn redacted(text: &str) -> String {
     karl_log::secrets::redacted(text)
@@ -300,7 +300,7 @@ fn make(
     Ok(Draft { inner, log, threads: export.settings.threads, splits, failed, strata: (Vec::new(), 0) })
 }
 
-/// The text of a manifest, by the name, the size and the hash of each file.
+/// Return the text of a manifest, by the name, the size and the hash of each file.
 fn ask_manifest(manifest: &Py<PyAny>, parts: &[DirectoryFile<'_>], written: &[Written]) -> PyResult<String> {
     let files = parts.iter().zip(written).map(|(part, file)| (part.name, file.size, &file.hash[..]));
     let files: Vec<_> = files.collect();

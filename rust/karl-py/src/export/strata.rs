@@ -28,7 +28,7 @@ pub(super) struct StrataDraw<'a> {
     budgets: Vec<u64>,
 }
 
-/// The strata that `export` asks for; rows without a name are a stratum of their own, the last.
+/// Return the strata that `export` asks for; rows without a name are a stratum of their own, the last.
 pub(super) fn strata<'a>(
     selection: &'a Selection,
     count: usize,

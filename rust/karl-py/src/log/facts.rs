@@ -63,7 +63,7 @@ impl BesideFacts {
 /// Limits of the listed keys of a record, which may have any number: keys, and their bytes in total.
 const KEYS_TOLD: (usize, usize) = (100, 1 << 14);
 
-/// The first keys of a record.
+/// Return the first keys of a record.
 fn told(keys: &[String]) -> impl Iterator<Item = &String> {
     let (most, mut left) = KEYS_TOLD;
     let fits = move |key: &&String| left.checked_sub(key.len()).map(|rest| left = rest).is_some();

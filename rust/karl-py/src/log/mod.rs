@@ -38,7 +38,7 @@ pub(crate) struct Log {
     pub(crate) log_weights: Option<Arc<Vec<f64>>>,
 }
 
-/// Names and what they read, one pair a format.
+/// Return the name of each format and what it reads.
 #[pyfunction]
 pub(crate) fn formats() -> Vec<(&'static str, &'static str)> {
     FORMATS.into_iter().map(|format| (format.name, format.about)).collect()
@@ -95,17 +95,17 @@ impl Log {
         InputFacts::of(&self.inner)
     }
 
-    /// Files that were passed over because they hold no records, each with the reason.
+    /// Return the files that were skipped because they hold no records, each with the reason.
     fn skipped(&self) -> Vec<(String, String)> {
         shown(&self.inner.skipped)
     }
 
-    /// Files that were passed over because nothing here reads them, each with the reason.
+    /// Return the files that were rejected because their format is not supported, each with the reason.
     fn refused(&self) -> Vec<(String, String)> {
         shown(&self.inner.refused)
     }
 
-    /// XXH3-128 of each file, or of its first and last MiB; of a stream always the whole.
+    /// Return the XXH3-128 of each file, or of its first and last MiB; of a stream always the whole.
     fn hashes(&self, py: Python<'_>, whole: bool) -> PyResult<Vec<String>> {
         if let Some(streamed) = &self.inner.streamed {
             return Ok(vec![streamed.origin.hash.clone()]);
@@ -116,7 +116,7 @@ impl Log {
         })
     }
 
-    /// Component `index` of the reward; NaN where it is missing. `[B]`
+    /// Return component `index` of the reward; NaN where it is missing. `[B]`
     fn component<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let missing = || LogError::new_err(format!("the log has no reward component {index}"));
         Ok(self.inner.components.get(index).ok_or_else(missing)?.clone().into_pyarray(py))
@@ -128,20 +128,20 @@ impl Log {
         self.inner.components.len()
     }
 
-    /// The key of each record's randomness: low and high half of its id, and its ordinal. `[B, 3]`
+    /// Return the key of each record's randomness: low and high half of its id, and its ordinal. `[B, 3]`
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<u64>>> {
         let flat: Vec<u64> = self.inner.keys.iter().flat_map(Key::words).collect();
         flat.into_pyarray(py).reshape([self.inner.len(), 3])
     }
 
-    /// A category (group, domain, partition) as codes; -1 where a record has none. `[B]`
+    /// Return a category (group, domain, partition) as codes; -1 where a record has none. `[B]`
     fn codes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let code = |&code: &u32| if code == karl_log::intern::NONE { -1 } else { i64::from(code) };
         let codes: Vec<i64> = self.by_name(name)?.codes().iter().map(code).collect();
         Ok(codes.into_pyarray(py))
     }
 
-    /// The names of a category by code.
+    /// Return the names of a category by code.
     fn names(&self, name: &str) -> PyResult<Vec<String>> {
         Ok(names(self.by_name(name)?))
     }
@@ -159,8 +159,8 @@ impl Log {
         DomainFacts::new(&self.inner, rows.as_deref())
     }
 
-    /// The numbers that names of a category spell in several ways: how many, and the spellings of the first. Of a stream
-    /// names are not known.
+    /// Return the numbers that names of a category spell in several ways: how many, and the spellings of the first.
+    /// Of a stream names are not known.
     fn mixed_numbers(&self, name: &str) -> PyResult<Option<(usize, Vec<String>)>> {
         let known = self.inner.streamed.is_none().then(|| self.by_name(name)).transpose()?;
         let mixed = known.and_then(|category| category.names().mixed());
@@ -191,7 +191,8 @@ impl Log {
         self.log_weights.is_some()
     }
 
-    /// The log as an Arrow stream of one record batch; `components` are the names of the reward's, where it has some.
+    /// Return the log as an Arrow stream of one record batch; `components` are the names of the reward's, where it
+    /// has some.
     #[pyo3(signature = (*, components, weights, partition))]
     fn arrow_stream<'py>(
         &self,
@@ -206,7 +207,7 @@ impl Log {
         arrow::stream(py, batch)
     }
 
-    /// The type of what `arrow_stream` gives.
+    /// Return the type of what `arrow_stream` gives.
     #[pyo3(signature = (*, components, weights, partition))]
     fn arrow_schema<'py>(
         &self,
@@ -219,8 +220,8 @@ impl Log {
         arrow::schema(py, &table::schema(&self.inner, self.log_weights.as_ref(), &wanted))
     }
 
-    /// The same records with columns of a table in the place of their own; also how many rows the table has, and
-    /// whether they were matched by number.
+    /// Return the same records with columns of a table in the place of their own; also how many rows the table has,
+    /// and whether they were matched by number.
     #[pyo3(signature = (frame, *, reward=None, group=None, domain=None, log_weight=None))]
     fn with_columns(
         &self,
@@ -253,12 +254,12 @@ impl Log {
         self.inner.duplicates()
     }
 
-    /// Smallest, median, 90th percentile and largest of record lengths in bytes.
+    /// Return the smallest, median, 90th percentile and largest of record lengths in bytes.
     fn lengths(&self) -> Option<[u64; 4]> {
         self.inner.lengths()
     }
 
-    /// Smallest, median, 90th percentile and largest of group sizes in rows.
+    /// Return the smallest, median, 90th percentile and largest of group sizes in rows.
     fn group_sizes(&self) -> Option<[u64; 4]> {
         self.inner.group_sizes()
     }
@@ -275,7 +276,7 @@ impl Log {
     }
 }
 
-/// A copy of a log with some of its columns replaced.
+/// Return a copy of a log with some of its columns replaced.
 fn replaced(
     log: &karl_log::Log,
     (components, reward): (Vec<Vec<f64>>, Option<Vec<f64>>),

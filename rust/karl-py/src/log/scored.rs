@@ -25,7 +25,7 @@ pub(crate) fn answered(
     enter(py, None, |watch| reward_inputs(log, &log.window(first, bytes), threads, watch))
 }
 
-/// The file of a row, and where in it the record begins.
+/// Return the file of a row, and where in it the record begins.
 #[pyfunction]
 pub(crate) fn place(log: &Log, row: u32) -> PyResult<(String, u64)> {
     let missing = || UsageError::new_err(format!("the log has no row {row}"));
@@ -33,7 +33,7 @@ pub(crate) fn place(log: &Log, row: u32) -> PyResult<(String, u64)> {
     Ok((log.inner.inputs[place.input].source.name.clone(), place.offset))
 }
 
-/// The same records with these components and this reward. `[B]` each
+/// Return the same records with these components and this reward. `[B]` each
 #[pyfunction]
 pub(crate) fn rewarded(
     py: Python<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn rewarded(
     Ok(Log { inner: Arc::new(inner), log_weights: log.log_weights.clone() })
 }
 
-/// The reward, where it is not the weighted sum of the components. `[B]`
+/// Return the reward, where it is not the weighted sum of the components. `[B]`
 #[pyfunction]
 pub(crate) fn own_reward<'py>(py: Python<'py>, log: &Log) -> Option<Bound<'py, PyArray1<f64>>> {
     log.inner.reward.clone().map(|reward| reward.into_pyarray(py))

@@ -100,7 +100,7 @@ pub(crate) fn token_log_ratio<'py>(
     })
 }
 
-/// The log ratio of each sequence, in nats: the mean of its tokens' log ratios, or their sum.
+/// Return the log ratio of each sequence, in nats: the mean of its tokens' log ratios, or their sum.
 ///
 /// ```text
 /// log s_i = (1 / T_i) sum_t (logp_t - logp_old_t)     exp of it is the geometric mean of the tokens' ratios
@@ -147,7 +147,7 @@ pub(crate) fn sequence_log_ratio<'py>(
     })
 }
 
-/// The weight of each token of so many in the sum of an aggregate.
+/// Return the weight of each token of so many in the sum of an aggregate.
 #[pyfunction]
 #[pyo3(signature = (offsets, *, mask=None, aggregate))]
 pub(crate) fn token_weights<'py>(

@@ -40,7 +40,7 @@ pub(super) fn aggregate_of(object: &Bound<'_, PyAny>) -> PyResult<Aggregate> {
     aggregate.check().map(|()| aggregate).map_err(|error| to_python(error.into()))
 }
 
-/// The word by which a point of an axis says what it is.
+/// Return the word by which a point of an axis says what it is.
 fn kind(what: &str, object: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(kind) = object.getattr("kind").and_then(|kind| kind.extract()) else {
         let got = object.get_type().name()?;
@@ -55,7 +55,7 @@ fn unknown(what: &str, got: &str, wanted: &str) -> PyErr {
     UsageError::new_err(format!("{what} is {got:?}, wanted {wanted}"))
 }
 
-/// The level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
+/// Return the level, and what one advantage is for. Turns are given where one of the two wants them, and only there.
 pub(super) fn places<'a>(
     level: &str,
     per: &str,

@@ -14,25 +14,25 @@ fn decayed<'py>(ages: &Bound<'py, PyAny>, decay: Decay) -> PyResult<Floats<'py>>
     Ok(compute(py, || decay.log_weights(values, threads()))?.into_pyarray(py))
 }
 
-/// Log-weights by age: `-rate * age`.
+/// Compute log-weights by age: `-rate * age`.
 #[pyfunction]
 pub(crate) fn exponential_decay<'py>(ages: &Bound<'py, PyAny>, rate: f64) -> PyResult<Floats<'py>> {
     decayed(ages, Decay::Exponential(rate))
 }
 
-/// Log-weights by age: 0 up to `max_age`, minus infinity beyond it.
+/// Compute log-weights by age: 0 up to `max_age`, minus infinity beyond it.
 #[pyfunction]
 pub(crate) fn window_decay<'py>(ages: &Bound<'py, PyAny>, max_age: i64) -> PyResult<Floats<'py>> {
     decayed(ages, Decay::Window(max_age))
 }
 
-/// Log-weights by age: `-exponent * log(1 + age)`.
+/// Compute log-weights by age: `-exponent * log(1 + age)`.
 #[pyfunction]
 pub(crate) fn power_decay<'py>(ages: &Bound<'py, PyAny>, exponent: f64) -> PyResult<Floats<'py>> {
     decayed(ages, Decay::Power(exponent))
 }
 
-/// Mean age, effective sample size and quantiles of age under log-weights.
+/// Compute mean age, effective sample size and quantiles of age under log-weights.
 #[pyfunction]
 pub(crate) fn age_distribution(
     py: Python<'_>,

@@ -46,7 +46,7 @@ pub(crate) fn surprisal<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// Advantage times surprise: a rare success delights, a rare failure does the opposite.
+/// Multiply advantage by surprise (delight): a rare success has a large one, a rare failure a negative one.
 ///
 /// ```text
 /// chi_i = A_i * s_i
@@ -77,7 +77,7 @@ pub(crate) fn delight<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// The gate that delight opens, from 0 to 1.
+/// Return the gate that delight opens, from 0 to 1.
 ///
 /// ```text
 /// g_i = sigma((chi_i - price) / eta),   sigma(x) = 1 / (1 + exp(-x))
@@ -112,7 +112,7 @@ pub(crate) fn delight_gate<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// The price at which `delight_gate` is open by a given share on average, to the last bit.
+/// Return the price at which `delight_gate` is open by a given share on average, to the last bit.
 ///
 /// ```text
 /// price:  mean_i sigma((chi_i - price) / eta) = keep
@@ -178,7 +178,7 @@ pub(crate) fn accuracy_error<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// Log-probabilities by priority.
+/// Compute log-probabilities by priority.
 ///
 /// ```text
 /// log P(i) = alpha log(p_i + eps) - log sum_j (p_j + eps)^alpha
@@ -212,7 +212,7 @@ pub(crate) fn prioritised<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// The logs of the weights that undo a draw by priority.
+/// Return the logs of the weights that undo a draw by priority.
 ///
 /// ```text
 /// w_i = (1 / (N P(i)))^beta / max_j (1 / (N P(j)))^beta,   so   log w_i = beta (min_j log P(j) - log P(i))
@@ -244,7 +244,7 @@ pub(crate) fn importance_log_weights<'py>(
     Ok(out?.into_pyarray(py))
 }
 
-/// The rows of the k largest priorities, largest first; of equal ones the earlier row.
+/// Return the rows of the k largest priorities, largest first; of equal ones the earlier row.
 ///
 /// Args:
 ///     priorities: any numbers; NaN never comes. float64 or float32. [B]

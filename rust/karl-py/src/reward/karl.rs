@@ -28,7 +28,7 @@ const SCORES: [&str; 6] = [
     "motion_score",
 ];
 
-/// The reward of one record: a dict, or its JSON as bytes.
+/// Return the reward of one record: a dict, or its JSON as bytes.
 #[pyfunction]
 pub(crate) fn karl_reward<'py>(
     py: Python<'py>,
@@ -44,7 +44,7 @@ pub(crate) fn karl_reward<'py>(
     written(py, &reward.map_err(raised)?)
 }
 
-/// The rewards of the lines of a log; NaN where a line has none.
+/// Return the rewards of the lines of a log; NaN where a line has none.
 #[pyfunction]
 pub(crate) fn karl_rewards<'py>(
     py: Python<'py>,
@@ -56,7 +56,7 @@ pub(crate) fn karl_rewards<'py>(
     Ok(py.detach(|| rewards(text, version, weights, threads())).into_pyarray(py))
 }
 
-/// The rewards of the lines of a file; NaN where a line has none.
+/// Return the rewards of the lines of a file; NaN where a line has none.
 #[pyfunction]
 pub(crate) fn karl_rewards_in<'py>(
     py: Python<'py>,
@@ -68,7 +68,7 @@ pub(crate) fn karl_rewards_in<'py>(
     Ok(enter(py, None, |watch| rewards_in(&path, version, weights, threads(), watch))?.into_pyarray(py))
 }
 
-/// The rewards of trajectories in columns, which are the attributes of Python's `Calls`.
+/// Return the rewards of trajectories in columns, which are the attributes of Python's `Calls`.
 #[pyfunction]
 pub(crate) fn karl_column_rewards<'py>(
     py: Python<'py>,
@@ -101,7 +101,7 @@ pub(crate) fn karl_column_rewards<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// A column that may be None.
+/// Return a column that may be None.
 fn some<'py, T: Element + Cell>(calls: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Column<'py, T>>> {
     let found = calls.getattr(name)?;
     if found.is_none() { Ok(None) } else { column(name, &found).map(Some) }
@@ -111,7 +111,7 @@ fn slice<'a, T: Element + Cell>(column: Option<&'a Column<'_, T>>) -> PyResult<O
     column.map(Column::as_slice).transpose()
 }
 
-/// Channel, domain and reward of each line of a store; None for a line that is not as nearly all are.
+/// Return channel, domain and reward of each line of a store; None for a line that is not as nearly all are.
 #[pyfunction]
 pub(crate) fn karl_stored(
     py: Python<'_>,
@@ -127,7 +127,7 @@ pub(crate) fn karl_stored(
 
 type StoredLine = (Option<String>, Option<String>, Option<f64>);
 
-/// The outcome's score and components.
+/// Return the outcome's score and components.
 #[pyfunction]
 pub(crate) fn karl_outcome<'py>(
     py: Python<'py>,
@@ -136,7 +136,7 @@ pub(crate) fn karl_outcome<'py>(
     signal(py, karl::said(Some(&Object(outcome))).map(|flags| karl::outcome(&flags)))
 }
 
-/// The process' score and components.
+/// Return the process' score and components.
 #[pyfunction]
 pub(crate) fn karl_process<'py>(
     py: Python<'py>,
@@ -148,7 +148,7 @@ pub(crate) fn karl_process<'py>(
     signal(py, found.and_then(|trajectory| karl::process(&trajectory)))
 }
 
-/// The efficiency's score and components.
+/// Return the efficiency's score and components.
 #[pyfunction]
 pub(crate) fn karl_efficiency<'py>(
     py: Python<'py>,
@@ -161,7 +161,7 @@ pub(crate) fn karl_efficiency<'py>(
     signal(py, found.and_then(|trajectory| karl::efficiency(&trajectory, &duration(&Object(timing))?)))
 }
 
-/// The longest run of failed calls.
+/// Return the longest run of failed calls.
 #[pyfunction]
 pub(crate) fn karl_longest_failure(events: Bound<'_, PyAny>) -> PyResult<usize> {
     let events = Events::read(Some(&Object(events)), Version::V1).map_err(raised)?;

@@ -11,7 +11,7 @@ use crate::boundary::array::{Column, column};
 use crate::boundary::enter::compute;
 use crate::boundary::error::to_python;
 
-/// The weighted sum of reward components; missing where a component is missing.
+/// Return the weighted sum of reward components; missing where a component is missing.
 ///
 /// Takes `NumPy` arrays, or Arrow columns, which are copied where they have nulls or several chunks.
 #[pyfunction]
@@ -27,7 +27,7 @@ pub(crate) fn composite<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// The shaped rewards: `up` scales what is above the centre and `down` what is below; missing stays missing.
+/// Return the shaped rewards: `up` scales what is above the centre and `down` what is below; missing stays missing.
 ///
 /// Takes a `NumPy` array, or an Arrow column, which is copied where it has nulls or several chunks.
 #[pyfunction]
@@ -45,7 +45,7 @@ pub(crate) fn shaped<'py>(
     Ok(out.into_pyarray(py))
 }
 
-/// A scale by its numbers: up, down and centre.
+/// Return a scale by its numbers: up, down and centre.
 pub(crate) fn asymmetric(numbers: Option<(f64, f64, f64)>) -> PyResult<Option<AsymmetricScale>> {
     let scale = |(up, down, centre)| AsymmetricScale::new(up, down, centre);
     numbers.map(scale).transpose().map_err(|error| to_python(error.into()))

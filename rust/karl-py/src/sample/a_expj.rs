@@ -6,7 +6,7 @@ use karl_core::Error;
 use karl_core::sample::{a_expj, algorithm_l};
 use pyo3::prelude::*;
 
-/// k items of an iterable by A-ExpJ, by falling key.
+/// Draw k items of an iterable by A-ExpJ, by falling key.
 #[pyfunction]
 #[pyo3(signature = (items, k, *, weight=None, seed))]
 pub(crate) fn weighted_reservoir_of<'py>(
@@ -26,7 +26,7 @@ pub(crate) fn weighted_reservoir_of<'py>(
     items.finish(drawn)
 }
 
-/// An item with its weight: a pair, or an item that `weight` weighs.
+/// Return an item with its weight: a pair, or an item that `weight` weighs.
 fn weighed<'py>(
     index: usize,
     item: Bound<'py, PyAny>,

@@ -44,7 +44,7 @@ impl<'py> Iterator for Walk<'py> {
     }
 }
 
-/// k items of an iterable by Algorithm L, in the order of the reservoir's places.
+/// Draw k items of an iterable by Algorithm L, in the order of the reservoir's places.
 #[pyfunction]
 #[pyo3(signature = (items, k, *, seed))]
 pub(crate) fn reservoir_of<'py>(

@@ -27,13 +27,13 @@ impl Alias {
         self.inner.len()
     }
 
-    /// The probability of each row.
+    /// Return the probability of each row.
     fn probabilities<'py>(&self, py: Python<'py>) -> PyResult<Floats<'py>> {
         let out = compute(py, || Ok(self.inner.probabilities()))?;
         Ok(out.into_pyarray(py))
     }
 
-    /// Independent draws.
+    /// Return independent draws.
     #[pyo3(signature = (count, *, seed))]
     fn draw<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> PyResult<Rows<'py>> {
         let rows = compute(py, || Ok(self.inner.draw(count, seed)))?;

@@ -16,7 +16,7 @@ pub(crate) struct Drawn<'py> {
     inclusion: Floats<'py>,
 }
 
-/// k rows by Gumbel keys, and the probability of each given the first key not drawn.
+/// Draw k rows by Gumbel keys, and return the probability of each given the first key not drawn.
 #[pyfunction]
 #[pyo3(signature = (log_weights, k, *, seed, keys=None))]
 pub(crate) fn draw_with_inclusion<'py>(

@@ -7,7 +7,7 @@ use karl_core::sample::inclusion as exact;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 
-/// The probability of each row to be among k drawn without replacement, over all draws.
+/// Return the probability of each row to be among k drawn without replacement, over all draws.
 #[pyfunction]
 pub(crate) fn inclusion<'py>(
     py: Python<'py>,

@@ -20,14 +20,14 @@ use crate::boundary::error::UsageError;
 
 pub(crate) type Rows<'py> = Bound<'py, PyArray1<i64>>;
 
-/// The sampler of a name.
+/// Return the sampler of a name.
 pub(crate) fn sampler_by_name(name: &str) -> PyResult<Sampler> {
     let names = || Sampler::ALL.map(Sampler::name).join(", ");
     Sampler::by_name(name)
         .ok_or_else(|| UsageError::new_err(format!("sampler is {name:?}, wanted one of {}", names())))
 }
 
-/// Log-weight plus Gumbel noise of (seed, key), one a row.
+/// Return log-weight plus Gumbel noise of (seed, key) for each row.
 #[pyfunction]
 #[pyo3(signature = (log_weights, *, seed, keys=None))]
 pub(crate) fn gumbel_keys<'py>(
@@ -75,7 +75,7 @@ pub(crate) fn draw<'py>(
     Ok(numbers(rows).into_pyarray(py))
 }
 
-/// k of the numbers below `rows` by Algorithm L, in the order of the reservoir's places.
+/// Draw k of the numbers below `rows` by Algorithm L, in the order of the reservoir's places.
 #[pyfunction]
 #[pyo3(signature = (rows, k, *, seed))]
 pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyResult<Rows<'_>> {
@@ -89,7 +89,7 @@ pub(crate) fn reservoir(py: Python<'_>, rows: u64, k: usize, seed: u64) -> PyRes
     Ok(drawn.into_iter().map(u64::cast_signed).collect::<Vec<i64>>().into_pyarray(py))
 }
 
-/// k rows by A-ExpJ, by descending key.
+/// Draw k rows by A-ExpJ, by descending key.
 #[pyfunction]
 #[pyo3(signature = (log_weights, k, *, seed))]
 pub(crate) fn weighted_reservoir<'py>(
@@ -110,7 +110,7 @@ pub(crate) fn numbers(rows: Vec<u32>) -> Vec<i64> {
 
 type Floats<'py> = Bound<'py, PyArray1<f64>>;
 
-/// A draw by weights, or by their logs, under the names that the arguments have, with the key of each row.
+/// Return a draw by weights, or by their logs, under the names that the arguments have, with the key of each row.
 fn by_weights<'py, T: Send>(
     py: Python<'py>,
     (name, weights): (&'static str, &Bound<'py, PyAny>),

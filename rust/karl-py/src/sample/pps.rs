@@ -27,7 +27,7 @@ impl<'py> Estimated<'py> {
     }
 }
 
-/// The threshold at which k rows are expected, and the probability of each row under it.
+/// Return the threshold at which k rows are expected, and the probability of each row under it.
 #[pyfunction]
 pub(crate) fn threshold<'py>(
     py: Python<'py>,

@@ -7,7 +7,7 @@ use super::by_weights;
 use super::pps::Estimated;
 use crate::boundary::array::threads;
 
-/// k rows by priority, the largest first.
+/// Draw k rows by priority, the largest first.
 #[pyfunction]
 #[pyo3(signature = (weights, k, *, seed, keys=None))]
 pub(crate) fn draw_priority<'py>(

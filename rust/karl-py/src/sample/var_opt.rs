@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use super::by_weights;
 use super::pps::Estimated;
 
-/// k rows of a variance-optimal sample, in row order.
+/// Draw k rows of a variance-optimal sample, in row order.
 #[pyfunction]
 #[pyo3(signature = (weights, k, *, seed, keys=None))]
 pub(crate) fn draw_var_opt<'py>(

@@ -26,7 +26,7 @@ impl Partition {
     }
 }
 
-/// The composite reward; none where it is the log's own column.
+/// Return the composite reward; none where it is the log's own column.
 #[allow(clippy::float_cmp, reason = "the weight is 1 to the bit, or the product is made")]
 pub(super) fn own_rewards(log: &karl_log::Log, weights: &[f64]) -> karl_core::Result<Option<Vec<f64>>> {
     if log.reward.is_some() || (log.components.len() == 1 && weights == [1.0]) {

@@ -109,7 +109,7 @@ impl Selection {
         }
     }
 
-    /// The numbers that a manifest holds.
+    /// Return the numbers that a manifest holds.
     fn facts(&self) -> SelectionFacts {
         let (target, table) = (&self.inner.target, &self.log.get().inner);
         SelectionFacts {
@@ -131,7 +131,7 @@ impl Selection {
         }
     }
 
-    /// The target at each of some inverse temperatures.
+    /// Return the target at each of some inverse temperatures.
     fn temper(&self, py: Python<'_>, inverse_temperatures: Vec<f64>) -> PyResult<Vec<TemperFacts>> {
         let fact = |row: &Tempered| TemperFacts {
             inverse_temperature: row.inverse_temperature,
@@ -149,7 +149,7 @@ impl Selection {
         Ok(rows.iter().map(fact).collect())
     }
 
-    /// Statistics of what is tempered, over the rows that may be drawn.
+    /// Return statistics of the tempered score, over the rows that may be drawn.
     fn score_summary(&self, py: Python<'_>) -> PyResult<SummaryFacts> {
         let (scores, threads) = (self.inner.scores(self.rewards()), self.settings.threads);
         let kept = |row: usize| match self.inner.verdicts[row] {
@@ -202,13 +202,14 @@ impl Selection {
         }
     }
 
-    /// The reward of each row, or one component of it.
+    /// Return the reward of each row, or one component of it.
     fn values(&self, component: Option<usize>) -> &[f64] {
         let components = &self.log.get().inner.components;
         component.and_then(|at| components.get(at)).map_or(self.rewards(), Vec::as_slice)
     }
 
-    /// The same of the rows that went by, and of those that may be drawn, where the log is what was held of a stream.
+    /// Return the same of the rows that went by, and of those that may be drawn, where the log is what was held of a
+    /// stream.
     fn seen(&self, component: Option<usize>) -> Option<(&Moments, &Moments)> {
         let Stream { reward, components, kept, .. } = &self.log.get().inner.streamed.as_ref()?.facts;
         let of = |all: &'_ Vec<Moments>| component.filter(|&at| at < all.len());
@@ -218,12 +219,12 @@ impl Selection {
         })
     }
 
-    /// The reward of each row.
+    /// Return the reward of each row.
     pub(crate) fn rewards(&self) -> &[f64] {
         rewards(&self.log.get().inner, self.rewards.as_deref())
     }
 
-    /// Hands the columns of the log to `work` in the form the core takes.
+    /// Hand the columns of the log to `work` in the form the core takes.
     pub(crate) fn with<T, E: From<karl_core::Error>>(
         &self,
         work: impl FnOnce(&Population<'_>) -> Result<T, E>,

@@ -18,7 +18,7 @@ struct Page {
 }
 
 impl Ledger {
-    /// Makes room for so many files.
+    /// Make room for so many files.
     pub fn hold(&mut self, files: usize) {
         self.0.resize((files + 1).max(self.0.len()), Page::default());
     }

@@ -9,17 +9,17 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Forgets all.
+    /// Forget all.
     pub fn clear(&mut self) {
         self.counts.clear();
     }
 
-    /// Adds a tool: whether it changes files, and its count.
+    /// Add a tool: whether it changes files, and its count.
     pub fn push(&mut self, changes: bool, count: u32) {
         self.counts.push((changes, count));
     }
 
-    /// Counts calls, each by the number of its tool and whether that changes files.
+    /// Count calls, each by the number of its tool and whether that changes files.
     pub fn count(&mut self, calls: impl Iterator<Item = (u32, bool)> + Clone) {
         for (tool, changes) in calls.clone() {
             if tool as usize >= self.places.len() {
@@ -35,7 +35,7 @@ impl Tools {
         calls.for_each(|(tool, _)| self.places[tool as usize] = 0);
     }
 
-    /// Of each tool whether it changes files, and its count.
+    /// Return for each tool a flag that it changes files, and its count.
     #[must_use]
     pub fn counts(&self) -> &[(bool, u32)] {
         &self.counts

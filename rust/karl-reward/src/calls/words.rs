@@ -18,17 +18,17 @@ const SMALL: u32 = 0x2020_2020;
 pub struct Words {
     /// True if the command contains one of the six words of tests, in any case.
     pub test: bool,
-    /// One of the five words of builds does.
+    /// True if it contains one of the five words of builds.
     pub build: bool,
 }
 
 impl Words {
-    /// Those of either of two commands.
+    /// Return the purposes of either of two commands.
     pub(super) fn or(self, other: Self) -> Self {
         Self { test: self.test | other.test, build: self.build | other.build }
     }
 
-    /// Those of a command.
+    /// Return the purposes of a command.
     ///
     /// ```
     /// use karl_reward::Words;

@@ -95,7 +95,7 @@ impl Tally {
         }
     }
 
-    /// The calls of each tool, in order of appearance.
+    /// Return the calls of each tool, in order of appearance.
     pub(super) fn tools(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
         self.tools[..self.seen].iter().map(|&tool| (tool, self.counts[tool]))
     }

@@ -12,7 +12,7 @@ use crate::version::Version;
 /// Keys of the parameters of a call that v2 reads.
 const PARAMS: [&str; 2] = ["command", "file_path"];
 
-/// The trajectory of `messages`, with all that it counts made from the events.
+/// Return the trajectory of `messages`, with all that it counts made from the events.
 ///
 /// # Errors
 /// [`Fault::Syntax`]; [`Fault::Type`] for messages that cannot be gone through, or a tool's name that is none.
@@ -35,7 +35,7 @@ struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    /// Takes the calls of a message, or what a tool says of one; what is no message says nothing.
+    /// Take the calls of a message, or what a tool says of one; what is no message says nothing.
     fn message<N: Node<'a>>(&mut self, message: &N) -> Result<(), Fault> {
         let Some([calls, answered, success]) = object(message, ["tool_calls", "tool_call_id", "success"])?
         else {
@@ -67,8 +67,8 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// The command and the path of a call, where they are texts: of an object, or of the text of one. Some tools keep other
-/// things under these names.
+/// Return the command and the path of a call, where they are texts: of an object, or of the text of one. Some tools
+/// keep other things under these names.
 fn params<'a, N: Node<'a>>(arguments: Option<&N>) -> Result<[Value<'a>; 2], Fault> {
     let Some(arguments) = arguments else { return Ok([const { Value::Absent }; 2]) };
     let found = match arguments.value()? {
@@ -78,7 +78,7 @@ fn params<'a, N: Node<'a>>(arguments: Option<&N>) -> Result<[Value<'a>; 2], Faul
     Ok(found.map(|value| if matches!(value, Value::Text(_)) { value } else { Value::Absent }))
 }
 
-/// The values of some keys; None of what is no object.
+/// Return the values of some keys; None of what is no object.
 fn object<'a, N: Node<'a>, const K: usize>(
     node: &N,
     keys: [&str; K],

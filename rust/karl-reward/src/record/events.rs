@@ -34,19 +34,19 @@ impl Event<'_> {
         self.success == Some(false)
     }
 
-    /// The command, then the path.
+    /// Return the command, then the path.
     pub(crate) fn params(&self) -> Result<&[Value<'_>; 2], Fault> {
         self.params.as_ref().ok_or(Fault::Attribute)
     }
 
-    /// The path; an empty one is none.
+    /// Return the path; an empty one is none.
     pub(crate) fn file(&self) -> Result<Option<&Value<'_>>, Fault> {
         self.params().map(|[_, file]| Some(file).filter(|file| file.truth()))
     }
 }
 
 impl<'a> Events<'a> {
-    /// Reads `events`. Where an element or the whole is of the wrong type, [`all`](Self::all) says so.
+    /// Read `events`. Where an element or the whole is of the wrong type, [`all`](Self::all) says so.
     ///
     /// # Errors
     /// [`Fault::Syntax`].
@@ -73,7 +73,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Reads `tool_calls`, the other way to write the same: what is no object is left out.
+    /// Read `tool_calls`, the other way to write the same: what is no object is left out.
     ///
     /// # Errors
     /// [`Fault::Syntax`].
@@ -90,13 +90,13 @@ impl<'a> Events<'a> {
         Ok(Self::of(list))
     }
 
-    /// Calls that are objects, all of them.
+    /// Return events of these calls, all of which are objects.
     #[must_use]
     pub fn of(list: Vec<Event<'a>>) -> Self {
         Self { length: list.len(), list, fault: None }
     }
 
-    /// The calls.
+    /// Return the calls.
     ///
     /// # Errors
     /// [`Fault::Type`] for what is no list, [`Fault::Attribute`] for an element that is no object.
@@ -104,7 +104,7 @@ impl<'a> Events<'a> {
         self.fault.map_or(Ok(&self.list), Err)
     }
 
-    /// The calls before the one that is no object, and what that one raises once it is reached.
+    /// Return the calls before the one that is no object, and what that one raises once it is reached.
     pub(crate) fn until(&self) -> (&[Event<'a>], Result<(), Fault>) {
         (&self.list, self.fault.map_or(Ok(()), Err))
     }
@@ -129,7 +129,7 @@ fn event<'a, N: Node<'a>>(node: &N, version: Version) -> Result<Event<'a>, Fault
     Ok(Event { tool: value_of(tool.as_ref())?, success: value_of(success.as_ref())?.said(), params })
 }
 
-/// A call has its parameters under `key_params`, or as JSON in the preview of its input.
+/// Read a call, with its parameters under `key_params`, or as JSON in the preview of its input.
 fn call<'a, N: Node<'a>>(node: &N) -> Result<Event<'a>, Fault> {
     let [tool, success, params, preview] = node.fields(["tool", "success", "key_params", "input_preview"])?;
     let params = match params {
@@ -143,7 +143,7 @@ fn call<'a, N: Node<'a>>(node: &N) -> Result<Event<'a>, Fault> {
     })
 }
 
-/// The longest run of failed calls.
+/// Return the longest run of failed calls.
 #[must_use]
 pub fn longest_failure(events: &[Event<'_>]) -> usize {
     longest_run(events.iter().map(Event::failed))

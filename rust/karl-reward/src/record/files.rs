@@ -13,7 +13,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Numbers the files of calls in order of appearance.
+    /// Number the files of calls in order of appearance.
     pub(super) fn of_events(events: &Events<'_>) -> Self {
         let mut seen = HashMap::new();
         let numbers = events.until().0.iter().map(|event| {
@@ -25,17 +25,17 @@ impl Files {
         Self { numbers, count: seen.len() }
     }
 
-    /// The file of a call.
+    /// Return the file of a call.
     pub(crate) fn of(&self, call: usize) -> Result<usize, Fault> {
         self.numbers.get(call).copied().unwrap_or(Err(Fault::Attribute))
     }
 
-    /// A flag for each file, and none raised.
+    /// Return a flag for each file, and none raised.
     pub(crate) fn none(&self) -> Vec<bool> {
         vec![false; self.count]
     }
 
-    /// A count for each file, and all 0.
+    /// Return a count for each file, and all 0.
     pub(crate) fn counts(&self) -> Vec<u32> {
         vec![0; self.count]
     }

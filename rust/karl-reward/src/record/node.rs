@@ -17,8 +17,8 @@ pub trait Node<'a>: Sized {
     /// [`Fault::Attribute`] where it is not an object.
     fn fields<const N: usize>(&self, keys: [&str; N]) -> Result<[Option<Self>; N], Fault>;
 
-    /// Visits what Python iterates over: the elements of a list; of a text its characters and of an object its keys, as
-    /// None, for neither can be looked into.
+    /// Visit what Python iterates over: the elements of a list; of a text its characters and of an object its keys,
+    /// as None, for neither can be looked into.
     ///
     /// # Errors
     /// [`Fault::Type`] where Python cannot iterate, and what the visit returns.
@@ -30,14 +30,14 @@ pub trait Node<'a>: Sized {
     /// [`Fault::Attribute`] where it is not an object, and the error of the visit.
     fn entries(&self, visit: impl FnMut(&str, Self) -> Result<(), Fault>) -> Result<(), Fault>;
 
-    /// The values of some keys of the object that is written as JSON in a text; None where there is none.
+    /// Return the values of some keys of the object that is written as JSON in a text; None where there is none.
     ///
     /// # Errors
     /// [`Fault::Syntax`] where the node itself is no value.
     fn embedded<const N: usize>(&self, keys: [&str; N]) -> Result<Option<[Value<'a>; N]>, Fault>;
 }
 
-/// The values of some keys of an object.
+/// Return the values of some keys of an object.
 pub(crate) fn values<'a, N: Node<'a>, const K: usize>(
     node: &N,
     keys: [&str; K],
@@ -49,7 +49,7 @@ pub(crate) fn values<'a, N: Node<'a>, const K: usize>(
     Ok(values)
 }
 
-/// The value of a node that may be missing.
+/// Return the value of a node that may be missing.
 pub(crate) fn value_of<'a, N: Node<'a>>(node: Option<&N>) -> Result<Value<'a>, Fault> {
     node.map_or(Ok(Value::Absent), Node::value)
 }

@@ -60,7 +60,7 @@ impl<'a> Record<'a> {
         Ok(Self { outcome, trajectory, duration: duration.map(|[duration]| duration) })
     }
 
-    /// The reward; `weights` are those of v1: outcome, process, efficiency.
+    /// Return the reward; `weights` are those of v1: outcome, process, efficiency.
     ///
     /// ```text
     /// v1: w_o outcome + w_p process + w_e efficiency
@@ -101,7 +101,7 @@ impl Reward {
     }
 }
 
-/// The reward of a record: [`Record::read`], then [`Record::reward`].
+/// Return the reward of a record: [`Record::read`], then [`Record::reward`].
 ///
 /// # Errors
 /// As theirs.

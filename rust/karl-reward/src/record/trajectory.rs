@@ -54,7 +54,7 @@ pub enum Counts<'a> {
 }
 
 impl<'a> Trajectory<'a> {
-    /// Reads the record's own fields, which v1 takes as they are.
+    /// Read the record's own fields, which v1 takes as they are.
     ///
     /// # Errors
     /// [`Fault::Attribute`] where it is no object.
@@ -72,8 +72,8 @@ impl<'a> Trajectory<'a> {
         })
     }
 
-    /// The same with what is missing made from `tool_calls` and `tool_count`: events where there are none, then the
-    /// counts of tools, successes, failures and failed calls of Bash, each where the record does not say it.
+    /// Return the same with what is missing made from `tool_calls` and `tool_count`: events where there are none,
+    /// then the counts of tools, successes, failures and failed calls of Bash, each where the record does not say it.
     ///
     /// # Errors
     /// [`Fault::Type`] for events without a length, and for a name of a tool that cannot be counted;
@@ -108,7 +108,7 @@ impl<'a> Trajectory<'a> {
         Ok(all)
     }
 
-    /// Makes what the record does not say from its events; `count` is its `tool_count`.
+    /// Make what the record does not say from its events; `count` is its `tool_count`.
     ///
     /// # Errors
     /// As [`derived`](Self::derived), and those of `count`.
@@ -136,7 +136,7 @@ impl<'a> Trajectory<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// Reads `tool_counts`; without it there are none.
+    /// Read `tool_counts`; without it there are none.
     ///
     /// # Errors
     /// [`Fault::Syntax`].
@@ -163,7 +163,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Counts the calls by tool; a call without a name is of a tool `unknown`.
+    /// Count the calls by tool; a call without a name is of a tool `unknown`.
     fn of(events: &Events<'a>) -> Result<Self, Fault> {
         let unknown = Value::Text("unknown".into());
         let mut places = HashMap::new();

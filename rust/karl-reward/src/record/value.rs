@@ -53,7 +53,7 @@ impl Value<'_> {
         matches!(self, Self::Absent | Self::Null)
     }
 
-    /// Python's truth: nothing, 0 and what is empty are false.
+    /// Return Python's truth: None, 0 and empty values are false.
     #[must_use]
     pub fn truth(&self) -> bool {
         match self {
@@ -84,12 +84,12 @@ impl Value<'_> {
         texts.iter().any(|text| self.is(text))
     }
 
-    /// The value, or 0 where the key is missing.
+    /// Return the value, or 0 where the key is missing.
     pub(crate) fn or_zero(&self) -> Self {
         if matches!(self, Self::Absent) { Self::Int(0) } else { self.clone() }
     }
 
-    /// As a number.
+    /// Return the value as a number.
     pub(crate) fn number(&self) -> Result<Number, Fault> {
         match *self {
             Self::Bool(value) => Ok(Number::Int(i64::from(value))),
@@ -105,7 +105,7 @@ impl Value<'_> {
         self.number().is_ok_and(|number| number.compares(0, |float| float == 0.0, i64::eq))
     }
 
-    /// Its name in a set.
+    /// Return its name in a set.
     pub(crate) fn name(&self) -> Result<Name<'_>, Fault> {
         match self {
             Self::Text(text) => Ok(Name::Text(text)),
@@ -133,17 +133,17 @@ impl Number {
         }
     }
 
-    /// `self > bound`, false for NaN.
+    /// Return `self > bound`, false for NaN.
     pub(crate) fn above(self, bound: i32) -> bool {
         self.compares(bound.into(), |value| value > bound.into(), i64::gt)
     }
 
-    /// `self < bound`, false for NaN.
+    /// Return `self < bound`, false for NaN.
     pub(crate) fn below(self, bound: i32) -> bool {
         self.compares(bound.into(), |value| value < bound.into(), i64::lt)
     }
 
-    /// The nearest float.
+    /// Return the nearest float.
     pub(crate) fn float(self) -> Result<f64, Fault> {
         match self {
             Self::Int(value) => Ok(value as f64),
@@ -152,7 +152,7 @@ impl Number {
         }
     }
 
-    /// `self / other`: of two whole numbers the float nearest to their quotient.
+    /// Return `self / other`: of two whole numbers the float nearest to their quotient.
     pub(crate) fn over(self, other: Self) -> Result<f64, Fault> {
         match (self, other) {
             (_, Self::Int(0)) => Err(Fault::ZeroDivision),
@@ -195,8 +195,8 @@ impl Number {
     }
 }
 
-/// The float nearest to the quotient of whole numbers, ties to even: one division below 2^53, and beyond it 56 bits of
-/// the quotient, the lowest of which is set where anything is left over.
+/// Return the float nearest to the quotient of whole numbers, ties to even: one division below 2^53, and beyond it 56
+/// bits of the quotient, the lowest of which is set where anything is left over.
 fn quotient(over: i64, under: i64) -> f64 {
     const EXACT: u64 = 1 << f64::MANTISSA_DIGITS;
     let (top, bottom) = (over.unsigned_abs(), under.unsigned_abs());

@@ -10,7 +10,7 @@ use crate::group::Layout;
 use crate::numeric::float::Real;
 use crate::numeric::radix::Scratch;
 
-/// The advantages of all rows under one formula. Infinite rewards and advantages beyond f64 are refused.
+/// Return the advantages of all rows under one formula. Infinite rewards and advantages beyond f64 are refused.
 pub(in crate::advantage) fn score<R: Real, F: Formula>(
     rewards: &[R],
     layout: Layout<'_>,

@@ -126,7 +126,7 @@ struct LaneSums {
 impl LaneSums {
     const ZERO: Self = Self { total: [0.0; WIDTH], lost: [0.0; WIDTH] };
 
-    /// Adds a term to each, as [`Compensated::add`] does; a NaN adds nothing.
+    /// Add a term to each, as [`Compensated::add`] does; a NaN adds nothing.
     #[inline(always)]
     fn add(&mut self, term: impl Fn(usize) -> f64) {
         for lane in 0..WIDTH {
@@ -177,7 +177,7 @@ impl LaneMaps {
     }
 }
 
-/// A count of at most [`SIZES`] that was added up as a float: it is put into the bits of 2^52.
+/// Return a count of at most [`SIZES`] that was added up as a float: it is put into the bits of 2^52.
 #[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
 #[inline(always)]
 fn counted(count: f64) -> u32 {

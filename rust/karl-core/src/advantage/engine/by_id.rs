@@ -12,7 +12,7 @@ use crate::numeric::parallel;
 use crate::numeric::radix::{Bucket, Buckets, Scratch, all_ok, with_scratch};
 use crate::numeric::sum::Compensated;
 
-/// Fills the advantages in; whether all of them are finite.
+/// Fill in the advantages, and return whether all of them are finite.
 pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,
@@ -29,7 +29,7 @@ pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     with_spreads(rewards, groups, &spreads, formula, advantages, threads)
 }
 
-/// The statistics of each group, of groups that are not bucketed.
+/// Return the statistics of each group, of groups that are not bucketed.
 pub(in crate::advantage) fn spreads<R: Real>(
     rewards: &[R],
     groups: &Groups<'_>,
@@ -54,7 +54,7 @@ fn by_bucket<R: Real, F: Formula>(
     fine
 }
 
-/// The same as [`fill`] where the spread of each group is known.
+/// Return the same as [`fill`] where the spread of each group is known.
 pub(in crate::advantage) fn with_spreads<R: Real, F: Formula>(
     rewards: &[R],
     groups: &Groups<'_>,

@@ -47,7 +47,7 @@ impl ConstantGroups {
         constancy
     }
 
-    /// The same, and the advantages of all rows filled in; whether all of those are finite.
+    /// Return the same, fill in the advantages of all rows, and return whether all of those are finite.
     pub(in crate::advantage) fn and_scores<R: Real, F: Formula>(
         rewards: &[R],
         groups: &Groups<'_>,
@@ -77,7 +77,7 @@ impl ConstantGroups {
         self.kinds.iter().filter(|&&kind| kind != Agreement::Few).count()
     }
 
-    /// The reward of each group that has two or more, all of them equal.
+    /// Return the reward of each group that has two or more, all of them equal.
     pub(crate) fn rewards(&self) -> impl Iterator<Item = f64> {
         let pairs = self.kinds.iter().zip(&self.rewards);
         pairs.filter(|&(&kind, _)| kind == Agreement::Equal).map(|(_, &reward)| reward)
@@ -101,8 +101,8 @@ impl ConstantGroups {
         Chunk { kinds: &mut self.kinds, rewards: &mut self.rewards }
     }
 
-    /// Folds the rewards of each range into the spreads of its groups, and works on the range; whether all of that went
-    /// well.
+    /// Fold the rewards of each range into the spreads of its groups, call `work` on the range, and return whether
+    /// all calls succeeded.
     fn fill(
         &mut self,
         bucketed: &mut Buckets<'_, '_>,
@@ -149,7 +149,7 @@ fn fold(buckets: &[Bucket<'_>], spreads: &mut [GroupStats]) {
     }
 }
 
-/// Turns the rewards of a range into advantages; whether all of them are finite.
+/// Turn the rewards of a range into advantages, and return whether all of them are finite.
 fn score<F: Formula>(buckets: &mut [Bucket<'_>], spreads: &[GroupStats], formula: &F) -> bool {
     let abouts: Vec<f64> = spreads.iter().map(|spread| formula.about(spread)).collect();
     let terms = terms(buckets, &abouts, formula);

@@ -16,7 +16,7 @@ use crate::numeric::simd::{Kernel, wide};
 use crate::numeric::sum::Compensated;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Cuts rows and the column they fill into one piece a thread, at borders of rows.
+/// Cut rows and the column they fill into one piece a thread, at borders of rows.
 pub(in crate::advantage) fn cut<'a>(
     offsets: Offsets<'_>,
     column: &'a mut [f64],
@@ -35,7 +35,7 @@ pub(in crate::advantage) fn cut<'a>(
     pieces
 }
 
-/// Fills the advantages in; whether all of them are finite.
+/// Fill in the advantages, and return whether all of them are finite.
 pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     offsets: Offsets<'_>,

@@ -43,7 +43,7 @@ impl Laid {
         }
     }
 
-    /// Turns the rewards of a range into advantages; whether all of them are finite.
+    /// Turn the rewards of a range into advantages, and return whether all of them are finite.
     pub(in crate::advantage) fn score<F: Formula>(
         &mut self,
         buckets: &mut [Bucket<'_>],
@@ -71,7 +71,7 @@ impl Laid {
         }
     }
 
-    /// Orders groups by size, by counting.
+    /// Order groups by size, by counting.
     fn sort(&mut self) {
         let size = |size: u32| (size as usize).min(APART - 1);
         let mut next = [0; APART + 1];

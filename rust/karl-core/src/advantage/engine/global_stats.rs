@@ -50,7 +50,7 @@ impl GlobalStats {
         if variance.is_finite() { variance } else { f64::NAN }
     }
 
-    /// The square root of the variance.
+    /// Return the square root of the variance.
     pub(in crate::advantage) fn deviation(&self, ddof: u8) -> f64 {
         self.variance(ddof).sqrt()
     }

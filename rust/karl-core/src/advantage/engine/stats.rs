@@ -49,8 +49,8 @@ impl GroupStats {
         f64::from(self.count)
     }
 
-    /// The square root of `squares / (count - ddof)`; NaN where there is none, or where it overflows: that would divide
-    /// every advantage down to a false 0.
+    /// Return the square root of `squares / (count - ddof)`; NaN where there is none, or where it overflows: that
+    /// would divide every advantage down to a false 0.
     #[inline(always)]
     pub(in crate::advantage) fn deviation(&self, squares: f64, ddof: u8) -> f64 {
         let freedom = self.size() - f64::from(ddof);
@@ -74,7 +74,7 @@ impl AffineMap {
         Self::less(group.min)
     }
 
-    /// The reward less a baseline.
+    /// Return the reward less a baseline.
     #[inline(always)]
     pub(in crate::advantage) const fn less(baseline: f64) -> Self {
         Self { baseline, factor: 1.0, divisor: 1.0 }
@@ -110,11 +110,11 @@ pub(in crate::advantage) trait Formula: Sync {
         0.0
     }
 
-    /// The line of a group.
+    /// Return the line of a group.
     fn line(&self, group: &GroupStats, about: f64, terms: f64) -> AffineMap;
 }
 
-/// The square of the distance from the mean, which is the second sum of all formulas with a deviation.
+/// Return the square of the distance from the mean, which is the second sum of all formulas with a deviation.
 #[inline(always)]
 pub(in crate::advantage) fn square(reward: f64, about: f64) -> f64 {
     (reward - about) * (reward - about)

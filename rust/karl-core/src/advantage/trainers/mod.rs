@@ -21,7 +21,7 @@ pub enum Singleton {
 }
 
 impl Singleton {
-    /// The name Python has it by.
+    /// Return the name Python has it by.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The name Python has it by.
+    /// Return the name Python has it by.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ pub enum Single {
 }
 
 impl Single {
-    /// The name Python has it by.
+    /// Return the name Python has it by.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -130,7 +130,7 @@ pub const CONVENTIONS: [Convention; 6] = [
 ];
 
 impl Convention {
-    /// The convention of this name.
+    /// Return the convention of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         CONVENTIONS.into_iter().find(|convention| convention.name == name)
@@ -158,7 +158,7 @@ impl Convention {
         Ok(advantages)
     }
 
-    /// The advantages as the trainer has them of float32 rewards, with its rounding.
+    /// Return the advantages as the trainer has them of float32 rewards, with its rounding.
     ///
     /// Means and deviations are those of [`Single`], to the bit of torch on x86-64 for groups below 32,768, which is where
     /// torch begins to split a sum over threads; the float32 root of [`Single::TorchNan`] may be a step off. There is no test of equal rewards: where the mean of equal ones is a bit
@@ -201,7 +201,7 @@ impl Convention {
         }
     }
 
-    /// The advantages of a group in f32.
+    /// Return the advantages of a group in f32.
     fn rounded(&self, rewards: &[f32], groups: usize) -> Vec<f32> {
         let (mean, deviation) = match (self.ddof, self.singleton) {
             (_, Singleton::Raw) if rewards.len() == 1 => (0.0, 1.0),
@@ -267,7 +267,7 @@ impl Members {
     }
 }
 
-/// The rows of each group, in their order.
+/// Return the rows of each group, in their order.
 fn members(layout: Layout<'_>) -> Vec<Vec<usize>> {
     let mut members = vec![Vec::new(); layout.groups()];
     layout.each(|group, row| members[group].push(row));

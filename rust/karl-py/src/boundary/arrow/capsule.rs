@@ -39,7 +39,7 @@ impl Chunks {
         Ok(Self::Stream(kind, stream))
     }
 
-    /// The type of every array.
+    /// Return the type of every array.
     pub(super) fn data_type(&self) -> &DataType {
         match self {
             Self::Array(kind, _) | Self::Stream(kind, _) => kind,

@@ -42,7 +42,7 @@ impl Cell for i64 {
     const NAME: &'static str = "int64";
 }
 
-/// The numbers of a column of exactly this type: the owner's memory where it is one chunk without nulls.
+/// Return the numbers of a column of exactly this type: the owner's memory where it is one chunk without nulls.
 pub(crate) fn numbers<T: Cell>(
     name: &str,
     chunks: &[ArrayRef],
@@ -61,8 +61,8 @@ fn present<T: Cell>(chunk: &ArrayRef) -> impl Iterator<Item = T> {
     chunk.as_primitive::<T::Arrow>().iter().map(|value| value.unwrap_or(T::MISSING))
 }
 
-/// The numbers of a column of any numeric type, plain or behind a dictionary, as a log's are read: the nearest float64,
-/// true is 1, NaN for a null.
+/// Return the numbers of a column of any numeric type, plain or behind a dictionary, as a log's are read: the nearest
+/// float64, true is 1, NaN for a null.
 pub(crate) fn reals(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Vec<f64>> {
     if *kind == DataType::Float64 {
         return Ok(numbers::<f64>(name, chunks, kind)?.to_vec());
@@ -93,8 +93,8 @@ fn chunk_reals(array: &dyn Array) -> Option<Vec<f64>> {
     })
 }
 
-/// Names coded by first appearance: a column of texts, integers, decimals or booleans, plain or behind a dictionary. Each
-/// is the text that it would be in a log.
+/// Return names coded by first appearance, of a column of text, integers, decimals or booleans, plain or as a
+/// dictionary. Each is the text that it would be in a log.
 pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyResult<Category> {
     let mut category = Builder::new();
     if !each_name(&new_empty_array(kind), &mut |_| {}) {
@@ -111,7 +111,7 @@ pub(crate) fn category(name: &str, chunks: &[ArrayRef], kind: &DataType) -> PyRe
     Ok(category.finish())
 }
 
-/// Gives the name of each value; false where the type has none.
+/// Push the name of each value, and return false where the type has none.
 fn each_name(array: &dyn Array, push: &mut dyn FnMut(Option<&str>)) -> bool {
     match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().iter().for_each(push),
@@ -141,7 +141,7 @@ fn each_name(array: &dyn Array, push: &mut dyn FnMut(Option<&str>)) -> bool {
     true
 }
 
-/// The integers or decimals of a column as they are written.
+/// Return the integers or decimals of a column as they are written.
 fn written(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<String>> + '_>> {
     match integers(array) {
         Some(whole) => Some(Box::new(whole.map(|number| number.map(|number| number.to_string())))),
@@ -169,7 +169,7 @@ pub(crate) fn is_text(kind: &DataType) -> bool {
     }
 }
 
-/// The decimals of a column of any width, with all the digits of their type.
+/// Return the decimals of a column of any width, with all the digits of their type.
 fn decimals(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<String>> + '_>> {
     match array.data_type() {
         DataType::Decimal32(..) => Some(digits::<Decimal32Type>(array)),
@@ -185,7 +185,7 @@ fn digits<T: DecimalType>(array: &dyn Array) -> Box<dyn Iterator<Item = Option<S
     Box::new((0..column.len()).map(|row| (!column.is_null(row)).then(|| column.value_as_string(row))))
 }
 
-/// The integers of a column of any width.
+/// Return the integers of a column of any width.
 pub(crate) fn integers(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<i128>> + '_>> {
     match array.data_type() {
         DataType::Int8 => Some(widened::<Int8Type>(array)),
@@ -207,7 +207,7 @@ where
     Box::new(array.as_primitive::<T>().iter().map(|value| value.map(Into::into)))
 }
 
-/// The refusal of a column by its type.
+/// Return the refusal of a column by its type.
 pub(crate) fn refused(name: &str, kind: &DataType, wanted: &str) -> PyErr {
     let got = if kind.is_nested() { "nested values".to_owned() } else { kind.to_string() };
     DTypeError::new_err(format!("{name} is an Arrow column of {got}, wanted {wanted}"))

@@ -23,7 +23,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Takes a table over, and matches its rows with those of a log.
+    /// Take a table over, and match its rows with those of a log.
     pub(crate) fn new(object: &Bound<'_, PyAny>, log_rows: usize) -> PyResult<Self> {
         if !super::speaks(object)? {
             let kind = object.get_type().name()?;
@@ -66,7 +66,7 @@ impl Frame {
         self.floats(name, |value| value == f64::INFINITY, "the logarithm of a weight")
     }
 
-    /// Names in the log's order, coded by first appearance there.
+    /// Return the names in the log's order, coded by first appearance there.
     pub(crate) fn category(&self, name: &str) -> PyResult<Category> {
         let (chunks, kind) = self.column(name)?;
         let given = category(name, &chunks, &kind)?;
@@ -79,7 +79,7 @@ impl Frame {
         Ok(placed.finish())
     }
 
-    /// The same column, missing where a record is not in the table.
+    /// Return the same column, missing where a record is not in the table.
     pub(crate) fn only_present(&self, column: &[f64]) -> Vec<f64> {
         let Some(rows) = &self.rows else { return column.to_vec() };
         let mut kept = vec![f64::NAN; column.len()];
@@ -104,7 +104,7 @@ impl Frame {
         Ok(placed)
     }
 
-    /// Puts the table's values where the log has their records.
+    /// Put the table's values where the log has their records.
     fn place<T>(&self, placed: &mut [T], values: impl Iterator<Item = T>) {
         match &self.rows {
             None => placed.iter_mut().zip(values).for_each(|(slot, value)| *slot = value),
@@ -116,7 +116,7 @@ impl Frame {
         }
     }
 
-    /// The one column of this name.
+    /// Return the one column of this name.
     fn column(&self, name: &str) -> PyResult<(Vec<ArrayRef>, DataType)> {
         let fields = self.schema.fields();
         let found: Vec<usize> = (0..fields.len()).filter(|&at| fields[at].name() == name).collect();

@@ -27,7 +27,7 @@ pub(crate) fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")?)
 }
 
-/// The chunks of a column and their type.
+/// Return the chunks of a column and their type.
 pub(crate) fn chunks(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, DataType)> {
     let py = object.py();
     taken_over(py, name, || {
@@ -37,7 +37,7 @@ pub(crate) fn chunks(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<Arr
     })
 }
 
-/// The batches of a table and their schema.
+/// Return the batches of a table and their schema.
 pub(crate) fn batches(name: &str, object: &Bound<'_, PyAny>) -> PyResult<(Vec<RecordBatch>, SchemaRef)> {
     let py = object.py();
     taken_over(py, name, || {
@@ -62,7 +62,7 @@ fn batch(schema: &SchemaRef, array: &ArrayRef) -> Result<RecordBatch, ArrowError
     RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
 }
 
-/// A stream of one batch, for whoever takes it over; the capsule releases it otherwise.
+/// Return a stream of one batch, for whoever takes it over; the capsule releases it otherwise.
 pub(crate) fn stream(
     py: Python<'_>,
     batch: Result<RecordBatch, ArrowError>,
@@ -73,7 +73,7 @@ pub(crate) fn stream(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
 }
 
-/// The type of a table.
+/// Return the type of a table.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let schema = FFI_ArrowSchema::try_from(schema).map_err(|error| LogError::new_err(error.to_string()))?;
     PyCapsule::new_with_value(py, schema, c"arrow_schema")

@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
 
 type Column = (Field, Box<dyn FnOnce() -> Result<ArrayRef, ArrowError>>);
 
-/// The type of the batch that [`rows`] makes.
+/// Return the type of the batch that [`rows`] makes.
 pub(crate) fn schema(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted) -> Schema {
     Schema::new(columns(log, log_weights, wanted).into_iter().map(|(field, _)| field).collect::<Vec<_>>())
 }
