@@ -66,7 +66,7 @@ LOCK = ".lock"
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder for one run; of one that is killed nothing holds it.
+    """Lock a folder for one run; the lock of a run that is killed is released.
 
     Raises:
         OutputExistsError: another run holds it.
@@ -162,7 +162,7 @@ def refuse_special(path: Path) -> None:
 
 @contextlib.contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which gets its name when it is full."""
+    """Yield a temporary folder that gets its final name once it is complete."""
     draft = path.with_name(UNFINISHED + path.name)
     with refused(path):
         shutil.rmtree(draft, ignore_errors=True)

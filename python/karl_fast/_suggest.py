@@ -17,7 +17,7 @@ BEGINNING = 3
 
 
 def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
-    """The names that are most like one, the likeliest first; none where no name is near, or it is none.
+    """Return the most similar names, best first; empty if none is similar, or the name itself is among them.
 
     First of all that in which two neighbours have changed places, and last those that it is the beginning of.
     """
@@ -33,7 +33,7 @@ def nearest(name: object, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def question(meant: Iterable[str]) -> str | None:
-    """`did you mean a or b?`; None where nothing was meant."""
+    """Return `did you mean a or b?`; None without suggestions."""
     words = " or ".join(meant)
     return f"did you mean {words}?" if words else None
 

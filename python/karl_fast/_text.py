@@ -24,12 +24,12 @@ def pictured(text: str) -> str:
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 row`, `2 rows`."""
+    """Return a count with its noun: `1 row`, `2 rows`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def in_bytes(size: float) -> str:
-    """A size in the unit that leaves up to three digits before the point."""
+    """Format a size in the unit with up to three digits before the point."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
@@ -38,17 +38,17 @@ def in_bytes(size: float) -> str:
 
 
 def in_gigabytes(size: float) -> str:
-    """A size of memory: in GB as settings have it, in smaller units below a tenth of one."""
+    """Return a size of memory in GB, as in settings, or in smaller units below a tenth of one."""
     return in_bytes(size) if size < 1e8 else f"{size / 1e9:,.{1 if size >= 1e10 else 2}f} GB"
 
 
 def decimal(value: float, places: int = 4, sign: str = "") -> str:
-    """A number with so many decimal places; a large one in six digits and its power of ten."""
+    """Format a number with so many decimal places; a large one with six digits and an exponent."""
     return f"{value:{sign}.{places}f}" if abs(value) < 1e6 else f"{value:{sign}.6g}"
 
 
 def told(error: BaseException) -> str:
-    """An exception in a line that cannot steer a terminal."""
+    """Return the text of an exception in one line without control characters."""
     try:
         said = f"{type(error).__name__}: {error}"
     except Exception:  # of a class of the caller's

@@ -27,7 +27,7 @@ def here() -> Path:
 
 
 def within(folder: Path) -> contextlib.AbstractContextManager[None]:
-    """Go back to a folder for as long as relative paths are used, where a user's code has left it."""
+    """Return to a folder while relative paths are used, in case user code has changed the working directory."""
     return contextlib.nullcontext() if here() == folder else contextlib.chdir(folder)
 
 

@@ -171,7 +171,7 @@ def convert(
 
 @contextlib.contextmanager
 def _advised(out: str | Path, format: str | None) -> Iterator[None]:
-    """Say what to do about an error that does not say it itself."""
+    """Add a hint to errors without one."""
     try:
         yield
     except FileError as error:
@@ -186,7 +186,7 @@ def _advised(out: str | Path, format: str | None) -> Iterator[None]:
 
 
 def _account(facts: Any, found: Found) -> Conversion:
-    """The account of a conversion that passed over some files for their names."""
+    """Return the account of a conversion, with the files skipped by name."""
     values = dict(facts)
     values["skipped"] = [*values["skipped"], *found.skipped]
     for path in found.passed:
@@ -208,7 +208,7 @@ def _refuse_packed(out: Path) -> None:
 
 @contextlib.contextmanager
 def _folders(folder: Path) -> Iterator[None]:
-    """The folders on the way to an output; those that were made for it go again where it fails."""
+    """Make the parent folders of an output; those made are removed if it fails."""
     made = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     try:
         _make(folder, made)

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def expected_mixed_groups(rates: Reals, *, size: int, budget: int) -> NDArray[np.float64]:
-    """Give how many groups of a budget of rollouts are expected to teach, were all spent on one prompt's kind.
+    """Compute the expected number of mixed groups for each prompt, if it had the whole budget of rollouts.
 
     ```text
     E = (budget / K) M(q, K),   M of mixed_group_probability
@@ -123,7 +123,7 @@ class Schedule:
         return sum(stage.length(epoch_steps) for stage in self.stages)
 
     def stage_at(self, step: int, *, epoch_steps: int | None = None) -> Stage:
-        """The stage of an optimizer step.
+        """Return the stage of an optimizer step.
 
         Args:
             step: from 0 on.

@@ -87,7 +87,7 @@ def gradient(
     mask: NDArray[np.bool_] | None = None,
     through_ratio: bool = False,
 ) -> NDArray[Any]:
-    """The derivative by ``logp`` of each token's estimate as a loss: what a step multiplies grad ``logp`` by.
+    """Compute the derivative by ``logp`` of each token's estimate as a loss, the factor of grad ``logp`` in a step.
 
     ```text
           ratio a constant      through the ratio          r = exp(logp - logp_old), 1 without logp_old
@@ -159,7 +159,7 @@ def in_reward(
 def categorical(
     logits: NDArray[Any], logits_ref: NDArray[Any], *, direction: Direction = "reverse"
 ) -> NDArray[np.float64]:
-    """The divergence of each row of logits from that of the reference, summed over the vocabulary.
+    """Compute the divergence of each row of logits from that of the reference, summed over the vocabulary.
 
     ```text
     reverse    KL(policy, reference) = sum_v p_v (log p_v - log q_v)    p, q = softmax of a row of each
@@ -190,7 +190,7 @@ def categorical(
 def categorical_gradient(
     logits: NDArray[Any], logits_ref: NDArray[Any], *, direction: Direction = "reverse"
 ) -> NDArray[Any]:
-    """The derivative of each row's divergence by the logits of the policy.
+    """Compute the derivative of each row's divergence by the logits of the policy.
 
     ```text
     reverse    p_v (log p_v - log q_v - KL)
@@ -216,7 +216,7 @@ def categorical_gradient(
 
 
 def _rows(logits: NDArray[Any], logits_ref: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """Both tables row by row, and the length of a row."""
+    """Return both tables row by row, and the length of a row."""
     for name, table in (("logits", logits), ("logits_ref", logits_ref)):
         if not isinstance(table, np.ndarray):
             raise DTypeError(f"{name} is a {type(table).__name__}, wanted a NumPy array of float32 or float64")

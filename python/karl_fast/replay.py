@@ -81,7 +81,7 @@ class Exponential:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """The log-weights of ages in versions of the policy. [B]
+        """Return the log-weights of ages in versions of the policy. [B]
 
         Raises:
             ArgumentError: a negative age.
@@ -111,7 +111,7 @@ class Window:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
+        """Return the log-weights of ages; raises as :class:`Exponential`. [B]"""
         return _core.window_decay(ages, self.max_age)
 
 
@@ -136,7 +136,7 @@ class Power:
         self(NO_AGES)
 
     def __call__(self, ages: Integers) -> NDArray[np.float64]:
-        """The log-weights of ages; errors as those of :class:`Exponential`. [B]"""
+        """Return the log-weights of ages; raises as :class:`Exponential`. [B]"""
         return _core.power_decay(ages, self.exponent)
 
 
@@ -162,7 +162,7 @@ class AgeDistribution:
 def age_distribution(
     ages: Integers, log_weights: Reals, *, quantiles: Sequence[float] = (0.1, 0.5, 0.9)
 ) -> AgeDistribution:
-    """Tell how old a draw by these log-weights is.
+    """Compute the distribution of ages of a draw by these log-weights.
 
     ```text
     mean = sum_i p_i age_i,   ess = 1 / sum_i p_i^2,   p_i in proportion to w_i

@@ -24,7 +24,7 @@ class ArrowArray(Protocol):
     """Something that hands itself over as one Arrow array."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """The capsules of its type and of its memory."""
+        """Return the capsules of its type and of its memory."""
         ...
 
 
@@ -32,5 +32,5 @@ class ArrowStream(Protocol):
     """Something that hands itself over as Arrow arrays or record batches, one after the other."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The capsule of the stream."""
+        """Return the capsule of the stream."""
         ...

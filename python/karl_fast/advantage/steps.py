@@ -84,7 +84,7 @@ def gigpo(
 
 
 def state_ids(observations: Iterable[str | bytes]) -> NDArray[np.int64]:
-    """Number observations so that equal ones, and no others, have one number, in order of appearance.
+    """Number observations in order of appearance, equal ones with the same number.
 
     Args:
         observations: the state each step begins in, as the policy saw it. [U]

@@ -78,7 +78,7 @@ def _open_closed() -> None:
 
 
 def complain(error: KarlError | OSError) -> int:
-    """Say what went wrong on stderr; the exit code."""
+    """Print an error on stderr and return the exit code."""
     sentence = _typed(error) if isinstance(error, UsageError) else str(error)
     sys.stderr.write(f"error: {clean(sentence)}\n")
     if hint := getattr(error, "hint", None):

@@ -47,7 +47,7 @@ def _variables() -> set[str]:
 
 
 def _read(words: list[str]) -> tuple[list[str], dict[str, Any]]:
-    """Logs, and values by their names.
+    """Return logs, and values by name.
 
     Raises:
         ValueError: a word that is not plain.
@@ -78,7 +78,7 @@ def _is_switch(name: str) -> bool:
 
 
 def _value(name: str, text: str) -> Any:
-    """A value as typer would make it."""
+    """Convert a value as typer would."""
     if not text or (text.startswith("-") and text != "-"):
         raise ValueError(text)
     if name in PARSERS:

@@ -152,7 +152,7 @@ def epilog(example: str) -> str:
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the named options, and hand them to it as one `settings`; what it reads comes with them."""
+    """Add the named options to a command, and pass them as one `settings` with its inputs."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)

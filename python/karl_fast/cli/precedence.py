@@ -43,7 +43,7 @@ def flag(setting: str) -> str:
 
 
 def variable(option: str) -> str:
-    """The environment variable of an option: KARL_FAST_MAX_TOKENS of --max-tokens."""
+    """Return the environment variable of an option: KARL_FAST_MAX_TOKENS of --max-tokens."""
     return "KARL_FAST_" + option.lstrip("-").replace("-", "_").upper()
 
 
@@ -74,7 +74,7 @@ def settled(layers: Iterable[Layer]) -> Settings:
 def resolved(
     layers: list[Layer], kind: Callable[..., S], beaten: Callable[[dict[str, Any]], set[str]], **more: Any
 ) -> S:
-    """Settings of a kind, of layers each stronger than the one before.
+    """Merge layers into settings of a kind, each stronger than the one before.
 
     Args:
         layers: the weakest first.

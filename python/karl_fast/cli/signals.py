@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def nothing(word: str) -> str:
-    """The line of a run that has written nothing."""
+    """Return the last line of a run that has written nothing."""
     return f"{word}; nothing was written"
 
 
@@ -36,14 +36,14 @@ def _stop(line: Callable[[str], str], number: int, _frame: FrameType | None) -> 
 
 
 def say(stopped: Stopped) -> int:
-    """Say it on stderr, if there is still a terminal behind it; the exit code."""
+    """Print a line on stderr if it is still open, and return the exit code."""
     with contextlib.suppress(OSError):
         sys.stderr.write(stopped.line(STOPS[stopped.number]) + "\n")
     return 128 + stopped.number
 
 
 def writing(out: str) -> None:
-    """Have the end of a run say whether this output has taken its place by then."""
+    """Set the last line of a run to report whether this output was written by then."""
     place = out
     with contextlib.suppress(OSError):  # a function of a user may go to another folder
         place = os.path.abspath(out)  # noqa: PTH100
@@ -55,7 +55,7 @@ def _since(out: str, place: str, before: int | None, word: str) -> str:
 
 
 def written(out: str, word: str) -> str:
-    """The line of a run that has written its output."""
+    """Return the last line of a run that has written its output."""
     return f"{word}; {clean(out)} is written"
 
 

@@ -40,7 +40,7 @@ File = Annotated[
 
 
 def takes_training(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of `Training`, and hand them to it as one `settings`.
+    """Add an option for each field of `Training` to a command, and pass them as one `settings`.
 
     A flag counts over a variable, a variable over the file of ``--config``, which is handed on as `config`.
     """
@@ -81,7 +81,7 @@ def _parts(text: str | None) -> tuple[str, ...] | None:
 
 
 def _length(text: str) -> int | str:
-    """A number where it is one; what else it may be is for `Training` to say."""
+    """Parse a number; other text is left for `Training` to check."""
     try:
         return int(text)
     except ValueError:
@@ -118,13 +118,13 @@ class Quiet:
         self.run = run
 
     def said(self, values: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def saved(self, place: Path) -> None:
-        """Nothing: a checkpoint is no news."""
+        """Print nothing for a checkpoint."""
 
     def stopped(self, word: str) -> str:
-        """Where a signal ended the run, and where it goes on."""
+        """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
             return f"{word} before the first step"
         found = self.run.checkpoints.found()
@@ -169,7 +169,7 @@ class Bar(Lines):
         self.bar.console.print(page([line]), highlight=False, markup=False)
 
     def started(self, run: Run) -> None:
-        """The same, and how far there is to go."""
+        """Print the same, and set the length of the bar."""
         super().started(run)
         self.bar.update(self.task, total=run.steps, completed=run.state.step)
 

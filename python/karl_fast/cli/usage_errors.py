@@ -35,7 +35,7 @@ def typed(error: UsageError) -> str:
 
 @contextlib.contextmanager
 def flags(*settings: str) -> Iterator[None]:
-    """Options for the names of these settings alone: a command has no others, and the rest stand in its file."""
+    """Replace names of settings in errors by options, but only these; all others are in the file of the command."""
     try:
         yield
     except UsageError as error:
@@ -44,7 +44,7 @@ def flags(*settings: str) -> Iterator[None]:
 
 
 def said(error: Any, command: str) -> int:
-    """Say it on stderr; the exit code. ``command`` is what was called, which not every error knows."""
+    """Print an error on stderr and return the exit code; ``command`` is the name called, which some errors lack."""
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
@@ -65,7 +65,7 @@ def _sentence(error: Any) -> str:
 
 
 def _wanted(text: str) -> str:
-    """`'x' is not a valid int` as `'x', wanted a whole number`; our own parsers say it so themselves."""
+    """Rewrite `'x' is not a valid int` as `'x', wanted a whole number`; karl-fast's own parsers already do so."""
     value, kind, word = text.partition(" is not a valid ")
     if kind:
         word = word.partition(".")[0]  # a list of values may follow

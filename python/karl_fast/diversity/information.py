@@ -38,7 +38,7 @@ class Information:
 
 
 def mutual_information(inputs: Integers, outputs: Integers) -> Information:
-    """Mutual information of inputs and outputs, over the rows that have both.
+    """Estimate the mutual information of inputs and outputs, over the rows with both.
 
     ```text
     I(X; Y) = sum p(x, y) ln (p(x, y) / (p(x) p(y))) = H(Y) - H(Y | X)

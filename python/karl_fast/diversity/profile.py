@@ -128,7 +128,7 @@ def profile(rollouts: Rollouts, rows: Column | None = None, *, n: int = 2) -> Pr
 
 
 def compare(before: Profile, after: Profile) -> Comparison:
-    """Two profiles of the same columns, such as before and after a draw, side by side.
+    """Compare two profiles of the same columns, such as before and after a draw.
 
     ```text
     ratio = after / before, of each measure

@@ -53,8 +53,7 @@ class Rollouts:
         return len(self.offsets) - 1
 
     def take(self, rows: Column) -> Rollouts:
-        """Those of some rows, in their order, copies as often as they stand there. The categories stay those of the
-        whole.
+        """Select some rows, in their order, with copies. The categories stay those of the whole.
 
         Args:
             rows: row numbers; a mask of bool is none. [rows]
@@ -84,7 +83,7 @@ class Rollouts:
         )
 
     def weights(self) -> NDArray[np.float64]:
-        """The rollouts of each category.
+        """Return the number of rollouts of each category.
 
         Returns:
             One number a category; none where there are no categories. [K]

@@ -31,7 +31,7 @@ NEGATIVE = 1e-8
 
 
 def vendi(vectors: Matrix, *, order: Order = 1) -> float:
-    """The Vendi score of vectors, by the cosine of each two.
+    """Compute the Vendi score of vectors, by the cosine of each two.
 
     ```text
     vendi_1 = exp(-sum lambda ln lambda),   vendi_2 = 1 / sum lambda^2 = B^2 / ||K||_F^2
@@ -61,7 +61,7 @@ def vendi(vectors: Matrix, *, order: Order = 1) -> float:
 
 
 def vendi_similarity(similarity: Matrix, *, order: Order = 1) -> float:
-    """The Vendi score of a similarity that is given whole: symmetric, positive semi-definite, 1 on its diagonal.
+    """Compute the Vendi score of a given similarity: symmetric, positive semi-definite, 1 on its diagonal.
 
     ```text
     vendi_1 = exp(-sum lambda ln lambda),   vendi_2 = 1 / sum lambda^2,   lambda the eigenvalues of K / B
@@ -103,7 +103,7 @@ def vendi_similarity(similarity: Matrix, *, order: Order = 1) -> float:
 
 
 def vendi_ngrams(tokens: Integers, offsets: Integers, n: int = 2, *, order: Order = 1) -> float:
-    """The Vendi score of sequences, by the cosine of their n-gram counts.
+    """Compute the Vendi score of sequences, by the cosine of their n-gram counts.
 
     ```text
     vendi_1 = exp(-sum lambda ln lambda),   vendi_2 = 1 / sum lambda^2 = B^2 / ||K||_F^2
@@ -145,7 +145,7 @@ def _check(matrix: Matrix, name: str) -> None:
 
 
 def _lengths(vectors: Matrix) -> NDArray[np.float64]:
-    """The length of each vector, which is finite and above 0."""
+    """Return the length of each vector; it has to be finite and above 0."""
     lengths: NDArray[np.float64] = np.sqrt(np.einsum("be,be->b", vectors, vectors, dtype=np.float64))
     wrong = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if len(wrong):
@@ -154,7 +154,7 @@ def _lengths(vectors: Matrix) -> NDArray[np.float64]:
 
 
 def _gram(vectors: Matrix, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The smaller of X^T X / B and X X^T / B, X being the vectors at length one. [m, m]"""
+    """Return the smaller of X^T X / B and X X^T / B, X being the vectors at length one. [m, m]"""
     count, width = vectors.shape
     total = np.zeros((min(count, width),) * 2)
     if count <= width:
@@ -170,7 +170,7 @@ def _gram(vectors: Matrix, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _score(gram: NDArray[np.float64], order: Order) -> float:
-    """The Vendi score of a matrix that has the eigenvalues of K / B."""
+    """Return the Vendi score of a matrix with the eigenvalues of K / B."""
     if order not in (1, 2):
         raise UsageError(f"order is {order!r}, wanted 1 or 2")
     if not len(gram):

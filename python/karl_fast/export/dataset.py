@@ -69,7 +69,7 @@ class DataSet:
     manifest: Manifest | None
 
     def rows(self) -> Iterator[Row]:
-        """Every row, split after split; one is in memory at a time.
+        """Yield every row, split after split; one is in memory at a time.
 
         Raises:
             FileError: a file cannot be read.
@@ -127,7 +127,7 @@ def _is_number(value: Any) -> bool:
 
 
 def open_data_set(path: str | Path) -> DataSet:
-    """A folder that ``karl-fast sample`` wrote, or one file of rows out of it.
+    """Open a folder that ``karl-fast sample`` wrote, or one of its files of rows.
 
     Raises:
         FileError: there is no such folder or file, or it cannot be read.
@@ -200,7 +200,7 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _checked(file: Path, manifest: Any) -> Manifest:
-    """The manifest, if it has what is read here, in the form that this version knows."""
+    """Return the manifest if the parts read here have the form that this version knows."""
     if not isinstance(manifest, dict) or not {"schema", "karl_fast"} <= manifest.keys():
         raise DataSetError(f"{file} is no manifest of karl-fast")
     if not isinstance(manifest["schema"], int) or manifest["schema"] > SCHEMA:
@@ -220,7 +220,7 @@ def _is_counts(value: Any) -> bool:
 
 
 def _is_numbers(value: Any) -> bool:
-    """Numbers by name, as in a summary or a target; such a part may be missing, and may hold words and tables."""
+    """Return whether a value has numbers by name, as a summary; it may be missing, or have text and tables."""
     return value is None or (
         isinstance(value, dict) and all(_is_number(one) or isinstance(one, str | dict) for one in value.values())
     )

@@ -19,7 +19,7 @@ LAWS = {
 
 
 def law(log: Log) -> dict[str, Any]:
-    """The sampler, and what it says of chances."""
+    """Return the sampler and its law of probabilities."""
     said = {"sampler": log.settings.sampler, "law": LAWS[log.settings.sampler]}
     if not log.core.streamed:
         return said
@@ -43,7 +43,7 @@ def drawn(log: Log, written: _core.DraftFacts, wanted: int | None) -> dict[str, 
 
 
 def threshold(log: Log, written: _core.DraftFacts) -> float | None:
-    """The key of the first row not drawn.
+    """Return the key of the first row not drawn.
 
     Row i was among the drawn with probability 1 - exp(-exp(log w_i - threshold)), given the keys of the others. An
     estimate over drawn rows that divides by it is unbiased. A cap per group breaks it: there is none then.

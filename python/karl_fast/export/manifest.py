@@ -37,7 +37,7 @@ SPLITS = ("train", "valid", "test")
 
 
 def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = None) -> Manifest:
-    """The part of a manifest that is known before anything is written; of drawn rows too, where there are some."""
+    """Return the part of a manifest that is known before anything is written; for drawn rows too, if there are some."""
     facts = selection.facts()
     return {
         "schema": SCHEMA,
@@ -55,7 +55,7 @@ def of_selection(log: Log, selection: _core.Selection, rows: list[int] | None = 
 
 
 def of_draft(log: Log, selection: _core.Selection, draft: _core.Draft, wanted: int) -> Manifest:
-    """The whole manifest but ``inputs`` and ``run``."""
+    """Return the whole manifest except ``inputs`` and ``run``."""
     written = draft.facts()
     rows = written["rows"]
     manifest = of_selection(log, selection, rows)
@@ -97,7 +97,7 @@ def _columns(log: Log) -> Manifest:
 
 
 def accounting(log: Log, verdicts: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    """Rows read = rows kept + rows dropped, by reason; checked on every run."""
+    """Return rows read = rows kept + rows dropped, by reason; checked on every run."""
     files = log.inputs
     dropped: dict[str, int] = {}
     for reason, count in (pair for file in files for pair in file["dropped"]):
@@ -152,7 +152,7 @@ def _before_and_after(selection: _core.Selection, component: int | None, rows: l
 
 
 def summary(facts: _core.SummaryFacts) -> dict[str, Any]:
-    """Statistics without what JSON cannot hold: NaN is null. A histogram that is not known is null too."""
+    """Return statistics for JSON: NaN and an unknown histogram become null."""
     histogram = facts["histogram"]
     return {
         "count": facts["count"],
@@ -221,7 +221,7 @@ def _quotas(written: _core.DraftFacts) -> dict[str, dict[str, float]]:
 
 
 def finite(value: float) -> float | None:
-    """The number, or None where it is NaN or infinite: JSON has no word for those."""
+    """Return the number, or None for NaN and infinity, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 

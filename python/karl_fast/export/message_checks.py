@@ -15,7 +15,7 @@ MESSAGE = "a message is an object with a role (or from), and its content (or val
 
 
 def messages_from(files: Sequence[Mapping[str, Any]]) -> str:
-    """The path that conversations of all files are at; nothing where they differ, or a format makes them of others."""
+    """Return the path of conversations, if it is one for all files; empty if not, or if a format converts them."""
     paths = {str(dict(file["fields"]).get("messages", "")) for file in files}
     return paths.pop() if len(paths) == 1 else ""
 
@@ -26,7 +26,7 @@ def misread(path: str) -> str:
 
 
 def bad_message(record: Mapping[str, Any], path: str) -> str:
-    """`; in one record message 2 of turns has no role; it holds from, value`; nothing where all seems well."""
+    """Return `; in one record message 2 of turns has no role; it holds from, value`; empty if no defect is found."""
     messages = at(record, path) if path else None
     if messages is None:
         return ""

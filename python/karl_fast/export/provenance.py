@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def inputs(log: Log) -> list[dict[str, Any]]:
-    """Each file: what it is, its hash, and what was found in it."""
+    """Return facts about each file: path, hash and counts."""
     hashes = log.core.hashes(log.settings.hash_inputs)
     covers = "whole file" if log.settings.hash_inputs else "first and last MiB"
     if log.core.streamed:
@@ -36,7 +36,7 @@ def inputs(log: Log) -> list[dict[str, Any]]:
 
 
 def run(log: Log, seconds: float | None = None, failed: Sequence[_core.FailedRow] = ()) -> dict[str, Any]:
-    """Where and how, what was passed over, and where rows lie that failed: nothing that changes any of the above."""
+    """Return facts about the run itself: place, time, skipped files and failed rows; no other part depends on them."""
     return {
         "seconds": seconds,
         "threads": log.settings.threads,
@@ -79,6 +79,6 @@ def _lacking(log: Log, report: dict[str, Any]) -> Iterator[str]:
 
 
 def _refused(log: Log) -> list[tuple[str, str]]:
-    """Files of folders that nothing here reads, by their names or by their first bytes."""
+    """Return files of folders in unsupported formats, by their names or first bytes."""
     named = [(path, why_passed(path)) for path in log.passed if not path.endswith(PARQUET)]
     return sorted(log.core.refused() + named)

@@ -35,7 +35,7 @@ class Source:
     sampler: str | None
 
     def rows(self, split: str) -> list[dict[str, Any]]:
-        """The rows of a split; none where there is no such file.
+        """Read the rows of a split; empty if there is no such file.
 
         Raises:
             FileError: it cannot be read.
@@ -65,7 +65,7 @@ def _parsed(file: Path, lines: Any) -> Iterator[dict[str, Any]]:
 
 
 def open_source(path: str | Path) -> Source:
-    """A directory with train.jsonl, valid.jsonl or test.jsonl in it.
+    """Open a directory with train.jsonl, valid.jsonl or test.jsonl in it.
 
     Raises:
         FileError: there is no such directory, or it is a file.
@@ -88,7 +88,7 @@ def open_source(path: str | Path) -> Source:
 
 
 def _file(path: Path) -> FileError:
-    """A file in the place of a folder: one of its splits, or a log that no data set was drawn from yet."""
+    """Return the error for a file given as a folder: one of its splits, or a log without a data set."""
     error = FileError(f"{path} is a file, wanted a folder with train.jsonl", errno.ENOTDIR, str(path))
     if path.stem in SPLITS:
         error.hint = f"give the folder that it is in, {path.parent}"
@@ -107,6 +107,6 @@ def _sampler(file: Path) -> str | None:
 
 
 def number_of(stamp: dict[str, Any], name: str) -> float:
-    """A number of a row's own object, NaN where it says nothing."""
+    """Return a number of a row's ``karl_fast`` object, NaN if missing."""
     found = reward(stamp.get(name))
     return found if isinstance(found, float) else math.nan

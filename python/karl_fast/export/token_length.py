@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def judge(settings: Settings) -> Callable[[str], str | None] | None:
-    """A function that names the flaw of a rendered row that does not fit into ``max_tokens``; None without a limit.
+    """Return a function from a rendered row to its defect if it exceeds ``max_tokens``; None without a limit.
 
     A row that fits is seen whole by a trainer with that ``max_seq_length``. So its prompt is shorter than the limit,
     and ``--mask-prompt`` leaves something to learn: a batch with nothing to learn has the loss 0/0, and mlx-lm goes on

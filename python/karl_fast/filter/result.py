@@ -31,5 +31,5 @@ class Filtered:
 
 
 def filtered(found: dict[str, Any]) -> Filtered:
-    """The result of a filter of the extension module."""
+    """Convert the result of a filter of the extension module."""
     return Filtered(found["keep"], found["reasons"], dict(found["counts"]))

@@ -161,12 +161,12 @@ def _is_link(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as text: the bytes of a name that is not UTF-8 are spelled out."""
+    """Return a path as text, with bytes that are not UTF-8 escaped."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def listed(logs: object) -> list[Any]:
-    """One log or several as a list."""
+    """Return one log or several as a list."""
     alone = isinstance(logs, str | bytes | os.PathLike) or not hasattr(logs, "__iter__")
     return [logs] if alone else list(cast("Iterable[Any]", logs))
 
@@ -218,7 +218,7 @@ def _exists(path: Path) -> bool:
 
 
 def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
-    """The logs of a folder, and what is passed over for its name."""
+    """Return the logs of a folder, and the files skipped by name."""
     found, passed = _walked(folder, suffixes)
     if all(one.is_passed for one in found):
         raise _no_log(folder, suffixes, found, passed)
@@ -226,7 +226,7 @@ def _inside(folder: str, suffixes: tuple[str, ...]) -> list[Candidate]:
 
 
 def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], int]:
-    """The logs of a folder, what is passed over for its name, and how many data sets were passed over."""
+    """Return the logs of a folder, the files skipped by name, and the number of data sets skipped."""
     found, passed = [], 0
     ends = (*suffixes, *(suffix + packed for suffix in suffixes for packed in OTHERWISE), *ARCHIVES, PARQUET)
     for here, folders, names in os.walk(folder, onerror=_unlisted):
@@ -240,7 +240,7 @@ def _walked(folder: str, suffixes: tuple[str, ...]) -> tuple[list[Candidate], in
 
 
 def _why(path: Path, folder: str) -> str | None:
-    """Why a file of a folder is passed over that has the name of a log: editors and systems keep such beside logs."""
+    """Return the reason to skip a file that has the name of a log, such as backups of editors."""
     if any(part.startswith(".") for part in path.relative_to(folder).parts):
         return HIDDEN
     return None if path.exists() else NOWHERE
@@ -263,14 +263,14 @@ def _no_log(folder: str, suffixes: tuple[str, ...], others: list[Candidate], pas
 
 
 def why_passed(path: str) -> str:
-    """Why a file of a folder was passed over for its name."""
+    """Return the reason why a file of a folder was skipped by name."""
     end = max((end for end in PASSED if path.endswith(end)), key=len)
     packed = f"its name ends in {end}, which is not unpacked here"
     return "Parquet is read where it is named" if end == PARQUET else packed
 
 
 def around(parquet: str) -> str:
-    """The glob that finds a Parquet file, and those beside it."""
+    """Return a glob that matches a Parquet file and those beside it."""
     return f"{glob.escape(str(Path(parquet).parent))}/*{PARQUET}"
 
 
@@ -326,7 +326,7 @@ def _manifest(folder: str) -> dict[str, Any] | None:
 
 
 def why_no_groups(found: Iterable[Mapping[str, Any]]) -> str | None:
-    """Why a format could not tell the groups of some files, from what was found in each; None where it could."""
+    """Return the reason why a format found no groups in some files; None if it did."""
     without = [file["beside"] for file in found if file["beside"] and file["beside"]["problem"]]
     if not without:
         return None

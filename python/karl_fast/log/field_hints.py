@@ -89,19 +89,19 @@ def _preferred(field: str, path: str, one: dict[str, Any]) -> str | None:
 
 
 def first(files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The keys of a record of the first file that has one."""
+    """Return the keys of a record of the first file that has one."""
     return next((list(file["keys"]) for file in files if file["keys"]), [])
 
 
 def recordless(files: Sequence[Mapping[str, Any]]) -> str | None:
-    """`a.jsonl and 1 other file`, where files were read and none of them holds a record; None else."""
+    """Return `a.jsonl and 1 other file` if files were read but have no records; None else."""
     if not files or first(files):
         return None
     return str(files[0]["path"]) + (f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else "")
 
 
 def held(keys: Sequence[str], what: str = "the records", verb: str = "hold") -> str:
-    """`; the records hold id, task`; nothing where there are no keys."""
+    """Return `; the records hold id, task`; empty without keys."""
     more = [f"and {len(keys) - SHOWN} more"] if len(keys) > SHOWN else []
     return f"; {what} {verb} {', '.join([*keys[:SHOWN], *more])}" if keys else ""
 
@@ -111,7 +111,7 @@ LOOKED = 64 << 10
 
 
 def records(log: Log, size: int = LOOKED) -> list[dict[str, Any]]:
-    """The records of a log with the least ids; none that is damaged, or of a stream that has gone by."""
+    """Return the intact records of a log with the least ids; empty for a stream that was read."""
     if log.core.streamed is not None:
         return []
     try:
@@ -123,7 +123,7 @@ def records(log: Log, size: int = LOOKED) -> list[dict[str, Any]]:
 
 
 def record(log: Log) -> dict[str, Any]:
-    """The first of them; nothing where there is none."""
+    """Return the first of them; empty if there is none."""
     return next(iter(records(log, 1)), {})
 
 
@@ -145,7 +145,7 @@ FITS = {"reward": _is_reward, "messages": is_conversation}
 
 
 def fitting(found: Sequence[Mapping[str, Any]], field: str) -> Iterator[str]:
-    """The paths at which one record or another holds what a field has to, objects in objects too."""
+    """Yield the paths at which any record has a valid value of a field, nested objects included."""
     fits = FITS.get(field, _is_name)
     return (path for path in dict.fromkeys(path for one in found for path in paths(one, fits)) if not ODD & {*path})
 
@@ -159,7 +159,7 @@ def _is_anything(_: object) -> bool:
 
 
 def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anything, above: str = "") -> Iterator[str]:
-    """The path of everything in a record that fits, objects in objects too."""
+    """Yield the path of every valid value in a record, nested objects included."""
     for key, inside in value.items():
         path = above + key.replace(".", r"\.")
         if key and fits(inside):
@@ -169,12 +169,12 @@ def paths(value: Mapping[str, Any], fits: Callable[[object], bool] = _is_anythin
 
 
 def _parts(path: str) -> list[str]:
-    """The keys of a path; a dot inside of one is behind a backslash."""
+    """Split a path into keys; a dot inside a key is escaped by a backslash."""
     return re.split(r"(?<!\\)\.", path)
 
 
 def top(path: str) -> str:
-    """The key of a record that a path begins with."""
+    """Return the first key of a path."""
     return _parts(path)[0].replace(r"\.", ".")
 
 
@@ -186,7 +186,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
-    """The object in a record that lacks the rest of a path: its own path, and its keys; None where there is none."""
+    """Return path and keys of the object in a record that lacks the rest of a path; None if there is none."""
     walked: list[str] = []
     for part in _parts(path):
         key = part.replace(r"\.", ".")
@@ -199,7 +199,7 @@ def holder(value: Mapping[str, Any], path: str) -> tuple[str, list[str]] | None:
 
 
 def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str | None:
-    """The key that was meant: the one most like what was asked for, or one that other tools keep the field under."""
+    """Return the most likely key: the most similar one, or a usual name of the field."""
     wanted = field if asked is None else asked
     others = [key for key in islice(keys, MOST) if key != wanted]
     near = nearest(wanted, others)
@@ -208,7 +208,7 @@ def likeliest(field: str, keys: Iterable[str], asked: str | None = None) -> str 
 
 
 def named(field: str, keys: Iterable[str], asked: str | None = None) -> str:
-    """The hint to name a field."""
+    """Return the hint to name a field."""
     keys = [*islice(keys, MOST)]
     key = likeliest(field, keys, asked)
     if field == "reward" and asked is None and key:
@@ -230,7 +230,7 @@ def _beside(key: str, keys: Sequence[str]) -> str:
 
 
 def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
-    """`x.jsonl is a transcript of codex`, where a file is one that no format claims; None where none is."""
+    """Return `x.jsonl is a transcript of codex` if a file that no format claims is one; None else."""
     found = [(file["path"], kind) for file in files if (kind := _kind(file))]
     if not found:
         return None
@@ -241,7 +241,7 @@ def transcripts(files: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def _kind(file: Mapping[str, Any]) -> str | None:
-    """The kind of a transcript; a record that has a reward, or its messages, is of none, whatever else it has."""
+    """Return the kind of a transcript; None for a record with a reward or messages."""
     rewards = dict(file["fields"]).get("reward", "").split(",")  # no path where functions give all of it
     others = {"messages", *NAMES["reward"], *(path.partition(".")[0] for path in rewards)}
     if file["format"] != "generic" or others & {*file["keys"]}:
@@ -250,7 +250,7 @@ def _kind(file: Mapping[str, Any]) -> str | None:
 
 
 def drawn(files: Iterable[Mapping[str, Any]]) -> str | None:
-    """`data/train.jsonl is of a data set of karl-fast`, where rows of a file are stamped; None where none is."""
+    """Return `data/train.jsonl is of a data set of karl-fast` if rows of a file have its stamp; None else."""
     path = next((file["path"] for file in files if STAMP in file["keys"] and "reward" not in file["keys"]), None)
     return path and f"{path} is of a data set of karl-fast"
 

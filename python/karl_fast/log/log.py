@@ -78,7 +78,7 @@ class Log:
         self.close()
 
     def close(self) -> None:
-        """Give back temporary files; the columns stay, ``export`` does not work any more where input was a pipe."""
+        """Remove temporary files; the columns stay, but ``export`` no longer works if the input was a pipe."""
         self._spool.close()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -157,7 +157,7 @@ class Log:
         return Log(core, settings, self._spool, given, functions, *more)
 
     def under(self, settings: Settings) -> Log:
-        """The same columns under other settings.
+        """Return the same columns under other settings.
 
         Raises:
             UsageError: a setting that only reading could have followed.

@@ -33,7 +33,7 @@ def _is_answer(message: dict[str, Any]) -> bool:
 
 
 def wrong(message: object) -> str | None:
-    """Why a value is no message; None where it is one."""
+    """Return the defect of a message; None if it is valid."""
     if not isinstance(message, dict):
         return "is no object"
     if "role" not in message and {"from", "value"} <= message.keys():

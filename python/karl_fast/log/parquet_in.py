@@ -139,7 +139,7 @@ def _formless(path: str, column: str, error: FormlessError) -> ColumnError:
 
 
 def _batches(path: str, file: Any, columns: list[str]) -> Iterator[Any]:
-    """The rows of a table in their order, few at a time where they are long."""
+    """Yield the rows of a table in order, fewer at a time if they are long."""
     for at in range(file.num_row_groups):
         try:
             for batch in file.iter_batches(_fitting(file, at, columns), row_groups=[at], columns=columns):
@@ -160,7 +160,7 @@ def _fitting(file: Any, group: int, columns: list[str]) -> int:
 
 
 def _culprit(file: Any, group: int, columns: list[str]) -> str:
-    """`, column reward`, where one column of a row group cannot be read by itself."""
+    """Return `, column reward` if one column of a row group cannot be read."""
     for name in columns:
         try:
             for _ in file.iter_batches(ROWS, row_groups=[group], columns=[name]):
@@ -171,7 +171,7 @@ def _culprit(file: Any, group: int, columns: list[str]) -> str:
 
 
 def _rewards(schema: Any) -> list[str]:
-    """The columns of TRL's reward functions; none of another table."""
+    """Return the columns of TRL's reward functions; empty for other tables."""
     from pyarrow import types
 
     if not set(TRL) <= set(schema.names) or TRL_REWARD in schema.names:
@@ -200,7 +200,7 @@ def _folder_value(text: str) -> str:
 def _lines(
     path: str, batch: Any, columns: dict[str, Writer], rewards: list[str], folders: dict[str, str], first: int
 ) -> Texts:
-    """The rows of a batch, the first of which is the row of this number."""
+    """Return the rows of a batch as lines; the number is that of the first row."""
     names, texts = list(columns), []
     for at, (name, write) in enumerate(columns.items()):
         texts.append(_texts(path, name, write, batch.column(at), first))
@@ -229,7 +229,7 @@ def _texts(path: str, name: str, write: Writer, column: Any, first: int) -> Text
 
 
 def _totals(rewards: list[list[float | None]]) -> Texts:
-    """The sum of each row's rewards.
+    """Return the sum of each row's rewards.
 
     A function that does not apply to a row has no say in its sum, and a row to which none applies has no reward.
     """

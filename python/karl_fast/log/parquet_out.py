@@ -138,7 +138,7 @@ def _target(path: Path, *, force: bool) -> _core.Target:
 
 
 def _open_to_all(draft: Path) -> None:
-    """Give a finished file the mode of any new one: temporary files are for their owner's eyes."""
+    """Set the mode of a finished file to that of a new one: temporary files are private."""
     mask = os.umask(0)
     os.umask(mask)
     draft.chmod(0o666 & ~mask)

@@ -201,7 +201,7 @@ class Told:
         return cls(*(list(column) for column in zip(*map(json.loads, answers), strict=True)))
 
     def columns(self, names: set[str], others: bool) -> dict[str, list[Any]]:
-        """The columns of some names, None where a record does not say it; with others all that any record says."""
+        """Return columns by name, None where a record lacks one; with ``others``, all that any record has."""
         names = names.union({"prompts"}, *self.records) - {"completions"} if others else names
         return {name: self._column(name) for name in sorted(names)}
 

@@ -25,7 +25,7 @@ COPIES = "free space for temporary files, or name another folder for them with T
 
 @contextlib.contextmanager
 def spool(name: str) -> Iterator[str]:
-    """The path of a copy of a pipe, or of standard input for ``-``; it is gone afterwards.
+    """Yield the path of a copy of a pipe, or of standard input for ``-``; it is removed afterwards.
 
     Raises:
         FileError: the stream cannot be read, or the copy not be written.
@@ -43,7 +43,7 @@ def spool(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def temporary(name: str) -> Iterator[str]:
-    """The path of an empty file for what comes from a stream of this name; it is gone afterwards.
+    """Yield the path of an empty file for the data of a stream; it is removed afterwards.
 
     Raises:
         FileError: it cannot be made.
@@ -68,7 +68,7 @@ def not_kept(name: str, error: OSError) -> FileError:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits: between the making of a file and the promise to remove it, it would stay."""
+    """Defer Ctrl-C: a file between its creation and the registration of its removal would stay."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def alone(logs: list[object]) -> str | None:
-    """The pipe that is the only log; None where there is none."""
+    """Return the pipe that is the only log; None if there is none."""
     paths = [path_of(log) for log in logs]
     return paths[0] if len(paths) == 1 and _is_pipe(paths[0]) else None
 

@@ -42,7 +42,7 @@ class Activations:
         self._there, self._back = _Graph(self._forward), _Graph(self._trained)
 
     def __call__(self, rows: int, tokens: int) -> int:
-        """The bytes of a batch."""
+        """Return the bytes of a batch."""
         whole = self._back.bytes(rows, tokens)
         if not self._checkpoint:
             return int(MARGIN * whole)
@@ -55,14 +55,14 @@ class Activations:
         return int(MARGIN * self._there.bytes(rows, tokens))
 
     def _forward(self, rows: int, tokens: int) -> tuple[int, int]:
-        """The bytes at the peak of a forward pass, and how many operations it is made of."""
+        """Return the peak bytes of a forward pass, and its number of operations."""
         try:
             return self._trace(self._body, rows, tokens)
         except ValueError:
             return rows * tokens * 4 * ARRAYS * max(self._widths), 0
 
     def _trained(self, rows: int, tokens: int) -> tuple[int, int]:
-        """The bytes at the peak of a gradient, and how many operations it is made of."""
+        """Return the peak bytes of a gradient, and its number of operations."""
         try:
             with training(self._model):
                 return self._trace(self._gradient, rows, tokens)
@@ -74,7 +74,7 @@ class Activations:
             raise ModelError(f"a model of type {kind} cannot be trained: MLX says: {said}") from error
 
     def _trace(self, function: Callable[[mx.array], Any], rows: int, tokens: int) -> tuple[int, int]:
-        """`traced`; the model has its parameters back afterwards."""
+        """Call `traced`, and restore the parameters of the model."""
         import mlx.core as mx
 
         there = [(*place(self._model, name), array) for name, array in flat(self._model.parameters()).items()]
@@ -128,7 +128,7 @@ class _Graph:
 
 
 def _parabola(at: int, known: dict[int, int]) -> int:
-    """The value of the parabola through three points; of a straight line where it would bend down."""
+    """Return the value of the parabola through three points, or of a straight line if it would bend down."""
     (x0, y0), (x1, y1), (x2, y2) = known.items()
     first, second = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
     bend = max(0.0, (second - first) / (x2 - x0))

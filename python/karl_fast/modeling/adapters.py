@@ -32,7 +32,7 @@ ALIKE = (
 
 
 def begin(model: Any, file: Path, config: dict[str, Any]) -> None:
-    """Give an adapted model the weights of an adapter to go on from.
+    """Load the weights of an adapter into an adapted model to continue from.
 
     Args:
         model: with its adapters.
@@ -59,7 +59,7 @@ def unrecorded(file: Path, config: dict[str, Any]) -> str | None:
 
 
 def put(model: Any, folder: Path) -> None:
-    """Give a model an adapter, in evaluation mode.
+    """Load an adapter into a model, in evaluation mode.
 
     Raises:
         ModelError: the adapter is damaged, or does not fit the model; the message names the first that does not.

@@ -106,7 +106,7 @@ class Checkpoints:
                     _atomic.remove(old, FILES)
 
     def found(self) -> list[Path]:
-        """The checkpoints that are whole, the oldest first."""
+        """Return the complete checkpoints, the oldest first."""
         folder = self.path / FOLDER
         return sorted(path for path in folder.glob("[0-9]*") if (path / STATE).is_file()) if folder.is_dir() else []
 

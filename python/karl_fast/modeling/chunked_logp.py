@@ -32,12 +32,12 @@ IN_FLIGHT = 12
 
 
 def chunk_rows(vocabulary: int) -> int:
-    """Hidden states a chunk."""
+    """Return the number of hidden states in a chunk."""
     return max(FEWEST_ROWS, CHUNK_BYTES // (4 * vocabulary))
 
 
 def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
-    """The log-probability of each target, in float32. [N, V], [N] -> [N]"""
+    """Compute the log-probability of each target, in float32. [N, V], [N] -> [N]"""
     import mlx.core as mx
 
     scaled = logits.astype(mx.float32)
@@ -46,7 +46,7 @@ def log_probabilities(logits: mx.array, targets: mx.array) -> mx.array:
 
 
 def scored(head: Any, hidden: mx.array, targets: mx.array, rows: int, *, slopes: bool) -> tuple[mx.array, mx.array]:
-    """Log-probabilities, and where wanted their slopes, `rows` hidden states at a time.
+    """Compute log-probabilities, and if wanted their slopes, `rows` hidden states at a time.
 
     Args:
         head: hidden states to logits. [1, N, E] -> [1, N, V]
@@ -90,7 +90,7 @@ def _chunk(head: Any, hidden: mx.array, targets: mx.array, steep: bool) -> tuple
 
 
 def forward(body: Any, head: Any, tokens: mx.array, places: mx.array, rows: int) -> mx.array:
-    """The log-probabilities of chosen tokens, without gradients.
+    """Compute the log-probabilities of chosen tokens, without gradients.
 
     Args:
         body, head: the halves of the model.

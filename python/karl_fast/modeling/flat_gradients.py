@@ -22,7 +22,7 @@ LONGEST = 1 << 22
 
 
 def joined(tree: Any) -> dict[str, mx.array]:
-    """The leaves of a tree in the order of their names, end to end, a vector for each type and stretch.
+    """Concatenate the leaves of a tree in the order of their names, to a vector for each type and stretch.
 
     Vectors that are joined again are themselves.
     """
@@ -36,7 +36,7 @@ def joined(tree: Any) -> dict[str, mx.array]:
 
 
 def parted(vectors: dict[str, mx.array], like: Any) -> Any:
-    """The tree that vectors were joined of, in the shapes of another such tree."""
+    """Split vectors into the tree they were joined from, in the shapes of another such tree."""
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
@@ -66,7 +66,7 @@ class Trained:
         ]
 
     def joined(self) -> dict[str, mx.array]:
-        """As `joined` of the trainable parameters; where the model has what was put last, the vectors of that."""
+        """Return the trainable parameters joined; the vectors put last, if the model still has them."""
         import mlx.core as mx
 
         there = [[holder[key] for holder, key, _ in places] for _, places, _ in self._stretches]
@@ -76,7 +76,7 @@ class Trained:
         return {vector: mx.concatenate([leaf.reshape(-1) for leaf in leaves]) for (vector, *_), leaves in each}
 
     def put(self, vectors: dict[str, mx.array]) -> list[mx.array]:
-        """Give the model other values; they as it has them."""
+        """Set the values of the model, and return them as stored."""
         import mlx.core as mx
 
         self._last, self._arrays = vectors, []
@@ -88,14 +88,14 @@ class Trained:
 
 
 def added(one: dict[str, mx.array], other: dict[str, mx.array]) -> dict[str, mx.array]:
-    """Their sum; nothing and another are the other."""
+    """Return the sum; None counts as zero."""
     if not one:
         return other
     return {name: first + second for (name, first), second in zip(one.items(), other.values(), strict=True)}
 
 
 def norm(vectors: dict[str, mx.array]) -> mx.array:
-    """The Euclidean norm of all of them together, in float32."""
+    """Return the Euclidean norm of all vectors together, in float32."""
     import mlx.core as mx
 
     wide = [one.astype(mx.float32) for one in vectors.values()]
@@ -103,14 +103,14 @@ def norm(vectors: dict[str, mx.array]) -> mx.array:
 
 
 def bounded(vectors: dict[str, mx.array], size: float, limit: float) -> dict[str, mx.array]:
-    """The vectors, scaled down where their norm is above the limit; 0 is no limit."""
+    """Return the vectors, scaled down if their norm is above the limit; 0 for no limit."""
     if not limit or size <= limit:
         return vectors
     return {name: one * (limit / size) for name, one in vectors.items()}
 
 
 def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
-    """The names of the leaves that begin in one stretch of their type."""
+    """Return the names of the leaves that begin in one stretch of their type."""
     before: Counter[str] = Counter()
     found: dict[str, list[str]] = {}
     for name, leaf in leaves.items():
@@ -121,5 +121,5 @@ def _together(leaves: dict[str, mx.array]) -> dict[str, list[str]]:
 
 
 def _ends(leaves: Iterable[mx.array]) -> list[int]:
-    """Where leaves that stand end to end are parted."""
+    """Return the bounds between concatenated leaves."""
     return list(accumulate(leaf.size for leaf in leaves))[:-1]

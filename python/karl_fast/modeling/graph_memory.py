@@ -117,7 +117,7 @@ class _Memory:
         return found
 
     def _compute(self, one: _Operation) -> None:
-        """Hold what an operation makes, then let go of what it was the last to take."""
+        """Allocate the results of an operation, then free the inputs it was the last to use."""
         for name, size in one.makes:
             home = self._shared(one, size)
             self.home[name] = home = home or name
@@ -133,7 +133,7 @@ class _Memory:
                 self._release(name)
 
     def _shared(self, one: _Operation, size: int) -> str | None:
-        """The memory that a result is put into, where that is there already."""
+        """Return the memory that a result shares, if it already exists."""
         if one.name in VIEWS:
             return self.home.get(one.takes[0]) if one.takes else None
         if one.name in IN_PLACE:

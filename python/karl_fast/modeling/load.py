@@ -57,7 +57,7 @@ def require() -> None:
 
 
 def load(path: str, adapter_path: str | None = None) -> Loaded:
-    """A model from a folder or from the Hugging Face hub.
+    """Load a model from a folder or from the Hugging Face hub.
 
     Raises:
         MissingExtraError: the extra ``train`` is not installed.
@@ -100,7 +100,7 @@ def _computed(model: nn.Module, path: str) -> None:
 
 
 def _initialized(model: nn.Module) -> None:
-    """Give modules the private fields that training needs, where their constructor left them out."""
+    """Set private fields that training needs, if constructors of modules left them out."""
     import mlx.nn as nn
 
     for module in model.modules():

@@ -16,7 +16,7 @@ EPS = 1e-8
 
 
 def build(settings: Training, fixed: Any = None) -> Any:
-    """An optimizer of MLX that sees tensors joined to vectors; before each update, `aim` has to be called.
+    """Make an MLX optimizer over tensors joined to vectors; `aim` has to be called before each update.
 
     A model that is `fixed` stays of the same layers, and nothing but the optimizer changes what is trained of it in
     place: an update then takes no way through it, nor joins what it has joined before.
@@ -79,7 +79,7 @@ def aim(optimizer: Any, settings: Training, rate: float) -> None:
 
 
 def learning_rate(settings: Training, step: int, steps: int) -> float:
-    """The learning rate of a step, from 1 on, of so many: a pure function, so that a schedule has no state to lose.
+    """Return the learning rate of a step, from 1 on, of so many: a pure function, so no state has to be stored.
 
     It rises in a line over the warm-up, and falls over the rest: to 0 behind the last step, in a line or half a
     cosine.

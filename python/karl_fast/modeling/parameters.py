@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def flat(tree: Any) -> dict[str, mx.array]:
-    """The leaves of a tree by their dotted names, in the order of the names."""
+    """Return the leaves of a tree by their dotted names, sorted."""
     from mlx.utils import tree_flatten
 
     leaves: Any = tree_flatten(tree)
@@ -21,7 +21,7 @@ def flat(tree: Any) -> dict[str, mx.array]:
 
 
 def place(model: Any, name: str) -> tuple[Any, Any]:
-    """The module, list or dictionary of a model that holds a leaf, and under what: to look again takes longer."""
+    """Return the module, list or dictionary of a model that has a leaf, and its key; a repeated search is slower."""
     first, _, rest = name.partition(".")
     key = int(first) if isinstance(model, list | tuple) else first
     return place(model[key], rest) if rest else (model, key)
@@ -51,7 +51,7 @@ def short(path: Path) -> str | None:
 
 
 def read(path: Path) -> dict[str, mx.array]:
-    """The tensors of a file.
+    """Read the tensors of a file.
 
     Raises:
         RuntimeError, ValueError, OSError: there is none, or it is damaged.

@@ -48,7 +48,7 @@ class Positions:
 
 
 def positions(model: Any, config: dict[str, Any]) -> Positions | None:
-    """The positions of a model by its config; None where that does not say."""
+    """Return the positions of a model by its config; None if not given."""
     config = config.get("text_config") or config
     known = [config[name] for name in NAMES if isinstance(config.get(name), int) and config[name] > 0]
     if not known:
@@ -58,7 +58,7 @@ def positions(model: Any, config: dict[str, Any]) -> Positions | None:
 
 
 def _scaled(config: dict[str, Any], count: int) -> int:
-    """Positions by rope scaling: a factor over those that the model was trained on first."""
+    """Return the positions with rope scaling: a factor times the original ones."""
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     factor, first = scaling.get("factor"), scaling.get("original_max_position_embeddings", count)
     numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (factor, first))

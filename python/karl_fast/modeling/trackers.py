@@ -22,11 +22,11 @@ class Tracker(Protocol):
     """Receiver of the metrics of a run."""
 
     def log(self, values: dict[str, Any]) -> None:
-        """One step, or one validation: `step` says which."""
+        """Log one step or one validation, given by `step`."""
         ...
 
     def finish(self) -> None:
-        """The run is over."""
+        """End the run."""
         ...
 
 
@@ -61,7 +61,7 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Every whole line; the last may have been cut by the end of its process."""
+    """Yield every complete line; the last may have been cut when its process ended."""
     for text in path.read_text("utf-8", "replace").splitlines():
         try:
             line = json.loads(text)
@@ -96,6 +96,6 @@ class Elsewhere:
 
 
 def trackers(settings: Training, adapter_path: Path, upto: int) -> list[Tracker]:
-    """The file of metrics, and the trackers that were asked for."""
+    """Open the file of metrics, and the trackers of the settings."""
     elsewhere = [Elsewhere(library, settings, adapter_path) for library in settings.report_to or ()]
     return [JsonLines(adapter_path / FILE, upto), *elsewhere]

@@ -88,7 +88,7 @@ def split(model: nn.Module) -> tuple[Any, Any]:
 
 
 def _halves(model: nn.Module) -> tuple[_Body, _Head]:
-    """The halves of the language model, which may be wrapped in others, as in models with a vision part."""
+    """Return the halves of the language model, which may be nested, as in models with a vision part."""
     import mlx.core as mx
 
     language, probe = model, mx.array([[1, 2, 3]])
@@ -102,7 +102,7 @@ def _halves(model: nn.Module) -> tuple[_Body, _Head]:
 
 
 def _holder(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
-    """The name and the module below a model that has a layer in it; None where the model itself has the list."""
+    """Return name and submodule of a model that has a layer in it; None if the model itself has the list."""
     for name, child in _children(language):
         if any(module is layer for module in child.modules()):
             return name, child
@@ -110,7 +110,7 @@ def _holder(language: nn.Module, layer: nn.Module) -> tuple[str, Any] | None:
 
 
 def _last(language: nn.Module, probe: mx.array) -> tuple[str, Any] | None:
-    """The last module of a model that is called before its logits: its norm, where layers and head are one module."""
+    """Return the last module called before the logits: the norm, if layers and head are in one module."""
     called: list[tuple[str, Any, int]] = []
     before = [(name, child, type(child)) for name, child in _children(language)]
     for name, child, kind in before:

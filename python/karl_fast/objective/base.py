@@ -41,7 +41,7 @@ class Objective(ABC):
         return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
 
     def axes(self) -> dict[str, Point]:
-        """The point of each axis."""
+        """Return the point of each axis."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @property
@@ -55,11 +55,11 @@ class Objective(ABC):
 
     @abstractmethod
     def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """The loss times its denominator, which adds up over micro-batches."""
+        """Return the loss times its denominator, which adds up over micro-batches."""
 
     @abstractmethod
     def count(self, scored: Scored) -> mx.array:
-        """The denominator, as an array."""
+        """Return the denominator as an array."""
 
     def denominator(self, scored: Scored) -> float:
         """Return the denominator of the total of a batch; that of a whole is the sum over its micro-batches.
@@ -74,7 +74,7 @@ class Objective(ABC):
     def __call__(
         self, logp: mx.array, scored: Scored, *, denominator: float | mx.array | None = None, **more: Any
     ) -> mx.array:
-        """The loss, a number; with the denominator of the whole batch, a part of its loss that adds up to it."""
+        """Return the loss, a number; with the denominator of the whole batch, the additive part of a micro-batch."""
         total = self.total(logp, scored, **more)
         by = mx.maximum(self.count(scored), 1).astype(total.dtype) if denominator is None else denominator
         return total / by

@@ -122,13 +122,13 @@ class Batch:
             raise ArgumentError(f"{name}{list(place)} is {array[place]}, wanted a finite number")
 
     def _check_weights(self) -> None:
-        """NaN is for a row that does not count."""
+        """Check weights; NaN marks a row that does not count."""
         held = np.ones(1) if self.weights is None else self.weights
         if (bad := np.flatnonzero((held < 0) | np.isinf(held))).size:
             raise ArgumentError(f"weights[{bad[0]}] is {held[bad[0]]}, wanted a finite number from 0 on, or NaN")
 
     def need(self, name: str) -> Any:
-        """The array of a field that an axis cannot do without.
+        """Return the array of a field that an axis requires.
 
         Args:
             name: of the field.
@@ -182,7 +182,7 @@ class Scored:
     turns: mx.array | None = None
 
     def rows(self, indices: Any) -> Scored:
-        """Some of its rows: a micro-batch.
+        """Return some rows, as a micro-batch.
 
         Args:
             indices: a slice, or numbers of rows.
@@ -200,7 +200,7 @@ class Scored:
         return Scored(**found)
 
     def need(self, name: str) -> mx.array:
-        """The array of a field that an axis cannot do without.
+        """Return the array of a field that an axis requires.
 
         Args:
             name: of the field.

@@ -37,7 +37,7 @@ __all__ = ["mx", "to_mlx", "to_numpy"]
 
 
 def to_mlx(array: NDArray[Any], dtype: mx.Dtype | None = None) -> mx.array:
-    """A copy for MLX: float64 becomes float32 unless ``dtype`` says otherwise, as Metal has no float64; integers int32.
+    """Copy to MLX: float64 becomes float32 unless ``dtype`` is given, as Metal has no float64; integers become int32.
 
     Args:
         array: of floats, whole numbers or truths.
@@ -59,7 +59,7 @@ def to_mlx(array: NDArray[Any], dtype: mx.Dtype | None = None) -> mx.array:
 
 
 def to_numpy(array: mx.array) -> NDArray[Any]:
-    """A copy for NumPy, contiguous; bfloat16 and float16, which a kernel does not take, become float32.
+    """Copy to contiguous NumPy; bfloat16 and float16, which kernels do not accept, become float32.
 
     Args:
         array: evaluated if it is not yet.

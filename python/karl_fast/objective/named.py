@@ -43,7 +43,7 @@ class Recipe:
 
     @classmethod
     def of(cls, name: str, family: type[Objective], reference: str, **axes: Sourced) -> Recipe:
-        """A root, every axis stated.
+        """Make a root recipe with every axis given.
 
         Args:
             name, reference: of the paper.
@@ -66,7 +66,7 @@ class Recipe:
         return cls(name, objective, reference, tuple((axis, axes[axis][1]) for axis in kinds))
 
     def but(self, name: str, reference: str, **axes: Sourced) -> Recipe:
-        """A neighbour: this recipe in all but some axes.
+        """Return a copy of the recipe with some axes changed.
 
         Args:
             name, reference: of the new one.
@@ -89,7 +89,7 @@ class Recipe:
         return Recipe(name, objective, reference, sources, self.name, changes)
 
     def __str__(self) -> str:
-        """One axis a line with its source; those in which it differs from its base are marked."""
+        """Return one axis a line with its source; those that differ from the base are marked."""
         axes = {axis: repr(point) for axis, point in self.objective.axes().items()}
         wide, far = max(map(len, axes)), max(map(len, axes.values()))
         family = type(self.objective).__name__

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table(family: type[Objective]) -> str:
-    """The recipes of a family as Markdown.
+    """Return the recipes of a family as a Markdown table.
 
     Args:
         family: one of the four.
@@ -42,7 +42,7 @@ def _cell(point: Point, differs: bool, changed: bool) -> str:
 
 
 def _short(point: Point) -> str:
-    """As it is written: without names of numbers, and without empty brackets."""
+    """Return a point as it is written, without names of numbers and empty brackets."""
     inner = ", ".join(shown for name, value in vars(point).items() if (shown := _shown(name, value)))
     return f"{type(point).__name__}({inner})" if inner else type(point).__name__
 

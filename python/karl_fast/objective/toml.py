@@ -49,7 +49,7 @@ POINTS: dict[str, type[Point]] = {
 
 
 def to_toml(recipe: Recipe) -> str:
-    """A recipe as TOML.
+    """Return a recipe as TOML.
 
     Args:
         recipe: any.
@@ -75,7 +75,7 @@ def to_toml(recipe: Recipe) -> str:
 
 
 def from_toml(text: str) -> Recipe:
-    """The recipe that a text holds.
+    """Parse a recipe from TOML.
 
     Args:
         text: of :func:`to_toml`, or by hand.

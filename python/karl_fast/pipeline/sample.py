@@ -44,7 +44,7 @@ class Sample:
     draft: _core.Draft
 
     def lines(self) -> Iterator[str]:
-        """The rows as JSON text in the order they were written, split after split.
+        """Yield the rows as JSON text in the order they were written, split after split.
 
         Of a data set that was written, long records that were written as they came are read again from their logs.
 
@@ -167,7 +167,7 @@ def _opened(
     *,
     fingerprint: bool = False,
 ) -> Iterator[Log]:
-    """A log that was given, which stays open; or one that is read here, and closed."""
+    """Yield a given log, which stays open; or one that is read here and closed afterwards."""
     if isinstance(logs, Log):
         yield logs.under(settings)
     else:
@@ -182,7 +182,7 @@ def _read(
     *,
     fingerprint: bool,
 ) -> Log:
-    """Files are read, and so is a pipe, in one pass where that is enough for what is to be drawn."""
+    """Read files, or a pipe in one pass if that suffices for the draw."""
     if settings.streams and not fingerprint:
         from karl_fast.log.stream import alone, stream  # most runs have no stream
 
@@ -193,12 +193,12 @@ def _read(
 
 
 def quartet(values: list[int] | None) -> dict[str, int]:
-    """Four numbers with their names; nothing where there is nothing to describe."""
+    """Name four numbers; empty if there is nothing to describe."""
     return dict(zip(("smallest", "median", "90%", "largest"), values or [], strict=False))
 
 
 def ladder(selection: _core.Selection) -> list[_core.Tempered]:
-    """The target at rising inverse temperatures, and at the chosen one."""
+    """Compute the target at rising inverse temperatures, and at the chosen one."""
     scores = selection.score_summary()
     if not scores["count"]:
         return []
@@ -216,7 +216,7 @@ def _refuse_range(facts: _core.SelectionFacts) -> None:
 
 
 def _nothing(log: Log, selection: _core.Selection) -> NothingToSampleError:
-    """Why no row is left, and what may be meant where none has a reward."""
+    """Return the error if no row is left, with suggestions if none has a reward."""
     account = accounting(log, selection.facts()["verdicts"])
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in account["dropped"].items())
     read = account["rows_read"]
@@ -248,7 +248,7 @@ UNREAD = {
 
 
 def _first_bad(log: Log) -> str:
-    """Where the first row lies that could not be read, if it is where anybody can look."""
+    """Return the place of the first row that could not be read, if it can be opened."""
     plain = (
         file
         for file in log.inputs

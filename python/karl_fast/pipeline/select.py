@@ -79,7 +79,7 @@ def _no_partition(log: Log, field: str) -> UsageError:
 
 
 def _refuse_target(settings: Settings) -> None:
-    """A setting that is not followed is not taken either."""
+    """Refuse settings that would be ignored."""
     untouched = Settings()
     for name in ("shaping", "score", "ess", "inverse_temperature", "partition_by"):
         if getattr(settings, name) != getattr(untouched, name):

@@ -144,7 +144,7 @@ def token_weights(
     mask: NDArray[np.bool_] | None = None,
     aggregate: SequenceMean | TokenMean | ConstantLength | SequenceSum,
 ) -> NDArray[np.float64]:
-    """The weight w_t of each token in a loss: with it a term of one's own is summed as :func:`policy_loss` sums.
+    """Compute the weight w_t of each token in a loss, to sum other terms as :func:`policy_loss` does.
 
     ```text
     SequenceMean    1 / (S T_i)        TokenMean    1 / sum T

@@ -86,7 +86,7 @@ class Composite:
 
     @classmethod
     def of(cls, table: Mapping[str, Any], folder: str | Path = ".") -> Composite:
-        """The composite of a table ``[reward]``: a weight by name, or ``{ weight = 0.3, fn = "my.py:score" }``.
+        """Make the composite of a table ``[reward]``: a weight by name, or ``{ weight = 0.3, fn = "my.py:score" }``.
 
         Args:
             table: as TOML has it.

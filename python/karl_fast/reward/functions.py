@@ -55,7 +55,7 @@ class Function:
 
     @classmethod
     def of(cls, named: Scorer | str, folder: str | Path = ".") -> Function:
-        """A function as it is, by the name of a signal, or as ``file.py:name`` in a folder.
+        """Make a function from a callable, the name of a signal, or ``file.py:name`` in a folder.
 
         Raises:
             UsageError: there is none, its file cannot be run, or it cannot be called.
@@ -159,7 +159,7 @@ def _refusal(place: str, one: NoReward, row: int) -> str:
 
 
 def column_of(name: str, rows: dict[str, Sequence[Any]], count: int) -> NDArray[np.float64]:
-    """A column of rewards; NaN and None are missing. [B]
+    """Return a column of rewards; NaN and None are missing. [B]
 
     Raises:
         ArgumentError: it is not there, differs in rows, or holds something else than rewards, None and NaN.

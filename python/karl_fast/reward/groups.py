@@ -20,7 +20,7 @@ class GroupScorer(Protocol):
     """Something that scores the trajectories of one group together."""
 
     def __call__(self, trajectories: Sequence[Any]) -> Sequence[float | None]:
-        """A reward a trajectory, None where there is none."""
+        """Return a reward for each trajectory, None if it has none."""
         ...
 
 

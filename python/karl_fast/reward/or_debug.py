@@ -62,7 +62,7 @@ def diagnosis(
     constraints: Sequence[Any] | None = None,
     **_: Any,
 ) -> list[float | None]:
-    """20 J, the Jaccard index of the constraints named while thinking and those of the conflict; None without.
+    """Score 20 J, the Jaccard index of the constraints named while thinking and those of the conflict; None without.
 
     ``constraints`` are the names of the program; without them a name is one of the conflict, or looks like c1, row_2 or
     constraint_3.
@@ -93,12 +93,12 @@ def _efficiency(steps: int | None) -> float | None:
 
 
 def folded(names: Sequence[str] | None) -> set[str]:
-    """Names without case, which a solver does not keep."""
+    """Return names in one case, because solvers change it."""
     return {str(name).lower() for name in names or ()}
 
 
 def text_of(completion: Any) -> str:
-    """The text of a completion: its own, or that of the assistant's messages."""
+    """Return the text of a completion: its own, or that of the assistant's messages."""
     if isinstance(completion, str):
         return completion
     return "\n".join(str(message.get("content", "")) for message in completion if message.get("role") == "assistant")

@@ -25,9 +25,7 @@ LOOKED_AT = ("outcome", "trajectory", "timing", "karl_fast_trajectory", "message
 
 
 def of_karl(version: Version, key: str, /, completions: Sequence[Any], **columns: Sequence[Any]) -> list[float]:
-    """A score of KARL's engine, from the columns that it looks at; one that is not there, or None in a row, is left out
-    of the record.
-    """
+    """Compute a score of KARL's engine from the columns it reads; missing ones, and None in a row, are left out."""
     names = [name for name in LOOKED_AT if name in columns]
     rewards = []
     for row in range(len(completions)):

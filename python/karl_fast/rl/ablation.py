@@ -45,7 +45,7 @@ LAST = 10
 
 
 def arms() -> dict[str, Recipe]:
-    """The recipe of each arm; that of `dynamic` is the baseline's."""
+    """Return the recipe of each arm; that of `dynamic` is the baseline's."""
     baseline = recipe("grpo").but("baseline", "ablations", kl=(K3(0.001), "beta 0.001 of the ablation script [code]"))
     changes: dict[str, dict[str, Any]] = {
         "no_kl": {"kl": (NoKL(), "beta 0 of the ablation script [code]")},
@@ -169,7 +169,7 @@ def _arm(name: str, outcomes: Mapping[str, Sequence[float]], stopped: Mapping[in
 
 
 def interval(values: Any) -> tuple[float, float | None, float | None]:
-    """The mean of some numbers, and its 95 % interval by Student's t; None where there is one number."""
+    """Return the mean of numbers, and its 95 % interval by Student's t; None for one number."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, None, None

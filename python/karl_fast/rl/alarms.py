@@ -89,7 +89,7 @@ def _missing(sentry: Sentry, metrics: Mapping[str, Any]) -> str | None:
 
 
 def _most(metrics: Mapping[str, Any]) -> str:
-    """Why the most rewards are missing: who failed, and how."""
+    """Return the most frequent reason of missing rewards: function and kind."""
     counts = metrics["missing"]
     return str(max(counts, key=counts.get))
 

@@ -127,7 +127,7 @@ def _failure(stage: Stage) -> list[str]:
 
 
 def _speechless(rollout: Rollout) -> Rollout:
-    """A rollout without a token of the policy has nothing to be rewarded for."""
+    """Drop the reward of a rollout without a token of the policy."""
     if rollout.states:
         return rollout
     why = rollout.missing or "no tokens: the prompt leaves no room"

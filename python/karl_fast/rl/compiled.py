@@ -25,7 +25,7 @@ MOST_TRACES = 64
 
 
 def rounded(size: int) -> int:
-    """A size as one of few: at most a sixteenth more, and itself up to 32."""
+    """Round a size up to one of few: at most a sixteenth more, exact up to 32."""
     step = max(1, (1 << size.bit_length()) // (2 * OCTAVE))
     return -(-size // step) * step
 
@@ -40,7 +40,7 @@ class Compiled:
         self._traces = 0
 
     def __call__(self, function: Callable[..., Any], *first: Any) -> Callable[..., Any]:
-        """The function with its first arguments, which are no arrays: each of them is worth traces of its own."""
+        """Bind the first arguments, which are not arrays: each value has traces of its own."""
         if self._traces >= MOST_TRACES:
             self._made.clear()
             self._traces = 0

@@ -25,7 +25,7 @@ PATHS = ("model", "prompts", "out", "environment", "recipe")
 
 
 def load(path: str | Path, **over: Any) -> Online:
-    """An online run from a TOML file.
+    """Load the settings of an online run from a TOML file.
 
     Args:
         path: the file. Settings stand at its top, ``[rewards]`` maps functions to weights, ``[alarms]`` and
@@ -87,7 +87,7 @@ def _table(name: str, kind: Any, held: Any) -> Any:
 
 
 def _placed(held: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths as they are seen from here: of a model and of a recipe only where that is no name."""
+    """Return settings with paths relative to the working directory; names of models and recipes stay."""
     found = {
         name: _seen(value, folder, name) if name in PATHS and isinstance(value, str) else value
         for name, value in held.items()
@@ -109,7 +109,7 @@ def _seen(value: str, folder: Path, setting: str) -> str:
 
 
 def _short(path: Path) -> str:
-    """A path without `..`, where that leads to the same place: behind a symbolic link it does not."""
+    """Return a path without `..`, unless a symbolic link makes that another place."""
     short = os.path.normpath(path)
     return short if os.path.realpath(short) == os.path.realpath(path) else str(path)
 
@@ -126,7 +126,7 @@ def _text(file: Path) -> str:
 
 
 def chosen(name: str) -> Recipe:
-    """A recipe by its name, or from a TOML file.
+    """Return a recipe by its name, or from a TOML file.
 
     Raises:
         FileError: the file cannot be read.
@@ -145,7 +145,7 @@ def chosen(name: str) -> Recipe:
 
 
 def prompts(path: str | Path) -> list[Prompt]:
-    """The prompts of a file of JSON lines: ``prompt`` is a text or messages, or ``messages`` are.
+    """Read the prompts of a file of JSON lines, with text or messages as ``prompt``, or ``messages``.
 
     Raises:
         FileError: it cannot be read.

@@ -67,7 +67,7 @@ class Curriculum:
                     raise UsageError(f"prompt {prompt.id} has the {self.stage_field} {came!r}, wanted {wanted}")
 
     def choose(self, count: int, round: int, also: int = 0) -> list[Prompt]:
-        """The prompts of a draw.
+        """Choose the prompts of a draw.
 
         Args:
             count: how many.
@@ -96,7 +96,7 @@ class Curriculum:
         return int(_shuffle(size, self.seed, place // size, *level.encode())[place % size])
 
     def _nearest(self, count: int, round: int, also: int) -> list[Prompt]:
-        """Ties are broken by a shuffle of the round, so that unseen prompts do not come in the order of the file."""
+        """Choose the nearest prompts; ties are shuffled, so that unseen prompts are not in the order of the file."""
         shuffled = np.random.default_rng([self.seed, round, also]).permutation(len(self.prompts))
         rates = np.array([min(1.0, max(0.0, self.rates.get(int(place), WANTED))) for place in shuffled])
         found = nearest_rate(rates, min(count, len(rates)), target=WANTED)
@@ -129,14 +129,14 @@ class Curriculum:
         return {"asked": self.asked, "rates": {str(number): rate for number, rate in sorted(self.rates.items())}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` gave."""
+        """Restore the result of :meth:`state`."""
         self.asked = dict(state["asked"])
         self.rates = {int(number): rate for number, rate in state["rates"].items()}
 
 
 @lru_cache(maxsize=2)
 def _shuffle(size: int, *words: int) -> NDArray[np.int64]:
-    """The order of a pass, which most rounds take from one; some from two."""
+    """Return the order of a draw, usually from one pass, sometimes from two."""
     return np.random.default_rng(words).permutation(size)
 
 
@@ -146,7 +146,7 @@ def round_up(number: int, by: int) -> int:
 
 
 def of(settings: Online, prompts: Sequence[Prompt]) -> Curriculum:
-    """The curriculum that a run asks for."""
+    """Make the curriculum of a run."""
     return Curriculum(
         prompts, settings.curriculum, settings.training.seed, settings.prompts_per_round, settings.stage_field
     )

@@ -35,7 +35,7 @@ class Gathered:
     said: list[str] = field(default_factory=list)
 
     def learned(self) -> list[Rollout]:
-        """The rollouts to learn from."""
+        """Return the rollouts to learn from."""
         chosen = set(self.chosen)
         return [rollout for rollout in self.rollouts if rollout.group in chosen]
 

@@ -22,13 +22,13 @@ class Environment(Protocol):
     """
 
     def reset(self, prompt: Mapping[str, Any]) -> Any:
-        """Begin; the first observation, or None where the prompt says it all. ``prompt`` is the line of the prompt."""
+        """Begin; return the first observation, or None if the prompt suffices. ``prompt`` is the line of the prompt."""
 
     def step(self, text: str) -> tuple[Any, ...]:
         """Act on a turn; return ``(observation, done)`` or ``(observation, done, reward)`` of this turn."""
 
     def score(self) -> float | None:
-        """The reward of the whole; None for none."""
+        """Return the reward of the episode; None if there is none."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Stage:
 
     @classmethod
     def made(cls, make: Callable[[], Environment], guard: Guard) -> Stage:
-        """A fresh environment."""
+        """Make a new environment."""
         try:
             return cls(guard(make), guard)
         except CallError as failure:

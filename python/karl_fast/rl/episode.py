@@ -157,7 +157,7 @@ class Talk:
 
 
 def _joined(turns: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """A copy: what a turn has is a row of all that were drawn together."""
+    """Concatenate as a copy: arrays of a turn are rows of larger ones."""
     return np.concatenate([*turns, np.zeros(0, np.float32)])
 
 

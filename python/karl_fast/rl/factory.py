@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def recipe(settings: Online) -> Recipe:
-    """The recipe, of those that rollouts are enough for."""
+    """Return the recipe, if rollouts suffice for it."""
     found = chosen(settings.recipe)
     for why, hint in _beyond(found.objective):
         error = UsageError(f"{found.name} {why}", "recipe")
@@ -83,7 +83,7 @@ def _loaded(place: str, began: Path) -> Callable[..., Any]:
 
 
 def jury(settings: Online, began: Path) -> Jury:
-    """The reward functions with their weights, and the environment's."""
+    """Return the reward functions with their weights, and the environment's reward."""
     functions = [Weighted(_short(name), _loaded(name, began), weight) for name, weight in settings.rewards.items()]
     if not functions and settings.environment is None:
         raise UsageError("rewards names no function, and there is no environment", "rewards", "environment")
@@ -102,12 +102,12 @@ def jury(settings: Online, began: Path) -> Jury:
 
 
 def _short(place: str) -> str:
-    """The name of a component: the function's, without its file."""
+    """Return the name of a component: the function's, without its file."""
     return place.rpartition(":")[2]
 
 
 def policy(settings: Online) -> tuple[Policy, dict[str, Any]]:
-    """The policy, and the configuration of its adapter."""
+    """Return the policy, and the configuration of its adapter."""
     import mlx.core as mx
 
     mx.set_cache_limit(int(settings.training.cache_limit * 1e9))

@@ -37,7 +37,7 @@ class Forward:
         self._rows: int | None = None
 
     def head(self, hidden: mx.array) -> mx.array:
-        """Logits of softmax(logits / T), in float32."""
+        """Compute logits of softmax(logits / T), in float32."""
         import mlx.core as mx
 
         logits = self.policy.head(hidden)
@@ -48,7 +48,7 @@ class Forward:
         return self.begin(packed, reference=reference)()
 
     def begin(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
-        """Let the device begin with `logp` under the weights of now, or the reference; what comes back waits for it."""
+        """Start `logp` on the device, under the current weights or the reference; the result waits for it."""
         import mlx.core as mx
 
         with self.policy.reference() if reference else nullcontext():
@@ -63,13 +63,13 @@ class Forward:
         return logp
 
     def _logp(self, reference: bool, tokens: mx.array, places: mx.array) -> mx.array:
-        """Of either policy by a trace of its own: whether adapters stand aside is no array."""
+        """Compute log-probabilities; each policy has its own trace, because adapters are not an array argument."""
         return chunked.forward(self.policy.body, self.head, tokens, places, self.chunk_rows())
 
     def gradient(
         self, tokens: NDArray[np.int32], mask: NDArray[np.bool_], loss: Loss, known: Any
     ) -> tuple[mx.array, mx.array, dict[str, mx.array]]:
-        """The value of a loss of logp [B, T], that logp, and the gradient in the trainable parameters, joined.
+        """Return a loss of logp [B, T], that logp, and the gradient in the trainable parameters, joined.
 
         Args:
             tokens: [B, T + 1]
@@ -107,7 +107,7 @@ class Forward:
         return value, logp, gradient
 
     def chunk_rows(self) -> int:
-        """Hidden states a chunk, by the size of the vocabulary."""
+        """Return the hidden states of a chunk, by the size of the vocabulary."""
         import mlx.core as mx
 
         if self._rows is None:
@@ -127,7 +127,7 @@ class Shape:
     size: Callable[[int], int]
 
     def cut(self, tokens: NDArray[np.int32], mask: NDArray[np.bool_]) -> tuple[mx.array, mx.array]:
-        """Tokens up to the last that counts, and the places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
+        """Return tokens to the last that counts, and places of those that do. [B, T + 1], [B, T] -> [B, T' + 1], [N]"""
         import mlx.core as mx
 
         width = min(self.size(int(np.flatnonzero(mask.any(0)).max(initial=0)) + 1), mask.shape[1])
@@ -137,7 +137,7 @@ class Shape:
         return mx.array(tokens[:, : width + 1]), mx.array(places)
 
     def seats(self, mask: NDArray[np.bool_]) -> mx.array:
-        """Which of the places each target that counts has; one behind the last for others. [B, T]"""
+        """Return the place of each target that counts; one after the last for others. [B, T]"""
         import mlx.core as mx
 
         seats = np.where(mask.ravel(), np.cumsum(mask.ravel()) - 1, self.size(int(mask.sum())))
@@ -145,7 +145,7 @@ class Shape:
 
 
 def _spread(flat: mx.array, seats: mx.array) -> mx.array:
-    """One number a place, to its seats; 0 behind the end. [N] -> [B, T]"""
+    """Scatter one number a place to its seats; 0 after the end. [N] -> [B, T]"""
     import mlx.core as mx
 
     return mx.concatenate([flat, mx.zeros(1, flat.dtype)])[seats]

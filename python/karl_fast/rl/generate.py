@@ -84,7 +84,7 @@ def go_on(
     rows: int,
     seed: int,
 ) -> list[Said]:
-    """As `draw`, from where earlier turns left the contexts.
+    """Draw as `draw`, continuing contexts from earlier turns.
 
     The distributions are those of `draw` but for the rounding of sums: a token that is computed alone and one that is
     computed among others may differ in the last bits, so that a draw can differ where two chances meet within them.

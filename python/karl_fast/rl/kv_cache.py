@@ -47,7 +47,7 @@ def carried(caches: Sequence[Any]) -> bool:
 
 
 def repeat(caches: Sequence[Any], count: int, rows: mx.array) -> None:
-    """Give caches the rows of others, in place: keys and values, recurrent states, and what else has one entry a row.
+    """Set rows of caches from others, in place: keys and values, recurrent states, and other entries by row.
 
     Args:
         caches: one a layer, of any kind; they may hold others.
@@ -115,7 +115,7 @@ def _changed(there: list[Any], count: int, change: Callable[[list[mx.array]], mx
 
 
 def joined(policy: Policy, heard: Sequence[Heard], length: int) -> list[Any]:
-    """Caches of some rollouts, a row each, with so many tokens."""
+    """Join the caches of some rollouts, a row each, with so many tokens."""
     import mlx.core as mx
 
     runs = [(caches[0].caches, mx.array([one.row for one in caches])) for caches in _runs(heard)]
@@ -130,5 +130,5 @@ def joined(policy: Policy, heard: Sequence[Heard], length: int) -> list[Any]:
 
 
 def _runs(heard: Sequence[Heard]) -> list[list[Heard]]:
-    """Neighbours that stand in the same caches."""
+    """Group neighbours in the same caches."""
     return [list(run) for _, run in groupby(heard, key=lambda one: id(one.caches))]

@@ -74,7 +74,7 @@ class PolicyLearner:
         aim: Callable[[int], None],
         meanwhile: Callable[[], object] = lambda: None,
     ) -> Learned:
-        """All passes over a batch.
+        """Make all passes over a batch.
 
         Args:
             prepared: by `prepare`.
@@ -91,7 +91,7 @@ class PolicyLearner:
         return learned
 
     def _minibatches(self, prepared: Prepared, seed: int) -> Iterator[list[int]]:
-        """Whole groups, dealt anew each epoch; rollouts that do not count are left out."""
+        """Yield whole groups, shuffled each epoch; rollouts that do not count are left out."""
         ids, by_group = prepared.batch.need("group_ids").tolist(), dict[int, list[int]]()
         for row in np.flatnonzero(prepared.mask.any(1)).tolist():
             by_group.setdefault(ids[row], []).append(row)
@@ -102,7 +102,7 @@ class PolicyLearner:
             yield from ([row for group in sorted(chosen) for row in groups[group]] for chosen in share)
 
     def _step(self, prepared: Prepared, rows: list[int], learned: Learned, meanwhile: Callable[[], object]) -> None:
-        """One update: totals and denominators of micro-batches add up, and are divided once."""
+        """Make one update: totals and denominators of micro-batches add up, and are divided once."""
         import mlx.core as mx
 
         parts = [(part, prepared.scored.rows(_place(part))) for part in self._parts(prepared, rows)]
@@ -135,7 +135,7 @@ class PolicyLearner:
         learned.drifts.append(drift(self.objective, learned.logp[rows], prepared.scored.rows(_place(rows))))
 
     def _move(self, gradient: dict[str, dict[str, mx.array]], norms: dict[str, mx.array]) -> None:
-        """Each part by itself: the residual of a balance would else scale the policy's gradient away."""
+        """Update each part by itself: otherwise the residual of a balance would scale the policy's gradient away."""
         limit = self.passes.max_grad_norm
         part = {name: bounded(gradient[name], float(to_numpy(size)), limit) for name, size in norms.items()}
         self.optimizer.update(self.forward.policy.model, part["policy"])
@@ -143,7 +143,7 @@ class PolicyLearner:
             self.partition.update(part["log_z"])
 
     def _parts(self, prepared: Prepared, rows: list[int]) -> Iterator[list[int]]:
-        """Micro-batches: as many rollouts as fit; whole groups, one at least, where the objective needs them."""
+        """Yield micro-batches: as many rollouts as fit; whole groups, at least one, if the objective needs them."""
         size = self.passes.micro_batch
         if not self.objective.whole_groups:
             yield from (rows[start : start + size] for start in range(0, len(rows), size))
@@ -161,7 +161,7 @@ class PolicyLearner:
     def _of_part(
         self, prepared: Prepared, rows: list[int], scored: Scored, count: float
     ) -> tuple[mx.array, mx.array, dict[str, dict[str, mx.array]]]:
-        """The part's share of the loss, its log-probabilities [B, T], and its share of the gradients, joined."""
+        """Return the part's share of the loss, its log-probabilities [B, T], and its share of the gradients, joined."""
         import mlx.core as mx
 
         tokens, mask = prepared.packed.tokens[rows], prepared.mask[rows]
@@ -180,7 +180,7 @@ class PolicyLearner:
         return self.objective(logp, Scored(**known["scored"]), **more)
 
     def _loss_on_policy(self, logp: mx.array, known: Known) -> mx.array:
-        """Of a policy that steps for the first time: its log-probabilities are those of the one that drew."""
+        """Compute the loss of a first step: the policy's log-probabilities are also those of the behaviour policy."""
         import mlx.core as mx
 
         drew = mx.stop_gradient(mx.where(known["scored"]["mask"], logp, 0.0))
@@ -188,6 +188,6 @@ class PolicyLearner:
 
 
 def _place(rows: list[int]) -> slice | list[int]:
-    """Rows that stand side by side as a slice, which copies nothing."""
+    """Return adjacent rows as a slice, which avoids a copy."""
     beside = slice(rows[0], rows[-1] + 1)
     return beside if rows == list(range(beside.start, beside.stop)) else rows

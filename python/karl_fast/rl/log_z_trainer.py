@@ -56,13 +56,13 @@ class Partition:
         return found
 
     def gradient(self, loss: Callable[[mx.array], mx.array]) -> Any:
-        """The gradient in the head of a loss of log Z, of the rollouts that it was called with last."""
+        """Return the gradient in the head of a loss of log Z, for the rollouts of the last call."""
         import mlx.nn as nn
 
         return nn.value_and_grad(self.head, lambda: loss(self._log_z()))()[1]
 
     def update(self, gradient: dict[str, mx.array]) -> None:
-        """One step of the head, against a gradient that is joined to vectors."""
+        """Make one step of the head, with a gradient joined to vectors."""
         import mlx.core as mx
 
         module: Any = self.head

@@ -128,7 +128,7 @@ class RoundMemory:
         return RoundNeed(shape.weights, adapter, self._drawing(sizes), part.activations + part.head + whole)
 
     def _drawing(self, sizes: Sizes) -> int:
-        """Bytes of the contexts while they are computed, or of the turns behind them."""
+        """Return the bytes of the contexts during prefill, or of the turns after them."""
         before, after = (
             int(MARGIN * self.cache_bytes(sizes.drawn, tokens)) * (2 if sizes.turns else 1)
             for tokens in (sizes.contexts[1], sizes.tokens)
@@ -137,7 +137,7 @@ class RoundMemory:
         return logits + max(before + self.forward(*sizes.contexts), after)
 
     def cache_bytes(self, rows: int, tokens: int) -> int:
-        """Caches of rollouts with so many tokens each: keys and values, which grow, and states, which do not."""
+        """Return the bytes of caches of rollouts with so many tokens: keys and values, which grow, and states."""
         first, second = self._caches
         return rows * (first + (second - first) * (-(-tokens // BLOCK) - 1))
 
@@ -176,7 +176,7 @@ class RoundMemory:
         raise error
 
     def _hint(self, sizes: Sizes, limit: int, settings: Online) -> str:
-        """The largest value of each setting that would fit if the others stayed."""
+        """Return the largest value of each setting that would fit if the others stayed."""
         ways = []
         for name in ("micro_batch", "draw_rows", "max_tokens", "max_context", "group_size"):
             now = getattr(sizes, name)
@@ -194,7 +194,7 @@ class RoundMemory:
 
 
 def least(name: str, sizes: Sizes) -> int:
-    """The largest value of a setting that is of no use."""
+    """Return the largest value of a setting that is too small."""
     return {"max_context": sizes.prompt, "group_size": 1}.get(name, 0)
 
 
@@ -214,7 +214,7 @@ def sizes_of(settings: Online, prompt: int, *, whole_groups: bool) -> Sizes:
 
 
 def of_policy(policy: Policy, settings: Online, config: dict[str, Any]) -> RoundMemory:
-    """The arithmetic of a policy and the configuration of its adapter."""
+    """Return the estimate for a policy and the configuration of its adapter."""
     import mlx.core as mx
 
     vocabulary = int(policy.head(policy.body(mx.array([[0]]))).shape[-1])

@@ -74,7 +74,7 @@ def drift(objective: Objective, logp: NDArray[np.float32], scored: Scored) -> Dr
 
 
 def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
-    """The shares of tokens below and above the bounds that a clip has for the sign of their advantage."""
+    """Return the shares of tokens below and above the clip bounds for the sign of their advantage."""
     mask, ratio = to_numpy(drift.mask), np.exp(to_numpy(drift.log_ratio).astype(np.float64))
     advantages = np.broadcast_to(to_numpy(clip.felt(drift)), mask.shape)
     low, high = np.zeros_like(mask), np.zeros_like(mask)
@@ -85,7 +85,7 @@ def beyond(clip: Clipper, drift: point.Drift) -> tuple[float, float]:
 
 
 def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Rewards before and after shaping, by component, and what is missing by why."""
+    """Return rewards before and after shaping, by component, and missing ones by reason."""
     from karl_fast.rl.rewards import count_missing
 
     before, after = [rollout.outcome for rollout in rollouts], [rollout.reward for rollout in rollouts]
@@ -99,13 +99,13 @@ def rewards(rollouts: Sequence[Rollout]) -> dict[str, Any]:
 
 
 def span(seen: Sequence[float], rollouts: Sequence[Rollout]) -> list[float]:
-    """The lowest and the highest outcome of a run, from those of before; nothing where there is none yet."""
+    """Return the lowest and highest outcome of a run, with those of before; empty without outcomes."""
     known = [*seen, *(rollout.outcome for rollout in rollouts if not math.isnan(rollout.outcome))]
     return [min(known), max(known)] if known else []
 
 
 def groups(rollouts: Sequence[Rollout], seen: Sequence[float]) -> dict[str, float]:
-    """Shares of groups by what their outcomes teach.
+    """Return the shares of groups by kind.
 
     Args:
         rollouts: of a round.
@@ -146,13 +146,13 @@ def lengths(rollouts: Sequence[Rollout]) -> dict[str, float]:
 
 
 def entropy(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Exact, of the distributions that tokens were drawn from, in nats a token."""
+    """Return the exact entropy of the distributions that tokens were drawn from, in nats a token."""
     each = np.concatenate([rollout.entropy for rollout in rollouts])
     return {"entropy": float(each.mean(dtype=np.float64)) if each.size else math.nan}
 
 
 def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]:
-    """Divergence from the reference, and rollouts against the training forward.
+    """Return the divergence from the reference, and that of rollouts from the training forward.
 
     ``kl`` is k3 under the behaviour policy; ``mismatch`` is the mean of ``|logp drawn - logp_old|`` of rollouts of this
     round.
@@ -169,7 +169,7 @@ def apart(prepared: Prepared, logp_old: NDArray[np.float32]) -> dict[str, float]
 
 
 def advantages(prepared: Prepared) -> dict[str, float]:
-    """Of the tokens that count, and which share of rollouts that is."""
+    """Return statistics of advantages of tokens that count, and their share of rollouts."""
     found = {"kept": float(prepared.mask.any(1).mean())}
     if prepared.scored.advantages is None or not prepared.mask.any():
         return found
@@ -178,7 +178,7 @@ def advantages(prepared: Prepared) -> dict[str, float]:
 
 
 def steps(learned: Learned) -> dict[str, float]:
-    """Loss and norm on average over the steps of a round, and the drift of its last."""
+    """Return mean loss and norm over the steps of a round, and the drift of its last."""
     found: dict[str, float] = {"skipped": learned.skipped}
     if learned.losses:
         found |= {"loss": _mean(learned.losses), "grad_norm": _mean(learned.norms)}
@@ -190,12 +190,12 @@ def steps(learned: Learned) -> dict[str, float]:
 
 
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not a finite number, which JSON has no word for."""
+    """Return metrics without numbers that are not finite, which JSON lacks."""
     return {name: value for name, value in values.items() if not isinstance(value, float) or np.isfinite(value)}
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Of those that are there. Of few numbers a list is quicker than an array."""
+    """Return the mean of finite values; for few numbers a list is faster than an array."""
     there = [value for value in values if not math.isnan(value)]
     return math.fsum(there) / len(there) if there else math.nan
 

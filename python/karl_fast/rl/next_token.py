@@ -41,7 +41,7 @@ class Decoder:
         self._compiled = Compiled(policy.model, on=compile)
 
     def logits(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
-        """The logits behind the last of some tokens, which the caches take in. [B, T] -> [B, V]"""
+        """Compute the logits after the last of some tokens, which are added to the caches. [B, T] -> [B, V]"""
         if not self._whole:
             return self._behind(tokens, caches)
         logits: mx.array
@@ -103,7 +103,7 @@ class Decoder:
 
 
 def _begun(found: Chosen) -> Chosen:
-    """Together: else each would keep the logits of its place."""
+    """Start all arrays together: otherwise each would keep the logits of its position in memory."""
     import mlx.core as mx
 
     mx.async_eval(*found)

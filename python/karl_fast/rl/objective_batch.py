@@ -50,7 +50,7 @@ def batch(
     seed: int,
     turns: bool,
 ) -> Batch:
-    """Rollouts as a batch of `karl_fast.objective`.
+    """Return rollouts as a batch of `karl_fast.objective`.
 
     Args:
         rollouts: with their rewards.

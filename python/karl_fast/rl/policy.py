@@ -42,25 +42,25 @@ class Policy(Protocol):
         """
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Tokens to hidden states. [B, T] -> [B, T, E]"""
+        """Map tokens to hidden states. [B, T] -> [B, T, E]"""
 
     def head(self, hidden: mx.array) -> mx.array:
-        """Hidden states to logits, before any temperature. [B, T, E] -> [B, T, V]"""
+        """Map hidden states to logits, before any temperature. [B, T, E] -> [B, T, V]"""
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens in front of the first turn of the policy."""
+        """Return the tokens before the first turn of the policy."""
 
     def answer(self, messages: Sequence[Message], last: int | None) -> list[int]:
-        """The tokens between two turns of the policy: messages that answered it, and what opens the next turn.
+        """Return the tokens between two turns of the policy: the answering messages, and the start of the next turn.
 
         ``last`` is the last token of the policy, if it ended its turn.
         """
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens of one turn, without what ends it."""
+        """Return the text of the tokens of one turn, without its end token."""
 
     def reference(self) -> AbstractContextManager[None]:
-        """While it lasts, the model is the reference policy."""
+        """Turn the model into the reference policy within this context."""
 
 
 class LanguageModel:
@@ -92,24 +92,24 @@ class LanguageModel:
             raise ModelError(f"the model type {kind} computes other hidden states with its caches than without them")
 
     def caches(self) -> list[Any]:
-        """Those that mlx-lm makes for it: of keys and values, whole or rotating, of recurrent states, or of both."""
+        """Make the caches of mlx-lm for the model: keys and values, whole or rotating, recurrent states, or both."""
         from mlx_lm.models.cache import make_prompt_cache
 
         found: list[Any] = make_prompt_cache(self.model)
         return found
 
     def body(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
-        """Tokens to hidden states. [B, T] -> [B, T, E]"""
+        """Map tokens to hidden states. [B, T] -> [B, T, E]"""
         hidden: mx.array = self._body(tokens, cache=cache)
         return hidden
 
     def head(self, hidden: mx.array) -> mx.array:
-        """Hidden states to logits. [B, T, E] -> [B, T, V]"""
+        """Map hidden states to logits. [B, T, E] -> [B, T, V]"""
         logits: mx.array = self._head(hidden)
         return logits
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        """The chat template, up to where the assistant begins."""
+        """Return the chat template up to the start of the assistant's turn."""
         tokens = self.tokenizer.apply_chat_template(
             [dict(message) for message in messages], add_generation_prompt=True, return_dict=False
         )
@@ -128,13 +128,13 @@ class LanguageModel:
         return tokens[1:] if last is not None and tokens[:1] == [last] else tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of one turn, without the token that ends it."""
+        """Return the text of one turn, without its end token."""
         kept = tokens[:-1] if len(tokens) and tokens[-1] in self.ends else tokens
         return str(self.tokenizer.decode(list(kept)))
 
     @contextlib.contextmanager
     def reference(self) -> Iterator[None]:
-        """Adapters stand aside: the base model, bit for bit."""
+        """Disable adapters, which gives the base model bit for bit."""
         with adapters_off(self.model):
             yield
 
@@ -153,7 +153,7 @@ class Snapshot:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While it lasts, the model has the parameters of the snapshot."""
+        """Set the parameters of the snapshot within this context."""
         now = [holder[key] for holder, key in self._places]
         self._put(self._kept)
         try:

@@ -105,7 +105,7 @@ class Preparer:
         self._begun: _Begun | None = None
 
     def begin(self, rollouts: Sequence[Rollout], *, version: int) -> None:
-        """Let the device begin with rollouts that will be prepared next, and may have no rewards yet.
+        """Start the passes over rollouts that are prepared next, which may have no rewards yet.
 
         Args:
             rollouts: in the order that they will have.
@@ -120,7 +120,7 @@ class Preparer:
         self._begun = _Begun([rollout.id for rollout in rollouts], packed, fresh, old, ref)
 
     def __call__(self, rollouts: Sequence[Rollout], *, version: int, seed: int) -> Prepared:
-        """Log-probabilities by the forward pass that is trained through, then scores: once, before any step.
+        """Compute log-probabilities by the forward pass of training, then scores: once, before any step.
 
         Where the one step of a batch is made by the policy that drew all of it, its ratio is 1 whatever was computed
         before: logp_old is then logp itself without a gradient, and costs no forward pass of its own.
@@ -157,7 +157,7 @@ class Preparer:
         return alone and not objective_batch.looks_at_old(self.objective)
 
     def _left_over(self, packed: Packed, mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """The log-probabilities of rollouts that no step computes."""
+        """Return the log-probabilities of rollouts that no step computes."""
         found = np.zeros(mask.shape, dtype=np.float32)
         rows = np.flatnonzero((packed.mask & ~mask).any(1))
         if rows.size:
@@ -165,7 +165,7 @@ class Preparer:
         return found
 
     def _pass(self, packed: Packed, *, reference: bool = False) -> Callable[[], NDArray[np.float32]]:
-        """Begin with the first micro-batch; the others are computed one after the other when they are waited for."""
+        """Start the first micro-batch; the others are computed one after the other when the result is read."""
         size, rows = self.passes.micro_batch, len(packed.mask)
         parts = [packed.rows(range(start, min(start + size, rows))) for start in range(0, rows, size)]
         first = self.forward.begin(parts[0], reference=reference)
@@ -178,7 +178,7 @@ class Preparer:
 
 
 def finite(logp: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Log-probabilities that a policy with whole weights may give.
+    """Return log-probabilities, after a check that they are finite.
 
     Raises:
         DivergedError: one is not finite.

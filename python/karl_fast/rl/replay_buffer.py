@@ -45,7 +45,7 @@ class Buffer:
             del self.groups[group]
 
     def take(self, version: int, seed: int) -> tuple[list[Rollout], dict[str, float]]:
-        """Some groups, drawn without replacement by their age, and how old such a draw is."""
+        """Draw some groups without replacement by their age, and return the statistics of ages."""
         self._forget(version)
         if not self.groups or not self.settings.groups:
             return [], {}

@@ -169,7 +169,7 @@ def completion(rollout: Rollout) -> Any:
 
 
 def _columns(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The names that a function takes; None for any."""
+    """Return the names that a function takes; None for any."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -104,7 +104,7 @@ class Rollout:
         return sum(end - start for start, end in self.spans)
 
     def but(self, **other: Any) -> Rollout:
-        """With other fields: what `dataclasses.replace` gives, without making each field again.
+        """Return a copy with other fields, as `dataclasses.replace`, without making each field again.
 
         Raises:
             TypeError: a rollout has no such field.
@@ -142,13 +142,13 @@ class Packed:
     logp: NDArray[np.float32]
 
     def rows(self, rows: Sequence[int]) -> Packed:
-        """Some of its rows."""
+        """Return some rows."""
         chosen = np.asarray(rows, dtype=np.int64)
         return Packed(self.tokens[chosen], self.mask[chosen], self.turns[chosen], self.logp[chosen])
 
 
 def pack(rollouts: Sequence[Rollout]) -> Packed:
-    """Rollouts as one padded batch. The first token of a rollout is never its own, for a prompt has one or more."""
+    """Pack rollouts as one padded batch. The first token is never the policy's own, since prompts are not empty."""
     width = 1 + rounded(max(len(rollout.tokens) for rollout in rollouts) - 1)
     tokens, logp = np.zeros((len(rollouts), width), np.int32), np.zeros((len(rollouts), width), np.float32)
     turns = np.full(tokens.shape, -1, dtype=np.int64)

@@ -66,7 +66,7 @@ class Line:
 
 
 def line(rollout: Rollout, round: int) -> Line:
-    """The line of a rollout."""
+    """Return the line of a rollout."""
     held = {
         "messages": [*rollout.prompt.messages, *rollout.messages],
         "prompt_id": rollout.prompt.id,
@@ -89,7 +89,7 @@ def line(rollout: Rollout, round: int) -> Line:
 
 
 def rollout(text: str, prompts: Mapping[str, Prompt]) -> Rollout:
-    """A rollout from its line.
+    """Parse a rollout from its line.
 
     Raises:
         CheckpointError: the line is damaged, or its prompt is not there.
@@ -178,7 +178,7 @@ class Journal:
 
 
 def groups(path: Path, wanted: Sequence[int], prompts: Mapping[str, Prompt]) -> dict[int, list[Rollout]]:
-    """The rollouts of some groups, from a file of them."""
+    """Read the rollouts of some groups from a file."""
     found: dict[int, list[Rollout]] = {group: [] for group in wanted}
     if not wanted:
         return found
@@ -199,7 +199,7 @@ def _columns(held: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spans(held: Any, length: int) -> tuple[tuple[int, int], ...]:
-    """From where to where turns go: one after the other, none of them empty, and none with the first token."""
+    """Return the spans of turns, after a check: ordered, not empty, and without the first token."""
     spans = tuple((start, end) for start, end in held)
     edges = [1, *chain.from_iterable(spans), length]
     if any(type(edge) is not int for edge in edges) or edges != sorted(edges) or any(a == b for a, b in spans):

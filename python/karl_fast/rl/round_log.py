@@ -23,7 +23,7 @@ class Account:
         self.run, self.gathered, self.prepared = run, gathered, prepared
 
     def begin(self) -> None:
-        """Tell what no step has a part in, without asking the device."""
+        """Compute the metrics that do not depend on a step, without waiting for the device."""
         _ = self._numbers, self._lines
 
     @cached_property
@@ -47,7 +47,7 @@ class Account:
         return {one.id for one, row in zip(self.gathered.learned(), learned.rows, strict=False) if row}
 
     def metrics(self, learned: Learned) -> dict[str, Any]:
-        """The line of the round in ``metrics.jsonl``, but for its seconds."""
+        """Return the line of the round in ``metrics.jsonl``, except its seconds."""
         import mlx.core as mx
 
         first, entropy = self._numbers
@@ -66,7 +66,7 @@ class Account:
         return metrics.finite(values | {"peak_bytes": mx.get_peak_memory(), "cache_bytes": mx.get_cache_memory()})
 
     def keep(self, learned: Learned) -> None:
-        """Log the rollouts, and let the curriculum and the replay know of them.
+        """Log the rollouts, and update the curriculum and the replay.
 
         Their log-probabilities are by the training forward, in the place of those that they were drawn with.
         """

@@ -88,7 +88,7 @@ def clear(out: Path) -> None:
 
 
 def contents(settings: Online) -> dict[str, str]:
-    """The SHA-256 of the prompts, and of each file that a function comes from."""
+    """Return the SHA-256 of the prompts, and of each file with a function."""
     named = [settings.model, settings.environment or "", *settings.rewards]
     files = [settings.prompts, *(place.rpartition(":")[0] for place in named if ".py:" in place)]
     return {f"file {file}": hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files}

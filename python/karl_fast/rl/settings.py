@@ -179,7 +179,7 @@ class Online:
             raise UsageError("training.save_every counts steps of karl-fast train: save_every of Online counts rounds")
 
     def to_dict(self) -> dict[str, Any]:
-        """Every choice that can change what is learned."""
+        """Return all settings that can change what is learned."""
         flat = {name: value for name, value in asdict(self).items() if name != "training"}
         flat |= {name: getattr(self.training, name) for name in SHARED}
         return {name: value for name, value in flat.items() if name not in UNSEEN}

@@ -36,10 +36,10 @@ class Viewer(Protocol):
     """Receiver of the progress of a run."""
 
     def started(self, run: OnlineRun) -> None:
-        """Everything is loaded, and the first round comes."""
+        """Report that everything is loaded, before the first round."""
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """A round is over: its line of metrics.jsonl, what it drew, and what failed in it."""
+        """Report a round: its line of metrics.jsonl, its rollouts, and its failures."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class OnlineRun:
         return self.settings.rounds * self.settings.epochs * self.settings.minibatches
 
     def rate(self, number: int) -> float:
-        """The learning rate of a step of this round, by its number in it from 0."""
+        """Return the learning rate of a step of this round, by its number in it from 0."""
         return optimizer.learning_rate(self.settings.training, self.progress.step + number + 1, self.steps)
 
     def aim(self, number: int) -> None:

@@ -137,7 +137,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _worker() -> _Worker:
-    """A thread that waits already, or a new one."""
+    """Return an idle thread, or a new one."""
     try:
         return IDLE.pop()
     except IndexError:

@@ -55,7 +55,7 @@ def _unscored(count: int) -> list[str]:
 
 
 def _close(run: OnlineRun, viewer: Viewer, metrics: dict[str, Any], gathered: Gathered) -> None:
-    """Tell, save, and stop where an alarm says so."""
+    """Report and save, and stop if an alarm fires."""
     for tracker in run.trackers:
         tracker.log(metrics)
     viewer.said(metrics, gathered.rollouts, gathered.said)

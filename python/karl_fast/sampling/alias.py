@@ -47,7 +47,7 @@ class Alias:
         return len(self._table)
 
     def probabilities(self) -> NDArray[np.float64]:
-        """Give the probability of each row by the table as it was built: the weights over their total. [B]"""
+        """Return the probability of each row by the table as built: the weights over their total. [B]"""
         return self._table.probabilities()
 
     def draw(self, count: int, *, seed: int = 0) -> NDArray[np.int64]:

@@ -55,7 +55,7 @@ class _Keyed(State):
         return _core.Top.from_bytes(cls._law, data)
 
     def drawn(self) -> Held:
-        """Give the items drawn so far, by falling rank; all that have a weight where there are no more than k."""
+        """Return the items drawn so far, by descending rank; all with a weight if there are at most k."""
         return Held(**self._state.drawn())
 
 

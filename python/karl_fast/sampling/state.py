@@ -38,7 +38,7 @@ class State:
         self._state.merge(other._state)
 
     def to_bytes(self) -> bytes:
-        """Give the state as bytes: kind and version, little-endian numbers, and a hash of them."""
+        """Return the state as bytes: kind and version, little-endian numbers, and a hash of them."""
         found: bytes = self._state.to_bytes()
         return found
 

@@ -62,7 +62,7 @@ class VarOpt(State):
         self._state.update(keys, weights)
 
     def drawn(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], float]:
-        """Give the keys held, what each counts for, and the threshold below which that is not its weight.
+        """Return the keys held, the weight of each in an estimate, and the threshold that replaces smaller weights.
 
         Shapes: [k, 3], [k].
         """
@@ -120,5 +120,5 @@ class Moments(State):
         return self._state.max
 
     def variance(self, *, ddof: int = 0) -> float:
-        """Give the variance; NaN where there are no more than ``ddof`` numbers, infinite where squares overflow."""
+        """Return the variance; NaN for at most ``ddof`` numbers, infinite if squares overflow."""
         return self._state.variance(ddof=ddof)

@@ -118,7 +118,7 @@ class SampleFields:
         raise UsageError("say how many rows to draw: k or fraction, or take all with the sampler all", "k", "fraction")
 
     def replace(self, **changes: Any) -> Self:
-        """The same settings with some changed.
+        """Return a copy with some settings changed.
 
         Raises:
             UsageError: for one that there is not, or as when they are made.
@@ -132,7 +132,7 @@ class SampleFields:
         return replace(self, **({"origins": kept} | changes))
 
     def chosen(self) -> dict[str, str]:
-        """Where each setting that differs from its default came from: flag, environment, file or call."""
+        """Return the source of each setting that differs from its default: flag, environment, file or call."""
         return {name: self.origins.get(name, "call") for name in self._changed()}
 
     def _changed(self) -> list[str]:
@@ -141,6 +141,6 @@ class SampleFields:
         return [name for name in names if getattr(self, name) != getattr(plain, name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Every choice, without what cannot change the outcome; :meth:`from_dict` takes it back."""
+        """Return all settings that can change the outcome; :meth:`from_dict` is the inverse."""
         values = asdict(self) | {"split": list(self.split)}
         return {name: value for name, value in values.items() if name not in PLACES}

@@ -32,7 +32,7 @@ class Settings(SampleFields):
 
     @classmethod
     def load(cls, path: str | Path, command: str = "sample") -> Settings:
-        """Settings from a TOML file, or from the manifest of a data set; `karl_fast.settings.toml` has the form.
+        """Load settings from a TOML file, or from the manifest of a data set; see `karl_fast.settings.toml`.
 
         Raises:
             FileError: the file cannot be read.

@@ -46,7 +46,7 @@ class AsymmetricScale:
             raise UsageError(f"up, down and centre are {self.up}, {self.down} and {self.centre}, wanted scales above 0")
 
     def __call__(self, rewards: Floats) -> NDArray[np.float64]:
-        """The shaped rewards; missing stays missing. [B]
+        """Return the shaped rewards; missing ones stay missing. [B]
 
         Raises:
             ArgumentError: an infinite reward, or a shaped one beyond float64.

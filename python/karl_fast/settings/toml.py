@@ -130,7 +130,7 @@ def _of_manifest(file: Path, text: str, _: str, names: tuple[str, ...]) -> Confi
 
 
 def _stored(component: float | Signal) -> float | Signal:
-    """A component of the reward as a manifest has it: a function of a file is not run before it is named again."""
+    """Read a component of the reward from a manifest: a function of a file is not run until it is named again."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
     return component | Signal(fn=Stored(component["fn"]))
@@ -161,7 +161,7 @@ def _table(name: str, value: Any) -> dict[str, Any]:
 
 
 def _placed(file: Path, values: dict[str, Any]) -> Config:
-    """Paths are those of the file's folder."""
+    """Resolve paths relative to the file's folder."""
     here = file.parent
     logs, out = values.pop("logs", None), values.pop("out", None)
     if "tokenizer" in values:
@@ -173,7 +173,7 @@ def _placed(file: Path, values: dict[str, Any]) -> Config:
 
 
 def _component(here: Path, component: float | Signal) -> float | Signal:
-    """A component of the reward; the file of its function is one of the folder."""
+    """Read a component of the reward; the file of its function is relative to the folder."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
     return component | Signal(fn=str(here / component["fn"]))

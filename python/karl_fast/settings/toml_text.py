@@ -45,7 +45,7 @@ def dumps(
 
 
 def training(settings: Training, data: str | Path, model: str, folder: Path, began: str | None = None) -> str:
-    """Every setting of a training run as the table ``[train]``, with paths as they are from a folder.
+    """Return all settings of a training run as the table ``[train]``, with paths relative to a folder.
 
     Args:
         settings: of the run.
@@ -61,14 +61,14 @@ def training(settings: Training, data: str | Path, model: str, folder: Path, beg
 
 
 def _placed(folder: str | Path | None, component: float | Signal) -> float | Signal:
-    """A component of the reward; the file of its function as it is seen from the folder."""
+    """Return a component of the reward, with the file of its function relative to the folder."""
     if not isinstance(component, dict) or ":" not in component["fn"]:
         return component
     return component | Signal(fn=seen_from(folder, component["fn"]))
 
 
 def seen_from(folder: str | Path | None, path: str | Path) -> str:
-    """A path as it is from a folder, or absolute; ``-`` is what it is anywhere."""
+    """Return a path relative to a folder, or absolute; ``-`` stays."""
     if str(path) == "-":
         return "-"
     whole = os.path.abspath(path)  # noqa: PTH100  (links stay what they are)

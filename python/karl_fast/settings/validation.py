@@ -47,7 +47,7 @@ def refuse_empty(wanted: str = "a path", **values: object) -> None:
 
 
 def weight_of(component: float | Signal) -> float:
-    """The weight of a component, 1 where a function has none."""
+    """Return the weight of a component, 1 for a function without one."""
     return component.get("weight", 1.0) if isinstance(component, dict) else component
 
 
@@ -243,7 +243,7 @@ def _words(settings: SampleFields) -> None:
 
 
 def spelled(format: str) -> str:
-    """The name of a format as lists have it: in names `_` and `-`, upper and lower case are the same."""
+    """Return the name of a format as listed: `_` and `-`, upper and lower case are equal."""
     return format.lower().replace("_", "-")
 
 

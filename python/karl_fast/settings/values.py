@@ -27,12 +27,12 @@ LONGEST = 60
 
 @functools.cache
 def kinds() -> dict[str, Any]:
-    """The type of each setting by its name."""
+    """Return the type of each setting by its name."""
     return {name: kind for name, kind in get_type_hints(SampleFields).items() if name != "origins"}
 
 
 def checked(values: dict[str, Any], also: tuple[str, ...] = (), where: str = "") -> dict[str, Any]:
-    """Values by the names that `Settings` has for them, each of the type that it takes; those that are None left out.
+    """Return values by their names in `Settings`, checked for their types; None is left out.
 
     Raises:
         UsageError: a name that no setting has, the same one twice, or a value of another type.
@@ -50,7 +50,7 @@ def checked(values: dict[str, Any], also: tuple[str, ...] = (), where: str = "")
 
 
 def named(key: str) -> str:
-    """The name of the setting that a key means, if it means one."""
+    """Return the name of the setting for a key, if there is one."""
     name = key.replace("-", "_")
     return SETTING.get(name, name)
 
@@ -88,7 +88,7 @@ def _value(key: str, name: str, value: Any) -> Any:
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """A value of a setting's type; the error says what was wanted."""
+    """Check a value against a setting's type; the error names the type."""
     if get_origin(kind) is Literal:
         return _one_of(get_args(kind), value)
     (kind,) = [one for one in get_args(kind) or (kind,) if one is not NoneType]
@@ -141,7 +141,7 @@ def _deal(value: Any) -> dict[str, str]:
 
 
 def deal(text: str) -> dict[str, str]:
-    """`domain=sqrt` to how a budget is dealt over which field.
+    """Parse `domain=sqrt` as the division of a budget over the strata of a field.
 
     Raises:
         ValueError: it is something else; the message says what was wanted.
@@ -153,7 +153,7 @@ def deal(text: str) -> dict[str, str]:
 
 
 def weights(text: str) -> dict[str, float | Signal]:
-    """`outcome=0.5,cost=-0.1` to weights by path; a path alone has weight 1, `style=0.3:my.py:score` a function.
+    """Parse weights by path: `outcome=0.5,cost=-0.1`; a bare path has weight 1, `style=0.3:my.py:score` is a function.
 
     Raises:
         ValueError: it is something else; the message says what was wanted.
@@ -171,13 +171,13 @@ def weights(text: str) -> dict[str, float | Signal]:
 
 
 def _weighed(text: str) -> float | Signal:
-    """`0.3`, or `0.3:my.py:score`."""
+    """Parse `0.3`, or `0.3:my.py:score`."""
     weight, colon, fn = text.partition(":")
     return Signal(fn=fn, weight=float(weight)) if colon else float(weight)
 
 
 def scale(text: str) -> AsymmetricScale:
-    """`up=1.4,down=1,centre=0` to how a reward is shaped.
+    """Parse the shaping `up=1.4,down=1,centre=0`.
 
     Raises:
         ValueError: it is something else; the message says what was wanted.
@@ -206,7 +206,7 @@ def _scale(value: Any) -> AsymmetricScale:
 
 
 def shares(text: str) -> tuple[float, float, float]:
-    """`0.9,0.1,0` to three numbers.
+    """Parse `0.9,0.1,0` as three numbers.
 
     Raises:
         ValueError: it is something else; the message says what was wanted.
@@ -219,6 +219,6 @@ def shares(text: str) -> tuple[float, float, float]:
 
 
 def shown(value: Any) -> str:
-    """A wrong value, as an error tells it."""
+    """Return a wrong value for an error, shortened."""
     text = repr(value)
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."

@@ -68,13 +68,13 @@ class _Nobody:
     """Does not look."""
 
     def started(self, run: Run) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def said(self, values: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def saved(self, place: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def train(

@@ -34,7 +34,7 @@ class Padded:
     real: int
 
     def spread(self, logp: mx.array) -> mx.array:
-        """Values of the learned tokens at their places, 0 elsewhere. [N] -> [B, T]"""
+        """Scatter values of the learned tokens to their places, 0 elsewhere. [N] -> [B, T]"""
         import mlx.core as mx
 
         flat = mx.zeros(self.mask.size, logp.dtype).at[self.places].add(logp)

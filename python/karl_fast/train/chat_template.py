@@ -118,7 +118,7 @@ class Renderer:
         return Text(text.tokens, text.learned & ~unlearned.learned)
 
     def _turn(self, messages: list[dict[str, Any]], tools: Any) -> Text:
-        """The last turn of a conversation that ends with it."""
+        """Return the last turn of a conversation that ends with it."""
         whole = self._rendered(messages, tools)
         span = self._span(messages, tools, len(messages) - 1, whole)
         if span is None:
@@ -147,7 +147,7 @@ class Renderer:
         return Text(tokens, learned)
 
     def _ending(self, tokens: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Tell which tokens end a turn; such a one may take the space behind it in."""
+        """Return True for tokens that end a turn, possibly with the space after it."""
         return np.isin(tokens, sorted(self.ends))
 
     def _end_of_turn(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
@@ -169,7 +169,7 @@ class Renderer:
             raise TemplateError(f"the chat template cannot take a row: {_first_line(error)}") from error
 
     def _encoded(self, text: str) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens, the character that each begins at, and the one behind its end."""
+        """Return tokens, the index of the first character of each, and that after its end."""
         found = self._tokenizer(_utf8(text), add_special_tokens=False, return_offsets_mapping=True)
         tokens, places = np.array(found["input_ids"], dtype=np.int32), found["offset_mapping"]
         starts, stops = np.array(places, dtype=np.int64).reshape(-1, 2).T

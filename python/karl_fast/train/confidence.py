@@ -31,7 +31,7 @@ class Difference:
 
 
 def difference(nats: NDArray[np.float64], counts: NDArray[np.int64], clusters: list[str]) -> Difference:
-    """The difference a token, and its 95% interval.
+    """Compute the difference a token, and its 95% interval.
 
     ```text
     value = sum_c d_c / sum_c n_c
@@ -64,7 +64,7 @@ def difference(nats: NDArray[np.float64], counts: NDArray[np.int64], clusters: l
 
 
 def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t: a table up to 10 degrees of freedom, then Cornish and Fisher's expansion.
+    """Return the 97.5 % quantile of Student's t: a table to 10 degrees of freedom, then the Cornish-Fisher expansion.
 
     Reference: Abramowitz & Stegun 1964, table 26.10 and formula 26.7.5.
     """

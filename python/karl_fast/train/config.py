@@ -68,7 +68,7 @@ def load(path: str | Path) -> TrainConfig:
 
 
 def setting(name: str, value: Any) -> Any:
-    """A value for a setting of `Training`, of the type that it has there.
+    """Convert a value to the type of a setting of `Training`.
 
     Raises:
         UsageError: it is of another.
@@ -117,7 +117,7 @@ def _unknown(key: str, name: str) -> UsageError:
 
 
 def _place(folder: Path, name: str, value: Any) -> str:
-    """A path as it is seen from here; of a model only where there is such a folder, for it may be a name."""
+    """Return a path relative to the working directory; that of a model only if it is a folder, not a name."""
     if not isinstance(value, str):
         raise UsageError(f"{name} is {value!r}, wanted a text")
     refuse_empty(**{name: value})

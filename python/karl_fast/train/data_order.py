@@ -26,17 +26,17 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mixed(seed: int, number: int) -> int:
-    """A seed for each number, such as an epoch or a step. 0 <= number"""
+    """Mix a seed with a number, such as an epoch or a step. 0 <= number"""
     return (seed + (number + 1) * GOLDEN) % (1 << 64)
 
 
 def shuffled(count: int, seed: int, number: int) -> NDArray[np.int64]:
-    """The numbers below `count` in an order of their own for each (seed, number)."""
+    """Shuffle the numbers below `count`, by (seed, number)."""
     return np.argsort(_core.uniforms(count, seed=mixed(seed, number), purpose="order"), kind="stable")
 
 
 def epoch(lengths: Sequence[int], units: Sequence[Sequence[int]], rows: int, seed: int, number: int) -> list[list[int]]:
-    """The batches of one epoch.
+    """Return the batches of one epoch.
 
     Args:
         lengths: tokens of each row.
@@ -69,7 +69,7 @@ def _cut(units: list[Sequence[int]], rows: int) -> Iterator[list[int]]:
 
 
 def units_of(groups: NDArray[np.int64] | None, count: int) -> list[list[int]]:
-    """Each row by itself, or the rows of each group together; rows without a group are left alone."""
+    """Return each row by itself, or the rows of each group together; rows without a group are separate."""
     if groups is None:
         return [[row] for row in range(count)]
     found: dict[int, list[int]] = {}
@@ -99,7 +99,7 @@ class Order:
         return found
 
     def batches(self, number: int) -> list[list[int]]:
-        """The batches of an epoch."""
+        """Return the batches of an epoch."""
         if self._known is None or self._known[0] != number:
             self._known = number, epoch(self.lengths, self.units, self.rows, self.seed, number)
         return self._known[1]

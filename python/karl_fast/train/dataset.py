@@ -40,14 +40,14 @@ class Corpus:
     accounts: dict[str, Account]
 
     def order(self, settings: Training) -> Order:
-        """Which examples come when."""
+        """Return the order of the examples."""
         groups = groups_of(self.examples) if self.objective.grouped else None
         units = units_of(groups, len(self.examples))
         return Order([len(one) for one in self.examples], units, settings.batch_size, settings.seed)
 
 
 def rows_of(source: Source) -> Rows:
-    """The rows to learn from and to judge by, by their split; wanted before a model is loaded.
+    """Read the training and validation rows by split, before a model is loaded.
 
     Raises:
         NothingToTrainError: the training split is empty.
@@ -59,7 +59,7 @@ def rows_of(source: Source) -> Rows:
 
 
 def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
-    """The rows of each split as a model sees them, of whatever length.
+    """Render the rows of each split for a model, at full length.
 
     Raises:
         TemplateError: as `rendered`.
@@ -69,7 +69,7 @@ def texts_of(rows: Rows, loaded: Loaded, settings: Training) -> Texts:
 
 
 def longest(texts: Texts) -> int:
-    """Tokens of the longest text; 1 where there is none."""
+    """Return the tokens of the longest text; 1 if there is none."""
     return max((len(text.tokens) for some in texts.values() for row in some for text in row or []), default=1)
 
 
@@ -95,7 +95,7 @@ def read(folder: Path, rows: Rows, texts: Texts, settings: Training) -> Corpus:
 
 
 def _counted(settings: Training, examples: list[Example], account: Account) -> tuple[list[Example], Objective]:
-    """Only the examples that have what the recipe needs, the others counted."""
+    """Return the examples with what the recipe needs, and count the others."""
     objective = Objective(settings, examples)
     if objective.grouped and (account.cut or account.windows or account.unrolled):
         error = UsageError(f"the recipe {settings.recipe} compares whole rows, and some are cut or in parts")

@@ -85,7 +85,7 @@ class Account:
 
 
 def rendered(rows: Iterable[dict[str, Any]], renderer: Renderer) -> list[list[Text] | None]:
-    """The texts of each row, of whatever length; None where the template cannot take it.
+    """Render each row at full length; None if the template fails on it.
 
     Raises:
         TemplateError: the template rewrites history where that is to be an error.
@@ -105,7 +105,7 @@ def _rendered(row: dict[str, Any], renderer: Renderer) -> list[Text] | None:
 def prepared(
     rows: Sequence[dict[str, Any]], texts: list[list[Text] | None], settings: Training, place: str
 ) -> tuple[list[Example], Account]:
-    """The examples of a split, in the order of its rows.
+    """Return the examples of a split, in the order of its rows.
 
     Args:
         rows: of the split.
@@ -125,7 +125,7 @@ def prepared(
 
 
 def _none_left(row: dict[str, Any], account: Account, place: str) -> NothingToTrainError:
-    """Why no row is left; and what rows hold that have nothing to learn from, as the records of a log may."""
+    """Return the error if no row is left, with the fields of rows without learned tokens."""
     reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in account.dropped.items())
     sentence = f"no row of {place} is left to learn from: {reasons}"
     if has_text(row):
@@ -190,7 +190,7 @@ def _group(value: Any, number: int) -> str | None:
 
 
 def groups_of(examples: list[Example]) -> NDArray[np.int64]:
-    """The number of each example's group, in the order that they first come; -1 for none."""
+    """Return the number of each example's group, by first appearance; -1 for none."""
     numbers: dict[str, int] = {}
     found = [-1 if one.group is None else numbers.setdefault(one.group, len(numbers)) for one in examples]
     return np.array(found, dtype=np.int64)

@@ -31,7 +31,7 @@ class Budget:
 
 
 def lengths(longest: int) -> list[int]:
-    """The lengths to choose from: powers of two, what lies half-way between them, and the longest row's own."""
+    """Return the candidate lengths: powers of two, the midpoints between them, and the length of the longest row."""
     powers = [SHORTEST << number for number in range(longest.bit_length())]
     below = [length for power in powers for length in (power, power + power // 2) if length < longest]
     return [*below, longest]
@@ -56,7 +56,7 @@ def chosen(memory: Memory, longest: int, limit: int) -> Budget:
 
 
 def settled(memory: Memory, longest: int) -> tuple[Memory, Budget | None]:
-    """The arithmetic with a number for a length, and how that was chosen; None where it was given."""
+    """Return the estimate with a number for the length, and its choice; None if the length was given."""
     settings = memory.settings
     if settings.max_seq_length != AUTO:
         return memory, None

@@ -128,7 +128,7 @@ class Memory:
 
 
 def of_model(model: Any, body: Any, vocabulary: int, settings: Training, layers: int) -> Memory:
-    """The arithmetic of a model, of which `layers` are gone back through, adapted as it will be trained."""
+    """Return the estimate for a model with gradients through `layers`, adapted as in training."""
     import mlx.core as mx
 
     if settings.grad_checkpoint and (why := no_checkpoints(model)):
@@ -154,12 +154,12 @@ def no_checkpoints(model: Any) -> str | None:
 
 
 def head_bytes(shape: Shape, tokens: int) -> int:
-    """The logits of the chunks that are computed at a time, in float32."""
+    """Return the bytes of the logits of the chunks computed at a time, in float32."""
     return IN_FLIGHT * 4 * min(chunk_rows(shape.vocabulary), tokens) * shape.vocabulary
 
 
 def largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `most` that fits, where a smaller one fits too; 0 where not even 1 does."""
+    """Return the largest number up to `most` that fits, by bisection; 0 if 1 does not."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -46,14 +46,14 @@ class Parts:
         self.parts = [self.whole] if len(cut) == 1 else [padded(some) for some in cut]
 
     def reference(self, scorer: Scorer) -> NDArray[np.float32]:
-        """Log-probabilities under the model without its adapters, 0 where nothing is learned. [B, T]"""
+        """Compute log-probabilities under the model without its adapters, 0 for tokens not learned. [B, T]"""
         import mlx.core as mx
 
         found = mx.concatenate([scorer.reference(part) for part in self.parts])
         return np.array(self.whole.spread(found))
 
     def backward(self, scorer: Scorer, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, dict[str, mx.array]]:
-        """The value of a loss of all log-probabilities of the batch, and its gradient in what is trained, joined."""
+        """Return a loss of all log-probabilities of the batch, and its gradient in the trainable parameters, joined."""
         import mlx.core as mx
 
         if len(self.parts) == 1:
@@ -73,5 +73,5 @@ class Parts:
 
 
 def _pulling(slope: mx.array) -> Callable[[mx.array], mx.array]:
-    """A loss with a known slope in each log-probability."""
+    """Return a loss with a known slope in each log-probability."""
     return lambda logp: (logp * slope).sum()

@@ -25,7 +25,7 @@ CEILING = 20.0
 
 
 def point(settings: Training) -> Any:
-    """The objective of a recipe by its name.
+    """Return the objective of a recipe by its name.
 
     ```text
     sft        -logp                           dft      -sg(p) logp

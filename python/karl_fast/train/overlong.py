@@ -54,7 +54,7 @@ def fitted(text: Text, limit: int, overlong: Overlong) -> Fitted:
 
 
 def _starts(tokens: int, limit: int, overlong: Overlong) -> Iterable[int]:
-    """Where each part begins."""
+    """Return the start of each part."""
     if tokens <= limit:
         return [0]
     if overlong == "tail":

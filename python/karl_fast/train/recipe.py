@@ -65,7 +65,7 @@ class Objective:
             raise NothingToTrainError(f"no row has {what}, which the recipe {settings.recipe} needs")
 
     def _weights(self, settings: Training, examples: list[Example]) -> NDArray[np.float64]:
-        """The weight of each example: that of its row, mean 1 over rows; NaN for a row that does not count. [B]"""
+        """Return the weight of each example: its row's, mean 1 over rows; NaN for a row that does not count. [B]"""
         from karl_fast.objective.batch import Batch
 
         first = {one.row: at for at, one in reversed(list(enumerate(examples)))}
@@ -112,7 +112,7 @@ class Objective:
 
 
 def _logged(log_weights: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Weights of mean 1 from their logarithms; None where no row has one."""
+    """Return weights of mean 1 from their logarithms; None if no row has one."""
     there = ~np.isnan(log_weights)
     if not there.any():
         return None

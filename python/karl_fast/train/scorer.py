@@ -32,7 +32,7 @@ class Scorer:
         self.rows = chunk_rows(self.vocabulary)
 
     def logp(self, batch: Padded) -> mx.array:
-        """The log-probability of each learned token, without dropout and without a gradient. [N]"""
+        """Compute the log-probability of each learned token, without dropout and without a gradient. [N]"""
         self.model.eval()
         try:
             return forward(self.body, self.head, batch.tokens, batch.places, self.rows)
@@ -40,7 +40,7 @@ class Scorer:
             self.model.train()
 
     def reference(self, batch: Padded) -> mx.array:
-        """The same under the model without its adapters. [N]"""
+        """Compute the same under the model without its adapters. [N]"""
         import mlx.core as mx
 
         with adapters_off(self.model):
@@ -49,7 +49,7 @@ class Scorer:
         return found
 
     def trained_logp(self, batch: Padded, seed: int) -> mx.array:
-        """The same as it is trained: with its adapters, and with the dropout of a seed. [N]"""
+        """Compute the same as in training: with the adapters, and with the dropout of a seed. [N]"""
         import mlx.core as mx
 
         mx.random.seed(seed)
@@ -58,12 +58,12 @@ class Scorer:
         return found
 
     def backward(self, batch: Padded, loss: Callable[[mx.array], mx.array]) -> tuple[mx.array, Any]:
-        """The value of a loss of log-probabilities, and its gradient in what is trained."""
+        """Return a loss of log-probabilities, and its gradient in the trainable parameters."""
         value, _, gradient = backward(self.model, self.body, self.head, batch.tokens, batch.places, self.rows, loss)
         return value, gradient
 
     def losses(self, examples: list[Example], chosen: list[list[int]]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The negative log-likelihood of each example in nats, and of how many tokens; 0 for those not chosen.
+        """Return the negative log-likelihood of each example in nats, and its number of tokens; 0 for those not chosen.
 
         Args:
             examples: any. [B]

@@ -47,8 +47,7 @@ WITHOUT_EFFECT = ("steps_per_report", "report_to", "project_name", "keep", "memo
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of training: the loss, the learned part of each row, and the optimizer. A step is one update of the
-    weights.
+    """Settings of training: the loss, the learned part of each row, and the optimizer. A step is one weight update.
 
     Attributes:
         recipe: loss; `karl_fast.train.offline_recipes` has the formulas.
@@ -132,7 +131,7 @@ class Training:
         raise UsageError(said, "max_seq_length")
 
     def to_dict(self) -> dict[str, Any]:
-        """Every choice that can change what comes out."""
+        """Return all settings that can change the result."""
         return {name: value for name, value in asdict(self).items() if name not in WITHOUT_EFFECT}
 
 

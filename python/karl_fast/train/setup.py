@@ -40,15 +40,15 @@ class Viewer(Protocol):
     """Receiver of the progress of a run."""
 
     def started(self, run: Run) -> None:
-        """Everything is loaded, and the first step comes."""
+        """Report that everything is loaded, before the first step."""
         ...
 
     def said(self, values: dict[str, Any]) -> None:
-        """A step or a validation, as in metrics.jsonl."""
+        """Report a step or a validation, as in metrics.jsonl."""
         ...
 
     def saved(self, place: Path) -> None:
-        """A checkpoint is on the disk."""
+        """Report a checkpoint on the disk."""
         ...
 
 
@@ -78,7 +78,7 @@ class Run:
         return -(-self.batches // self.settings.grad_accumulation_steps)
 
     def judge(self) -> float | None:
-        """The held-out loss; None without a held-out row."""
+        """Compute the held-out loss; None without a held-out row."""
         if not self.judged:
             return None
         settings = self.settings
@@ -131,7 +131,7 @@ def prepare(
 
 
 def _run(loaded: Loaded, learned: Corpus, memory: Memory, checkpoints: Checkpoints) -> Run:
-    """A run at its first step, if there is memory for it."""
+    """Return a run at its first step, if there is enough memory."""
     settings, order = memory.settings, learned.order(memory.settings)
     batches = settings.iters if settings.epochs is None else round(settings.epochs * len(order.batches(0)))
     return Run(

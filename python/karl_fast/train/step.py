@@ -54,7 +54,7 @@ class Learner:
         self.scorer = Scorer(model)
 
     def gradient(self, batches: list[list[int]]) -> Gradient:
-        """The gradient of the mean over all batches: each adds its total over the denominator of them all.
+        """Compute the gradient of the mean over all batches: each adds its total over the denominator of them all.
 
         Args:
             batches: each a list of numbers of examples.
@@ -83,7 +83,7 @@ class Learner:
         return parts, self.objective.scored(rows, parts.whole, reference)
 
     def _loss(self, batch: Padded, scored: Scored, count: float) -> Callable[[mx.array], mx.array]:
-        """The part that a batch has in the loss of a step. [N] -> []"""
+        """Return the share of a batch in the loss of a step. [N] -> []"""
         return lambda logp: self.objective.family(batch.spread(logp), scored, denominator=count)
 
 

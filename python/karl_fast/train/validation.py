@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def batches(examples: list[Example], rows: int, count: int, seed: int) -> list[list[int]]:
-    """The batches to judge by: so many of them (-1 for all), of rows chosen by the seed, of about one length each."""
+    """Return the validation batches: so many (-1 for all), of rows chosen by the seed, with similar lengths in each."""
     chosen = shuffled(len(examples), seed, 0)[: None if count == -1 else count * rows].tolist()
     ordered = sorted(chosen, key=lambda row: (len(examples[row]), row))
     return [ordered[start : start + rows] for start in range(0, len(ordered), rows)]
 
 
 def mean_loss(scorer: Scorer, examples: list[Example], chosen: list[list[int]]) -> float:
-    """The negative log-likelihood a learned token, in nats."""
+    """Compute the negative log-likelihood a learned token, in nats."""
     nats, counts = scorer.losses(examples, chosen)
     return float(nats.sum() / max(1, counts.sum()))

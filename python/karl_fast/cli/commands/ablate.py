@@ -81,7 +81,7 @@ def _told(arm: str, seed: int, outcome: float) -> None:
 
 
 def table(arms: list[Arm]) -> str:
-    """The arms, one a line; intervals are of 95 % over seeds, and blank with one seed."""
+    """Return a table of the arms, one a line; intervals are 95 % over seeds, and blank with one seed."""
     lines = [f"{'arm':<12} {'outcome':>8} {'95 % interval':>20} {'less baseline':>14} {'95 % interval':>20}"]
     for arm in arms:
         own, apart = _between(arm.low, arm.high), _between(arm.difference_low, arm.difference_high)

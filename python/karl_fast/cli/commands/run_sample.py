@@ -61,7 +61,7 @@ def draw(
 
 
 def _whole(settings: Settings) -> Settings:
-    """The settings of rows that are printed: all splits as one. A file may say a split, for its other runs."""
+    """Return the settings of rows that are printed: all splits as one, even if a file sets a split."""
     if settings.origins.get("split") == "flag" and settings.split != WHOLE:
         error = UsageError("--split deals rows over files, and -o - prints them all as one")
         error.hint = "leave out --split, or name a folder with -o"

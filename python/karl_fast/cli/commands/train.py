@@ -83,5 +83,5 @@ def command(
 
 
 def _first(*paths: str | None) -> str | None:
-    """The first that was given; one that is empty was."""
+    """Return the first value given, or None; an empty one counts as given."""
     return next((path for path in paths if path is not None), None)

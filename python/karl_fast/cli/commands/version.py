@@ -15,7 +15,7 @@ PACKAGES = ("numpy", "mlx", "mlx-lm", "transformers", "typer")
 
 
 def facts() -> dict[str, Any]:
-    """The build, and what it runs in."""
+    """Return facts about the build and its environment."""
     built = build_facts()
     return {
         "karl_fast": VERSION,

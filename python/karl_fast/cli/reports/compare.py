@@ -83,7 +83,7 @@ def _flat(target: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _log_z(log_z: dict[str, Any] | None) -> Any:
-    """One number, or over how many scopes there are several."""
+    """Return the number, or the count of scopes if there are several."""
     if not log_z or "value" in log_z:
         return (log_z or {}).get("value")
     return f"{counted(log_z.get('scopes') or 0, 'scope')}"
@@ -174,7 +174,7 @@ def _number(value: float | None) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Any value of a manifest in a cell."""
+    """Format any value of a manifest for a cell."""
     if value is None:
         return NONE
     if type(value) is float:
@@ -187,7 +187,7 @@ def _start(text: str, width: int) -> str:
 
 
 def _end(path: str) -> str:
-    """The end of a path tells more than its start."""
+    """Shorten a path to its end, which is more informative than its start."""
     text = clean(path)
     return text if len(text) <= CELL else "..." + text[3 - CELL :]
 

@@ -37,10 +37,10 @@ class Silent:
         self.run = run
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stopped(self, word: str) -> str:
-        """Where a signal ended the run, and where it goes on."""
+        """Return the line for a run that a signal ended, with how to resume it."""
         if self.run is None:
             return f"{word} before the first round"
         at = min(self.run.progress.round + 1, self.run.settings.rounds)
@@ -67,7 +67,7 @@ class Lines(Silent):
             self.say(line)
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """A round."""
+        """Print a round."""
         self.say(line(metrics))
         self._remarked(metrics, rollouts, failures)
 
@@ -93,7 +93,7 @@ class Table(Lines):
         self.live.console.print(line, highlight=False, markup=False)
 
     def said(self, metrics: dict[str, Any], rollouts: Sequence[Rollout], failures: Sequence[str]) -> None:
-        """The table anew; failures stay above it."""
+        """Redraw the table; failures stay above it."""
         self._remarked(metrics, rollouts, failures)
         self.live.update(self._table(metrics, rollouts))
 
@@ -149,7 +149,7 @@ def opening(run: OnlineRun) -> Iterator[str]:
 
 
 def line(metrics: dict[str, Any]) -> str:
-    """A round in a line."""
+    """Format a round in a line."""
     parts = [
         f"round {metrics['round'] + 1:>5}",
         f"outcome {decimal(metrics['outcome'])}" if "outcome" in metrics else "outcome missing",
@@ -163,7 +163,7 @@ def line(metrics: dict[str, Any]) -> str:
 
 
 def components(metrics: dict[str, Any]) -> list[str]:
-    """The names of rewards by component, where there are several."""
+    """Return the names of rewards by component, if there are several."""
     found = [name for name in metrics if name.startswith("reward.")]
     return found if len(found) > 1 else []
 
@@ -194,7 +194,7 @@ def alike(rollouts: Sequence[Rollout]) -> str | None:
 
 
 def shown(rollout: Rollout) -> str:
-    """A rollout that cannot steer a terminal."""
+    """Return a rollout as text without control characters."""
     said = " | ".join(f"{one['role']}: {one.get('content') or ''}" for one in rollout.messages)
     reward = "missing" if math.isnan(rollout.outcome) else f"{rollout.outcome:.3g}"
     return f"{clean(rollout.prompt.id)} [{reward}] {pictured(said)[:SEEN]}"

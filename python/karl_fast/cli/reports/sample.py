@@ -70,7 +70,7 @@ def sampled(manifest: Manifest, out: str | None) -> str:
 
 
 def changed(config: Config, manifest: Manifest) -> Iterable[str]:
-    """A warning for each file that is not what it was when the manifest was written that a run repeats."""
+    """Yield a warning for each file that changed since the manifest of a repeated run was written."""
     before = {file["path"]: (file.get("xxh3_128"), file.get("hash_covers")) for file in config.inputs}
     for file in manifest["inputs"]:
         digest, covers = before.get(file["path"], (None, None))
@@ -126,7 +126,7 @@ def _accounting(manifest: Manifest) -> str:
 
 
 def counts_of(counts: dict[str, int]) -> str:
-    """`dropped 3, kept 5`; names without any are left out."""
+    """Format counts as `dropped 3, kept 5`; zeros are left out."""
     return ", ".join(f"{_words(name)} {count:,}" for name, count in counts.items() if count)
 
 

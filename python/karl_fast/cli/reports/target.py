@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def scores(target: Manifest) -> str:
-    """`raw scores`, and of what, where it is not the reward as it is."""
+    """Return the kind of scores, such as `raw scores`, and their source if not the plain reward."""
     shaping = target.get("shaping")
     if shaping is None:
         return f"{target['score']} scores"

@@ -52,7 +52,7 @@ def _account(account: Any) -> str:
 
 
 def line_of(values: dict[str, Any]) -> str:
-    """A step."""
+    """Format a step in a line."""
     return (
         f"step {values['step']:>6}  loss {decimal(values['loss'])}  grad norm {values['grad_norm']:.3g}"
         f"  {values['tokens_per_second']:,.0f} tokens/s  peak {in_gigabytes(values['peak_bytes'])}"
@@ -72,7 +72,7 @@ def trained(result: Trained) -> str:
 
 
 def _of(result: Trained) -> str:
-    """Which step's weights a run that ended early left."""
+    """Return a phrase with the step of the adapter's weights, after an early end."""
     left, best = result.adapter_step, result.best
     why = f", for step {best[1]:,} has no checkpoint" if best and best[1] != left else ""
     return f"; the adapter is that of step {left:,}{why}"

@@ -89,7 +89,7 @@ def _mixed(mixed: dict[str, Any]) -> Iterator[str]:
 
 
 def _damaged(files: list[dict[str, Any]]) -> Iterator[str]:
-    """Which packed files are damaged: their check sums say that, and not where."""
+    """Yield warnings about packed files with wrong checksums, which do not locate the damage."""
     damaged = [clean(file["path"]) for file in files if "damaged_stream" in dict(file["dropped"])]
     if damaged:
         more = f" and {counted(len(damaged) - 1, 'other file')}" if len(damaged) > 1 else ""
@@ -148,13 +148,13 @@ def _nowhere(report: Manifest) -> str:
 
 
 def _meant(field: str, report: Manifest) -> str:
-    """`; the records hold id, task: did you mean --group task?`."""
+    """Return the fields of records with suggestions: `; the records hold id, task: did you mean --group task?`."""
     keys = first(report["inputs"])
     return clean(f"{held(keys)}: {_hint(field, report)}") if keys else ""
 
 
 def _hint(field: str, report: Manifest) -> str:
-    """The hint to name a field, as it was made while the records were there."""
+    """Return the hint to name a field, as it was made while the records were available."""
     return str(report["run"].get("hints", {}).get(field) or named(field, ()))
 
 
@@ -184,7 +184,7 @@ def _refused(refused: list[dict[str, str]]) -> Iterator[str]:
 
 
 def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
-    """Columns of Parquet that are in no record."""
+    """Yield a warning about columns of Parquet that are in no record."""
     if columns:
         first, others = columns[0], f" and {counted(len(columns) - 1, 'other column')}" if len(columns) > 1 else ""
         yield clean(
@@ -194,7 +194,7 @@ def _left_out(columns: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _note(manifest: Manifest) -> str | None:
-    """Why the wanted ESS and the one that was reached differ."""
+    """Return the reason why the target ESS and the one reached differ."""
     note, wanted = manifest["target"]["note"], manifest["target"]["ess_wanted_share"]
     rows = (wanted or 0) * manifest["accounting"]["rows_kept"]
     if note == "ties_at_top" and rows < 1 and manifest["target"]["ess_rows"] < 1.5:
@@ -210,7 +210,7 @@ def _unrewarded(reward: dict[str, Any]) -> str:
 
 
 def _first(manifest: Manifest, reason: str) -> str:
-    """`, the first at byte 120 of log.jsonl`, of rows that failed for a reason; nothing where no place is known."""
+    """Return `, the first at byte 120 of log.jsonl` for rows that failed for a reason; empty if no place is known."""
     plain = {file["path"] for file in manifest["inputs"] if file["codec"] == "plain"}
     found = next((row for row in manifest["run"]["failed_rows"] if row["reason"] == reason), None)
     if not found or found["path"] not in plain or found["path"].endswith(PARQUET):

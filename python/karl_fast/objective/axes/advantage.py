@@ -53,7 +53,7 @@ class Advantage(Point, ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
+        """Compute the advantage of each rollout or token; NaN for a missing one. [B] -> [B] or [B, T]"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Given(Advantage):
         return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """As it came."""
+        """Return the given advantages."""
         return np.asarray(batch.need("advantages"), dtype=np.float64)
 
 
@@ -75,7 +75,7 @@ class Raw(Advantage):
     """``r``: the reward itself."""
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The reward."""
+        """Return the rewards."""
         return kept_rewards(batch, keep)
 
 
@@ -87,7 +87,7 @@ class Centre(OfGroups, Advantage):
     """
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Centred within groups."""
+        """Centre rewards within groups."""
         return kernels.centre(kept_rewards(batch, keep), batch.need("group_ids"))
 
 
@@ -106,7 +106,7 @@ class ZScore(OfGroups, Advantage):
         check_number("eps", self.eps)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Standardised within groups."""
+        """Standardise rewards within groups."""
         return kernels.zscore(kept_rewards(batch, keep), batch.need("group_ids"), ddof=self.ddof, eps=self.eps)
 
 
@@ -118,7 +118,7 @@ class LeaveOneOut(OfGroups, Advantage):
     """
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Against the others."""
+        """Subtract the mean of the others."""
         return kernels.leave_one_out(kept_rewards(batch, keep), batch.need("group_ids"))
 
 
@@ -135,7 +135,7 @@ class MeanScaled(OfGroups, Advantage):
         check_number("eps", self.eps)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Centred, over the mean."""
+        """Centre rewards and divide by the mean."""
         rewards = kept_rewards(batch, keep)
         rewards = np.where(rewards < 0, np.nan, rewards)
         return kernels.maxrl(rewards, batch.need("group_ids"), eps=self.eps)
@@ -181,7 +181,7 @@ class Whitened(OfEachToken):
         return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantage of each token."""
+        """Compute the advantage of each token."""
         rewards = kept_rewards(batch, keep)
         mask = batch.mask & ~np.isnan(rewards)[:, None]
         found = kernels.reinforce_plus_plus(
@@ -218,7 +218,7 @@ class Anchored(OfEachToken):
         return False
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantage of each token."""
+        """Compute the advantage of each token."""
         offsets: NDArray[np.int64] = batch.need("turn_offsets")
         turns: NDArray[np.int64] = batch.need("turns")
         rewards = np.where(np.repeat(keep, np.diff(offsets)), batch.need("turn_rewards"), np.nan)
@@ -230,12 +230,12 @@ class Anchored(OfEachToken):
 
 
 def kept_rewards(batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The rewards of the rollouts that a filter kept, NaN for the others."""
+    """Return the rewards of the rollouts that a filter kept, NaN for the others."""
     return np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
 
 
 def row_offsets(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where the rows of a padded array begin once it is one column."""
+    """Return the offsets of the rows of a padded array, flattened to one column."""
     rows, tokens = mask.shape
     return np.arange(0, rows * tokens + 1, max(tokens, 1), dtype=np.int64)
 

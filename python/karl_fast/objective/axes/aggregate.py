@@ -24,7 +24,7 @@ class Aggregate(Point, ABC):
 
     @abstractmethod
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """The sum of the terms, which are 0 outside the mask; of one number. [B, T], [B, T] -> []"""
+        """Return the sum of the terms, which are 0 outside the mask, as one number. [B, T], [B, T] -> []"""
 
     @abstractmethod
     def denominator(self, mask: mx.array) -> mx.array:
@@ -39,7 +39,7 @@ class SequenceMean(Aggregate):
     """
 
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """The sum of the means of the sequences."""
+        """Return the sum of the means of the sequences."""
         return (terms.sum(axis=1) / mx.maximum(mask.sum(axis=1), 1).astype(terms.dtype)).sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
@@ -52,7 +52,7 @@ class TokenMean(Aggregate):
     """The mean over all tokens that count (DAPO, SAMPO)."""
 
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """The sum of the terms."""
+        """Return the sum of the terms."""
         return terms.sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
@@ -65,7 +65,7 @@ class SequenceSum(Aggregate):
     """The mean over sequences of the sums of their tokens (RLOO); at the sequence level it is LUSPO's."""
 
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """The sum of the terms."""
+        """Return the sum of the terms."""
         return terms.sum()
 
     def denominator(self, mask: mx.array) -> mx.array:
@@ -86,7 +86,7 @@ class ConstantLength(Aggregate):
         check_number("tokens", self.tokens, 1)
 
     def total(self, terms: mx.array, mask: mx.array) -> mx.array:
-        """The sum of the terms over the constant."""
+        """Return the sum of the terms over the constant."""
         return terms.sum() / self.tokens
 
     def denominator(self, mask: mx.array) -> mx.array:

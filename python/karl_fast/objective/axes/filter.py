@@ -28,7 +28,7 @@ class Filter(Point, ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """Those that stay. [B]"""
+        """Return True for the rollouts kept. [B]"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class KeepAll(Filter):
     """Every rollout."""
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """All of them."""
+        """Keep all rollouts."""
         return np.ones(len(batch.mask), dtype=np.bool_)
 
 
@@ -48,7 +48,7 @@ class DropConstantGroups(OfGroups, Filter):
     """
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """The rollouts of the other groups; a missing outcome is dropped."""
+        """Keep the rollouts of the other groups; drop missing outcomes."""
         return kernels.constant_groups(_outcomes(batch), batch.need("group_ids")).keep
 
 
@@ -63,7 +63,7 @@ class MixedGroups(OfGroups, Filter):
     threshold: float = 0.0
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """The rollouts of mixed groups; a missing outcome counts as neither, and is dropped."""
+        """Keep the rollouts of mixed groups; a missing outcome counts as neither, and is dropped."""
         outcomes = _outcomes(batch)
         right = np.where(np.isnan(outcomes), np.nan, outcomes > self.threshold)
         return kernels.constant_groups(right, batch.need("group_ids")).keep
@@ -77,7 +77,7 @@ class DropTruncated(Filter):
     """
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """Those that came to their end."""
+        """Keep the rollouts that were not cut."""
         truncated: NDArray[np.bool_] = batch.need("truncated")
         return ~truncated
 
@@ -92,7 +92,7 @@ class MaxAge(Filter):
         check_number("steps", self.steps)
 
     def __call__(self, batch: Batch) -> NDArray[np.bool_]:
-        """Those young enough."""
+        """Keep the rollouts up to the maximum age."""
         return np.asarray(batch.need("ages") <= self.steps)
 
 

@@ -75,7 +75,7 @@ class Gated(Gate):
         check_number("temperature", self.temperature, above=True)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantages, 0 for a rollout that the gate leaves out."""
+        """Return the advantages, 0 for rollouts that the gate excludes."""
         advantages = self.advantage(batch, keep)
         delight = _delight(batch, advantages)
         there = np.isfinite(delight).any(1)
@@ -106,7 +106,7 @@ class TopGated(Gate):
         return True
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantage of each token, 0 for one that the gate leaves out."""
+        """Return the advantage of each token, 0 for tokens that the gate excludes."""
         advantages = self.advantage(batch, keep)
         each = np.broadcast_to(advantages if advantages.ndim == 2 else advantages[:, None], batch.mask.shape)
         delight = _delight(batch, advantages)
@@ -118,7 +118,7 @@ class TopGated(Gate):
 
 
 def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: float) -> NDArray[np.float64]:
-    """The probability of each gate, with the mean ``keep``.
+    """Return the probability of each gate, with the mean ``keep``.
 
     ```text
     p_i = sigmoid((chi_i - price) / temperature),    mean p = keep
@@ -147,7 +147,7 @@ def gate_probabilities(delight: NDArray[np.float64], keep: float, temperature: f
 
 
 def _keys(rows: int) -> NDArray[np.uint64]:
-    """Other numbers than those that `SetScore` draws its directions by."""
+    """Return random keys distinct from those of the directions of `SetScore`."""
     keys = np.zeros((rows, 3), dtype=np.uint64)
     keys[:, 0], keys[:, 2] = np.arange(rows), 1
     return keys
@@ -159,7 +159,7 @@ def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _delight(batch: Batch, advantages: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-A * logp_old of each token that counts; minus infinity elsewhere. [B, T]"""
+    """Return -A * logp_old of each token that counts; minus infinity elsewhere. [B, T]"""
     each = advantages if advantages.ndim == 2 else advantages[:, None]
     there = batch.mask & ~np.isnan(each)
     return np.where(there, -each * np.where(there, batch.need("logp_old"), 0.0), -np.inf)

@@ -19,7 +19,7 @@ def together(scored: Scored) -> mx.array:
 
 
 def group_mean(values: mx.array, scored: Scored, weight: mx.array | None = None) -> mx.array:
-    """The weighted mean over its group, on each rollout; 0 for one that does not count. [B] -> [B]"""
+    """Return the weighted mean of the group for each rollout; 0 for one that does not count. [B] -> [B]"""
     shares = together(scored).astype(values.dtype)
     if weight is not None:
         shares = shares * weight[None, :]
@@ -28,7 +28,7 @@ def group_mean(values: mx.array, scored: Scored, weight: mx.array | None = None)
 
 
 def group_log_softmax(values: mx.array, scored: Scored) -> mx.array:
-    """``log softmax`` over its group, on each rollout; 0 for one that does not count. [B] -> [B]"""
+    """Return ``log softmax`` over the group for each rollout; 0 for one that does not count. [B] -> [B]"""
     member = together(scored)
     spread = mx.where(member, values[None, :], -float("inf"))
     peak = mx.stop_gradient(mx.where(scored.counted, spread.max(axis=1), 0.0))

@@ -39,11 +39,11 @@ class Divergence(Point):
     in_reward: ClassVar[bool] = False
 
     def shaped(self, batch: Batch) -> Batch:
-        """The batch with the penalty in its rewards; it carries no gradient."""
+        """Return the batch with the penalty in its rewards; it carries no gradient."""
         return batch
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array | None:
-        """The penalty in the loss of each token. [B, T] -> [B, T]"""
+        """Return the penalty in the loss of each token, or None. [B, T] -> [B, T]"""
         return None
 
 
@@ -73,7 +73,7 @@ class K1InReward(Divergence):
         check_number("coef", self.coef)
 
     def shaped(self, batch: Batch) -> Batch:
-        """Rewards less the penalty of their rollouts."""
+        """Subtract the penalty from the rewards of rollouts."""
         rewards = kernels.in_reward(
             batch.need("rewards"),
             np.ravel(batch.need("logp_old")),
@@ -99,7 +99,7 @@ class K1PerToken(Divergence):
         check_number("coef", self.coef)
 
     def shaped(self, batch: Batch) -> Batch:
-        """Rewards of tokens, less the penalty of each."""
+        """Subtract the penalty from the rewards of tokens."""
         given = np.zeros(batch.mask.shape) if batch.token_rewards is None else batch.token_rewards
         old, ref = (np.where(batch.mask, batch.need(name), 0.0) for name in ("logp_old", "logp_ref"))
         return replace(batch, token_rewards=given - self.coef * (old - ref))
@@ -119,7 +119,7 @@ class K2(Divergence):
         check_number("coef", self.coef)
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """Half the square of the drift from the reference."""
+        """Return half the square of the drift from the reference."""
         value = 0.5 * _drift(logp, scored) ** 2
         if self.by_ratio:
             value = value * mx.stop_gradient(mx.exp(token_log_ratio(logp, scored)))
@@ -140,7 +140,7 @@ class K3(Divergence):
         check_number("coef", self.coef)
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The estimate that is never negative."""
+        """Return the estimate that is never negative."""
         drift = _drift(logp, scored)
         value = mx.exp(-drift) + drift - 1
         if self.by_ratio:

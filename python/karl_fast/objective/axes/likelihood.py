@@ -38,7 +38,7 @@ class RowWeight(Point, ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The weights, NaN for a row that is not kept or has no reward. [B] -> [B]"""
+        """Return the weights, NaN for a row that is not kept or has no reward. [B] -> [B]"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Uniform(RowWeight):
     """Every row alike: plain supervised fine-tuning."""
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """1 for each row that is kept."""
+        """Return 1 for each row that is kept."""
         return np.where(keep, 1.0, np.nan)
 
 
@@ -58,7 +58,7 @@ class Logged(RowWeight):
     """
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The weights as they came."""
+        """Return the given weights."""
         return np.where(keep, batch.need("weights"), np.nan)
 
 
@@ -75,7 +75,7 @@ class Boltzmann(RowWeight):
         check_number("inverse_temperature", self.inverse_temperature)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The weights; a missing reward has none."""
+        """Return the weights; NaN for a missing reward."""
         rewards = np.where(keep, batch.need("rewards"), np.nan).astype(np.float64)
         there = ~np.isnan(rewards)
         if not there.any():
@@ -102,7 +102,7 @@ class Exponential(RowWeight):
         check_number("ceiling", self.ceiling, above=True)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The weights; a missing advantage has none."""
+        """Return the weights; NaN for a missing advantage."""
         advantages = self.advantage(batch, keep)
         there = keep & ~np.isnan(advantages)
         clip = None if np.isinf(self.ceiling) else self.ceiling
@@ -135,7 +135,7 @@ class Term(Point, ABC):
 
     @abstractmethod
     def __call__(self, logp: mx.array) -> mx.array:
-        """The term of each token. [B, T] -> [B, T]"""
+        """Return the term of each token. [B, T] -> [B, T]"""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class LogLikelihood(Term):
     """``-logp``."""
 
     def __call__(self, logp: mx.array) -> mx.array:
-        """The negative log-likelihood."""
+        """Return the negative log-likelihood."""
         return -logp
 
 
@@ -155,5 +155,5 @@ class ProbabilityScaled(Term):
     """
 
     def __call__(self, logp: mx.array) -> mx.array:
-        """The negative log-likelihood, at the weight of the probability itself."""
+        """Return the negative log-likelihood, weighted by the probability itself."""
         return -mx.stop_gradient(mx.exp(logp)) * logp

@@ -39,7 +39,7 @@ class LogZ(Point):
         return np.zeros(len(rewards))
 
     def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
-        """The residual with log Z; what comes has none. [B] -> [B]"""
+        """Add log Z to the residual, which comes without it. [B] -> [B]"""
         return residual
 
 
@@ -66,7 +66,7 @@ class GroupOptimum(OfGroups, LogZ):
     grouped: ClassVar[bool] = True
 
     def __call__(self, residual: mx.array, weight: mx.array | None, scored: Scored) -> mx.array:
-        """The residual less its mean over the group."""
+        """Subtract the mean over the group from the residual."""
         return residual - mx.stop_gradient(group_mean(residual, scored, weight))
 
 
@@ -84,5 +84,5 @@ class SoftValue(OfGroups, LogZ):
         check_number("temperature", self.temperature)
 
     def value(self, batch: Batch, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The soft value of each rollout's group."""
+        """Return the soft value of each rollout's group."""
         return kernels.soft_value(rewards, batch.need("group_ids"), temperature=self.temperature)

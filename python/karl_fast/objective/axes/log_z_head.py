@@ -34,7 +34,7 @@ class LogZHead(nn.Module):
         self.layers = nn.Sequential(*blocks, nn.Linear(size, 1))
 
     def __call__(self, hidden: mx.array, mask: mx.array) -> mx.array:
-        """Log Z of each prompt.
+        """Return log Z of each prompt.
 
         Args:
             hidden: of the last layer. [B, T, E]

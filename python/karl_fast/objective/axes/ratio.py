@@ -42,7 +42,7 @@ class Ratio(Point, ABC):
 
     @abstractmethod
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The log ratio of each token; ``logp`` is 0 outside the mask. [B, T] -> [B, T]"""
+        """Return the log ratio of each token; ``logp`` is 0 outside the mask. [B, T] -> [B, T]"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class OnPolicy(Ratio):
     level: ClassVar[str] = "on-policy"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """0, with the gradient of the log-probability."""
+        """Return 0, with the gradient of the log-probability."""
         return logp - mx.stop_gradient(logp)
 
 
@@ -69,7 +69,7 @@ class TokenRatio(Ratio):
     level: ClassVar[str] = "token"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The log ratio of each token."""
+        """Return the log ratio of each token."""
         return token_log_ratio(logp, scored)
 
 
@@ -80,7 +80,7 @@ class TurnRatio(Ratio):
     level: ClassVar[str] = "turn"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The mean over the turn, on each of its tokens."""
+        """Return the mean over the turn, for each of its tokens."""
         member = scored.need("turns").astype(logp.dtype)
         sums = (member * token_log_ratio(logp, scored)[:, None, :]).sum(axis=2)
         means = sums / mx.maximum(member.sum(axis=2), 1)
@@ -97,7 +97,7 @@ class SequenceRatio(Ratio):
     level: ClassVar[str] = "sequence"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The mean over the rollout, on each of its tokens."""
+        """Return the mean over the rollout, for each of its tokens."""
         return spread(mean_over(token_log_ratio(logp, scored), scored.mask), scored.mask)
 
 
@@ -111,7 +111,7 @@ class SequenceProduct(Ratio):
     level: ClassVar[str] = "sequence-product"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The sum over the rollout, on each of its tokens."""
+        """Return the sum over the rollout, for each of its tokens."""
         return spread(token_log_ratio(logp, scored).sum(axis=1, keepdims=True), scored.mask)
 
 
@@ -125,22 +125,22 @@ class SequenceTokenRatio(Ratio):
     level: ClassVar[str] = "sequence-token"
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The mean over the rollout as a constant, and what of the token carries a gradient."""
+        """Return the mean over the rollout as a constant, plus the token's part of the gradient."""
         own = token_log_ratio(logp, scored)
         shared = spread(mean_over(own, scored.mask), scored.mask)
         return mx.stop_gradient(shared) + own - mx.stop_gradient(own)
 
 
 def token_log_ratio(logp: mx.array, scored: Scored) -> mx.array:
-    """``logp - logp_old``, 0 outside the mask. [B, T] -> [B, T]"""
+    """Return ``logp - logp_old``, 0 outside the mask. [B, T] -> [B, T]"""
     return mx.where(scored.mask, logp - scored.need("logp_old"), 0.0)
 
 
 def mean_over(values: mx.array, mask: mx.array) -> mx.array:
-    """The mean of each row over the tokens that count; ``values`` are 0 elsewhere. [B, T] -> [B, 1]"""
+    """Return the mean of each row over the tokens that count; ``values`` are 0 elsewhere. [B, T] -> [B, 1]"""
     return values.sum(axis=1, keepdims=True) / mx.maximum(mask.sum(axis=1, keepdims=True), 1).astype(values.dtype)
 
 
 def spread(values: mx.array, mask: mx.array) -> mx.array:
-    """One number a row, on each token that counts. [B, 1] -> [B, T]"""
+    """Spread one number a row to each token that counts. [B, 1] -> [B, T]"""
     return mx.where(mask, values, 0.0)

@@ -49,7 +49,7 @@ class SetScore(Advantage):
         return self.advantage.of_groups
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The advantage of its rollout, on each candidate."""
+        """Return the advantage of its rollout for each candidate."""
         vectors = np.where(keep[:, None], batch.need("reward_vectors"), np.nan).astype(np.float64)
         sets, first, member = np.unique(batch.need("set_ids"), return_index=True, return_inverse=True)
         groups: NDArray[np.int64] = batch.need("group_ids")
@@ -63,7 +63,7 @@ class SetScore(Advantage):
 
 
 def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) -> NDArray[np.float64]:
-    """Uniform points of the simplex, the same for all sets of a group.
+    """Draw uniform points of the simplex, the same for all sets of a group.
 
     Args:
         groups: of each set. [S]
@@ -88,7 +88,7 @@ def directions(groups: NDArray[np.int64], samples: int, size: int, seed: int) ->
 def set_scores(
     vectors: NDArray[np.float64], member: NDArray[np.int64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The score of each set: the best of its candidates in each direction, on average.
+    """Score each set by the best of its candidates in each direction, on average.
 
     Args:
         vectors: the rewards of each candidate, NaN for one that does not count. [B, D]

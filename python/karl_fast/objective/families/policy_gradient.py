@@ -115,7 +115,7 @@ class PolicyGradient(Objective):
         return scored(batch, keep, advantages=columns)
 
     def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """The sum of the terms of all tokens that count, as the aggregate weighs them. [B, T] -> []"""
+        """Return the sum of the terms of all tokens that count, weighted by the aggregate. [B, T] -> []"""
         logp = mx.where(scored.mask, logp, 0.0)
         drift = Drift(self.ratio(logp, scored), scored.need("advantages"), logp, scored.mask)
         terms = self.clip(drift)

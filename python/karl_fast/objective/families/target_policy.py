@@ -36,7 +36,7 @@ class Target(Point, ABC):
 
     @abstractmethod
     def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probabilities; 0 for a row that is no candidate. ``logp_old`` is of whole candidates. [B] -> [B]"""
+        """Return the probabilities; 0 for rows that are no candidates. ``logp_old`` is of whole ones. [B] -> [B]"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Tilted(OfGroups, Target):
         check_number("temperature", self.temperature, above=True)
 
     def __call__(self, batch: Batch, keep: NDArray[np.bool_], logp_old: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The behaviour policy, tilted by standardised rewards."""
+        """Return the behaviour policy, tilted by standardised rewards."""
         rewards = kept_rewards(batch, keep)
         how: Any = {"temperature": self.temperature, "anchored": self.anchored}
         return kernels.tpo_target(logp_old, rewards, batch.need("group_ids"), **how)
@@ -100,7 +100,7 @@ class TargetPolicy(Objective):
         return scored(batch, keep, targets=self.target(batch, keep, logp_old))
 
     def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """The sum of the cross-entropies of all groups. [B, T] -> []"""
+        """Return the sum of the cross-entropies of all groups. [B, T] -> []"""
         rows = self.length(mx.where(scored.mask, logp, 0.0), scored.mask)
         return -(scored.need("targets") * group_log_softmax(rows, scored)).sum()
 

@@ -98,7 +98,7 @@ class TrajectoryBalance(Objective):
         return scored(batch, keep, rewards=values)
 
     def residual(self, logp: mx.array, scored: Scored, log_z: mx.array | None = None) -> mx.array:
-        """The residual of each rollout, with log Z.
+        """Return the residual of each rollout, with log Z.
 
         Args:
             logp: log-probability of each token under the policy. [B, T]
@@ -120,7 +120,7 @@ class TrajectoryBalance(Objective):
         return found if log_z is None else found + log_z
 
     def total(self, logp: mx.array, scored: Scored, log_z: mx.array | None = None, **more: Any) -> mx.array:
-        """The sum of the costs of all rollouts that count. [B, T] -> []"""
+        """Return the sum of the costs of all rollouts that count. [B, T] -> []"""
         weight = self._weight(logp, scored)
         residual = self.log_z(self.residual(logp, scored, log_z), weight, scored)
         costs = self.regression(mx.where(scored.counted, residual, 0.0))

@@ -47,7 +47,7 @@ class WeightedLikelihood(Objective):
     aggregate: Aggregate
 
     def weights(self, batch: Batch) -> NDArray[np.float64]:
-        """The weight of each row, mean 1 over all rows of the batch that count.
+        """Return the weight of each row, mean 1 over all rows of the batch that count.
 
         A data set in parts is weighed once, as one batch of all its rows: its mask may then be [B, 1].
 
@@ -71,7 +71,7 @@ class WeightedLikelihood(Objective):
         return self.target(batch, self.filter(batch))
 
     def weighed(self) -> WeightedLikelihood:
-        """The same objective for batches that carry their weights (``Batch.weights``), as parts of a data set do.
+        """Return the objective for batches that carry their weights (``Batch.weights``), such as parts of a data set.
 
         Returns:
             It keeps every row that has a weight, and takes that as it is.
@@ -101,7 +101,7 @@ class WeightedLikelihood(Objective):
         return scored(batch, self.filter(batch), weights=self.weights(batch))
 
     def total(self, logp: mx.array, scored: Scored, **more: Any) -> mx.array:
-        """The weighted sum of the terms of all tokens that count. [B, T] -> []"""
+        """Return the weighted sum of the terms of all tokens that count. [B, T] -> []"""
         terms = self.term(mx.where(scored.mask, logp, 0.0)) * scored.need("weights")[:, None]
         return self.aggregate.total(mx.where(scored.mask, terms, 0.0), scored.mask)
 

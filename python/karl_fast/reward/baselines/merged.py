@@ -30,7 +30,7 @@ class Mergeable(Baseline):
     states: dict[str, Any] = field(default_factory=dict)
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:
-        """The baselines after some more rewards, as of :meth:`Baseline.update`."""
+        """Return the baselines after more rewards, as :meth:`Baseline.update`."""
         found = {domain: copy(state) for domain, state in self.states.items()}
         for domain, rows in rows_by_domain(rewards, domains).items():
             values = rewards[rows]
@@ -39,7 +39,7 @@ class Mergeable(Baseline):
         return replace(self, states=found)
 
     def merge(self, other: Self) -> Self:
-        """The baselines of the rewards of both.
+        """Return the baselines of the rewards of both.
 
         Raises:
             ArgumentError: another kind, or other settings.
@@ -56,7 +56,7 @@ class Mergeable(Baseline):
         return rewards
 
     def settings(self) -> dict[str, float]:
-        """Everything but the states."""
+        """Return everything but the states."""
         return {name: value for name, value in vars(self).items() if name != "states"}
 
 
@@ -73,7 +73,7 @@ class MeanBaseline(Mergeable):
     state = _core.Moments
 
     def of(self, domain: str) -> float:
-        """The mean, or ``start``."""
+        """Return the mean, or ``start``."""
         found: _core.Moments | None = self.states.get(domain)
         return self.start if found is None else found.mean
 
@@ -106,7 +106,7 @@ class ShrunkBaseline(Mergeable):
             raise ArgumentError(f"strength is {self.strength} and floor {self.floor}, wanted 0 or more, and above 0")
 
     def of(self, domain: str) -> float:
-        """The shrunk mean; that of all for a domain without rewards."""
+        """Return the shrunk mean; that of all for a domain without rewards."""
         if not self.states:
             return self.start
         own: _core.Moments | None = self.states.get(domain)
@@ -116,7 +116,7 @@ class ShrunkBaseline(Mergeable):
         return (len(own) * own.mean + self.strength * whole) / (len(own) + self.strength)
 
     def scale(self, domain: str) -> float:
-        """The deviation, of all where the domain has few; 1 without rewards."""
+        """Return the deviation, that of all if the domain has few rewards; 1 without rewards."""
         if not self.states:
             return 1.0
         own: _core.Moments | None = self.states.get(domain)
@@ -124,7 +124,7 @@ class ShrunkBaseline(Mergeable):
         return max(math.sqrt(counted.variance(ddof=0)), self.floor)
 
     def whole(self) -> _core.Moments:
-        """The moments of all domains."""
+        """Return the moments of all domains."""
         whole = _core.Moments()
         for state in self.states.values():
             whole.merge(state)
@@ -153,15 +153,15 @@ class PartitionBaseline(Mergeable):
             raise ArgumentError(f"inverse_temperature is {self.inverse_temperature}, wanted a number above 0")
 
     def taken(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
-        """B r."""
+        """Return b r."""
         return self.inverse_temperature * rewards
 
     def of(self, domain: str) -> float:
-        """(1/b) log mean exp(b r), or ``start``."""
+        """Return (1/b) log mean exp(b r), or ``start``."""
         found: _core.LogSumExp | None = self.states.get(domain)
         return self.start if found is None else found.mean / self.inverse_temperature
 
 
 def copy(state: Any) -> Any:
-    """Another state of the same."""
+    """Return a copy of a state."""
     return type(state).from_bytes(state.to_bytes())

@@ -40,7 +40,7 @@ class Baseline:
     start: float = 0.5
 
     def of(self, domain: str) -> float:
-        """The baseline of a domain."""
+        """Return the baseline of a domain."""
         return self.start
 
     def scale(self, domain: str) -> float:
@@ -48,7 +48,7 @@ class Baseline:
         return 1.0
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:
-        """The baselines after some more rewards; the missing ones (NaN) and those without a domain change nothing.
+        """Return the baselines after more rewards; missing ones (NaN) and those without a domain are ignored.
 
         Args:
             rewards: float64. [B]
@@ -61,7 +61,7 @@ class Baseline:
         return self
 
     def advantages(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> NDArray[np.float64]:
-        """(r - baseline) / scale of each row; NaN without a reward or a domain. [B]
+        """Compute (r - baseline) / scale of each row; NaN without a reward or a domain. [B]
 
         Raises:
             ArgumentError: as :meth:`update`.
@@ -100,11 +100,11 @@ class EmaBaseline(Baseline):
     means: dict[str, float] = field(default_factory=dict)
 
     def of(self, domain: str) -> float:
-        """The running mean, or ``start``."""
+        """Return the running mean, or ``start``."""
         return self.means.get(domain, self.start)
 
     def update(self, rewards: NDArray[np.float64], domains: Sequence[str | None]) -> Self:
-        """The baselines after some more rewards, as of :meth:`Baseline.update`; row after row."""
+        """Return the baselines after more rewards, row after row, as :meth:`Baseline.update`."""
         rows_by_domain(rewards, domains)
         names = list(dict.fromkeys([*self.means, *(domain for domain in domains if domain is not None)]))
         codes = {name: code for code, name in enumerate(names)}
@@ -117,7 +117,7 @@ class EmaBaseline(Baseline):
 
 
 def rows_by_domain(rewards: NDArray[np.float64], domains: Sequence[str | None]) -> dict[str, NDArray[np.int64]]:
-    """The rows of each domain.
+    """Return the rows of each domain.
 
     Raises:
         ArgumentError: rewards that are no float64 of one dimension, an infinite one, or as many domains were wanted.

@@ -52,7 +52,7 @@ class SkillWeights:
             )
 
     def update(self, rewards: NDArray[np.float64], skills: Sequence[str | None]) -> SkillWeights:
-        """The weights after some rewards; missing ones (NaN), and rows without a skill, move nothing.
+        """Return the weights after more rewards; missing ones (NaN), and rows without a skill, are ignored.
 
         Raises:
             ArgumentError: an infinite reward, or columns that differ in rows.

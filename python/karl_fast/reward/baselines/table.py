@@ -26,12 +26,12 @@ class Sums:
     total: float = 0
 
     def add(self, value: float) -> None:
-        """One more."""
+        """Add one value."""
         self.count += 1
         self.total += value
 
     def mean(self) -> float:
-        """The mean; .5 of none."""
+        """Return the mean; .5 without values."""
         return self.total / self.count if self.count else NEUTRAL
 
 
@@ -52,7 +52,7 @@ class Baselines:
 
 
 def measured(rewards: Iterable[tuple[Hashable, float]], version: Version) -> Baselines:
-    """Baselines from rewards by domain; v2 reads them twice."""
+    """Compute baselines from rewards by domain; v2 reads them twice."""
     domains: dict[Hashable, Sums] = {}
     for domain, reward in rewards:
         domains.setdefault(domain, Sums()).add(reward)
@@ -69,7 +69,7 @@ def measured(rewards: Iterable[tuple[Hashable, float]], version: Version) -> Bas
 def deviations(
     rewards: Iterable[tuple[Hashable, float]], domains: dict[Hashable, Sums], mean: float
 ) -> dict[Hashable, float]:
-    """The standard deviation of each domain, by a second reading."""
+    """Compute the standard deviation of each domain, by a second reading."""
     around, whole = {domain: Sums() for domain in domains}, Sums()
     for domain, reward in rewards:
         around[domain].add((reward - domains[domain].mean()) ** 2)

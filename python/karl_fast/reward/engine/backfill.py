@@ -44,7 +44,7 @@ class Rewards:
     version: Version
 
     def __iter__(self) -> Iterator[tuple[Hashable, float]]:
-        """From the first line on."""
+        """Iterate from the first line."""
         for _, found in told(self.path, self.version):
             if found is not None and counts(found.domain, found.reward):
                 yield found.domain, found.reward
@@ -62,7 +62,7 @@ class Run:
     skipped: int = 0
 
     def lines(self, path: Path) -> Iterator[bytes]:
-        """The lines of the new store."""
+        """Yield the lines of the new store."""
         for line, found in told(path, self.version):
             self.total += 1
             if found is not None and found.reward is not None and not self.force:
@@ -72,7 +72,7 @@ class Run:
                 yield self.line(line)
 
     def line(self, line: bytes) -> bytes:
-        """A line with its reward, or as it was."""
+        """Return a line with its reward, or unchanged."""
         try:
             record = record_of(line)
             if stored_reward(record) is not None and not self.force:

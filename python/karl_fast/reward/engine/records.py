@@ -84,7 +84,7 @@ def compute_advantage(
     beta: float = 1.0,
     domain_std: float | None = None,
 ) -> float:
-    """Tell how far a reward is above its baseline: A = (reward - baseline) / s.
+    """Compute the advantage over the baseline: A = (reward - baseline) / s.
 
     s is ``domain_std`` where that is given and above .01 (v2), else ``beta``, which here is a divisor.
 
@@ -110,7 +110,7 @@ def compute_advantage(
 
 
 def weights() -> list[float]:
-    """The weights of v1: outcome, process, efficiency."""
+    """Return the weights of v1: outcome, process, efficiency."""
     found = []
     for name, usual in WEIGHTS.items():
         try:
@@ -123,17 +123,17 @@ def weights() -> list[float]:
 
 
 def _compute_outcome(outcome: object) -> tuple[float, dict[str, Any]]:
-    """Give the outcome's score, not rounded, and its components."""
+    """Return the outcome's score, not rounded, and its components."""
     return _core.karl_outcome(outcome)
 
 
 def _compute_process(trajectory: object, *, version: Version = "v1") -> tuple[float, dict[str, Any]]:
-    """Give the process' score, not rounded, and its components."""
+    """Return the process score, not rounded, and its components."""
     return _core.karl_process(trajectory, version)
 
 
 def _compute_efficiency(trajectory: object, timing: object, *, version: Version = "v1") -> tuple[float, dict[str, Any]]:
-    """Give the efficiency's score, not rounded, and its components."""
+    """Return the efficiency's score, not rounded, and its components."""
     return _core.karl_efficiency(trajectory, timing, version)
 
 

@@ -37,7 +37,7 @@ class Told(NamedTuple):
 
 
 def store_path() -> Path:
-    """The store that the environment names."""
+    """Return the path of the store from the environment."""
     if named := os.environ.get("KARL_STORE_PATH"):
         return _at(named)
     home = _at(os.environ.get("KARL_DIR", "."))
@@ -50,7 +50,7 @@ def _at(path: str) -> Path:
 
 
 def record_of(line: bytes) -> dict[str, Any]:
-    """The record of a line.
+    """Parse the record of a line.
 
     Raises:
         ValueError: it is not JSON, or not UTF-8.
@@ -63,7 +63,7 @@ def record_of(line: bytes) -> dict[str, Any]:
 
 
 def told(path: Path, version: Version) -> Iterator[tuple[bytes, Told | None]]:
-    """Each line of a store, and what its record says of its reward; None where the line is no such record.
+    """Yield each line of a store with its reward facts; None if the line is not a record.
 
     Lines are looked into many at a time; those that are not as nearly all are, are read one by one. Memory: 8 MiB, or
     the longest line.
@@ -88,12 +88,12 @@ def plainly(line: bytes, version: Version) -> Told | None:
 
 
 def stored_reward(record: dict[str, Any]) -> Any:
-    """The reward that a record has; None where it has none."""
+    """Return the reward of a record; None if it has none."""
     return record.get("outcome", {}).get("reward_score")
 
 
 def domain_of(record: dict[str, Any], version: Version) -> Any:
-    """A record's domain, ``_global`` where it says none: of its skill in v1, unless that is a name, else its own."""
+    """Return a record's domain, ``_global`` if missing: in v1 that of its skill unless it is a name, else its own."""
     skill = record.get("skill", {})
     found = record.get("domain") if version == "v2" or isinstance(skill, str) else skill.get("domain")
     return found or "_global"
@@ -101,7 +101,7 @@ def domain_of(record: dict[str, Any], version: Version) -> Any:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock that KARL's own writers take; then, where the file was replaced, carry over what came late.
+    """Hold the lock of KARL's own writers; then, if the file was replaced, copy lines that were appended meanwhile.
 
     A writer that opened the old file waits for its lock, so what it appends comes right after the lock is given back.
     """
@@ -129,7 +129,7 @@ def locked(path: Path) -> BinaryIO:
 
 
 def append(path: Path, late: bytes) -> None:
-    """Lines at the end of a file, under its lock."""
+    """Append lines to a file, under its lock."""
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(late)

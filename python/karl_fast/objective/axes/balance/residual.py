@@ -52,11 +52,11 @@ class Length(Point):
     mean: ClassVar[bool]
 
     def __call__(self, values: mx.array, mask: mx.array) -> mx.array:
-        """One number a rollout; ``values`` are 0 outside the mask. [B, T] -> [B]"""
+        """Return one number a rollout; ``values`` are 0 outside the mask. [B, T] -> [B]"""
         return mean_over(values, mask)[:, 0] if self.mean else values.sum(axis=1)
 
     def of(self, values: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The same, before the gradient line. [B, T] -> [B]"""
+        """Return the same before the gradient line. [B, T] -> [B]"""
         sums: NDArray[np.float64] = values.sum(1, dtype=np.float64)
         return sums / np.maximum(mask.sum(1), 1) if self.mean else sums
 
@@ -139,7 +139,7 @@ class Regression(Point, ABC):
 
     @abstractmethod
     def __call__(self, residual: mx.array) -> mx.array:
-        """The cost of each residual. [B] -> [B]"""
+        """Return the cost of each residual. [B] -> [B]"""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Squared(Regression):
     """``residual^2``."""
 
     def __call__(self, residual: mx.array) -> mx.array:
-        """The square."""
+        """Return the square."""
         return residual**2
 
 
@@ -164,6 +164,6 @@ class Huber(Regression):
         check_number("width", self.width, above=True)
 
     def __call__(self, residual: mx.array) -> mx.array:
-        """The square, or the line that touches it."""
+        """Return the square, or its tangent beyond the bound."""
         size = mx.abs(residual)
         return mx.where(size <= self.width, residual**2, self.width * (2 * size - self.width))

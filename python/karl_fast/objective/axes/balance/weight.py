@@ -17,7 +17,7 @@ class TokenChoice(Point):
     """Which tokens a residual and its weight are made of."""
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The mask that takes the place of the batch's. [B, T]"""
+        """Return the mask that replaces that of the batch. [B, T]"""
         return scored.mask
 
 
@@ -42,7 +42,7 @@ class TokenDrift(TokenChoice):
         check_number("high", self.high)
 
     def __call__(self, logp: mx.array, scored: Scored) -> mx.array:
-        """The mask without them."""
+        """Return the mask without tokens beyond the bounds."""
         ratio = mx.stop_gradient(mx.exp(token_log_ratio(logp, scored)))
         rewards = scored.need("rewards")[:, None]
         gone = ((rewards > 0) & (ratio > 1 + self.high)) | ((rewards < 0) & (ratio < 1 - self.low))
@@ -53,7 +53,7 @@ class Weight(Point):
     """Importance weight of a rollout drawn by the behaviour policy, detached."""
 
     def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array | None:
-        """The weight of each rollout. [B, T] -> [B]"""
+        """Return the weight of each rollout. [B, T] -> [B]"""
         return None
 
 
@@ -74,7 +74,7 @@ class ProductWeight(Weight):
         check_number("ceiling", self.ceiling, 1)
 
     def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array:
-        """The ratio of the rollout as a whole, bounded."""
+        """Return the bounded ratio of the whole rollout."""
         drift = mx.where(mask, token_log_ratio(logp, scored), 0.0).sum(axis=1)
         return mx.stop_gradient(mx.clip(mx.exp(drift), self.floor, self.ceiling))
 
@@ -91,6 +91,6 @@ class GeometricWeight(Weight):
         check_number("ceiling", self.ceiling, 1)
 
     def __call__(self, logp: mx.array, scored: Scored, mask: mx.array) -> mx.array:
-        """The ratio of a token on average, bounded."""
+        """Return the bounded mean ratio of a token."""
         drift = mean_over(mx.where(mask, token_log_ratio(logp, scored), 0.0), mask)[:, 0]
         return mx.stop_gradient(mx.clip(mx.exp(drift), self.floor, self.ceiling))

@@ -26,7 +26,7 @@ class Clip(kernels.Clip, Clipper):
         return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, math.inf))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         return -drift.advantages * bounded(drift, 1 - self.low, 1 + self.high)
 
 
@@ -44,7 +44,7 @@ class DualClip(kernels.DualClip, Clipper):
         return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.bound))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         return -drift.advantages * bounded(drift, 1 - self.low, 1 + self.high, self.bound)
 
 
@@ -62,7 +62,7 @@ class TwoSided(kernels.TwoSided, Clipper):
         return Bounds(gain=(0.0, 1 + self.high), loss=(1 - self.low, self.delta))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         return -drift.advantages * bounded(drift, 1 - self.low, 1 + self.high, self.delta)
 
 
@@ -71,7 +71,7 @@ class NoClip(kernels.NoClip, Clipper):
     """No bound: ``-ratio * A``."""
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         return -drift.advantages * bounded(drift, 0.0, float("inf"))
 
 
@@ -96,7 +96,7 @@ class GeometricClip(Clipper):
         return Bounds(gain=(0.0, math.exp(self.high)), loss=(math.exp(-self.low), math.inf))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of its rollout, on each token."""
+        """Return the loss of the rollout for each token."""
         above = (drift.advantages > 0) & (drift.log_ratio > self.high)
         below = (drift.advantages < 0) & (drift.log_ratio < -self.low)
         held = mx.where(above, self.high, mx.where(below, -self.low, drift.log_ratio))
@@ -118,6 +118,6 @@ class VariancePenalty(Clipper):
         check_number("strength", self.strength)
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         ratio = mx.exp(drift.log_ratio)
         return self.strength * (ratio - 1) ** 2 - ratio * drift.advantages

@@ -49,12 +49,12 @@ class Clipper(Point, ABC):
         return Bounds()
 
     def felt(self, drift: Drift) -> mx.array:
-        """The advantages that its bounds are for: 0 for rollouts that it leaves out. -> [B, 1] or [B, T]"""
+        """Return the advantages that the bounds apply to: 0 for excluded rollouts. -> [B, 1] or [B, T]"""
         return drift.advantages
 
     @abstractmethod
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token. -> [B, T]"""
+        """Return the loss of each token. -> [B, T]"""
 
 
 def bounded(drift: Drift, low: float, high: float, bound: float | None = None) -> mx.array:

@@ -28,7 +28,7 @@ class Cap(kernels.Cap, Clipper):
         return Bounds(gain=(self.floor, self.ceiling), loss=(self.floor, self.ceiling))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         weight = mx.clip(mx.exp(drift.log_ratio), self.floor, self.ceiling)
         return -mx.stop_gradient(weight) * drift.advantages * drift.logp
 
@@ -57,7 +57,7 @@ class Flip(Clipper):
         return Bounds(gain=(1 / self.bound, 1 + self.high), loss=(1 - self.low, self.bound))
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         ratio, gain = mx.exp(drift.log_ratio), drift.advantages > 0
         dropped = mx.where(gain, ratio > 1 + self.high, ratio < 1 - self.low)
         weight = mx.minimum(mx.exp(mx.where(gain, -drift.log_ratio, drift.log_ratio)), self.bound)
@@ -77,7 +77,7 @@ class Delight(Clipper):
         check_number("temperature", self.temperature, above=True)
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         gate = mx.sigmoid(-drift.advantages * drift.logp / self.temperature)
         return -mx.stop_gradient(gate) * drift.advantages * drift.logp
 
@@ -98,7 +98,7 @@ class SoftGate(Clipper):
         check_number("negative", self.negative, above=True)
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token."""
+        """Return the loss of each token."""
         ratio = mx.exp(mx.minimum(drift.log_ratio, FLAT))
         steepness = mx.where(drift.advantages > 0, self.positive, self.negative).astype(ratio.dtype)
         return -4 / steepness * mx.sigmoid(steepness * (ratio - 1)) * drift.advantages
@@ -129,10 +129,10 @@ class MaskNegatives(Clipper):
         return self.clip.bounds
 
     def felt(self, drift: Drift) -> mx.array:
-        """The advantages, 0 for the rollouts that are left out."""
+        """Return the advantages, 0 for excluded rollouts."""
         left = (drift.advantages < 0) & (mean_over(drift.log_ratio, drift.mask) < -self.delta)
         return mx.where(left, 0.0, drift.advantages)
 
     def __call__(self, drift: Drift) -> mx.array:
-        """The loss of each token under ``clip``."""
+        """Return the loss of each token under ``clip``."""
         return self.clip(replace(drift, advantages=self.felt(drift)))
