@@ -1,4 +1,4 @@
-//! Which split (train, valid, test) each group of drawn rows falls into. It follows from (seed, groups, their rows) alone.
+//! Split (train, valid, test) of each group of drawn rows. It follows from (seed, groups, their rows) alone.
 
 use crate::check::{check_finite, check_not_negative};
 use crate::error::{Error, Result};

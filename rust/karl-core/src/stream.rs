@@ -29,7 +29,7 @@ pub struct StreamSettings {
     pub shaping: Option<AsymmetricScale>,
     /// b of `exp(b * reward)`.
     pub inverse_temperature: f64,
-    /// Which of all draws.
+    /// Seed of the draw.
     pub seed: u64,
     /// Largest number of rows to hold.
     pub room: usize,

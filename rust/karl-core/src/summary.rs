@@ -65,7 +65,7 @@ impl Summary {
         Ok(Self { count, mean, std, min, max, histogram: Histogram { edges, counts: counts.to_vec() } })
     }
 
-    /// Where the histogram begins and ends.
+    /// Return the ends of the histogram.
     #[must_use]
     pub fn range(&self) -> (f64, f64) {
         (self.histogram.edges[0], self.histogram.edges[BINS])

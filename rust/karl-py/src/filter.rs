@@ -13,7 +13,7 @@ use crate::boundary::enter::compute;
 use crate::boundary::error::UsageError;
 use crate::boundary::grouping::Grouping;
 
-/// Which rows or tokens stay, why the others do not, and how many of each, as a dictionary.
+/// Filtered rows or tokens, with reasons and counts, as a dictionary.
 #[derive(IntoPyObject)]
 pub(crate) struct Filtered<'py> {
     keep: Bound<'py, PyArray1<bool>>,

@@ -62,7 +62,7 @@ pub struct Gigpo {
 pub struct Steps<'a, R> {
     /// The reward of each step. `[U]`
     pub rewards: &'a [R],
-    /// Where each trajectory begins. `[N + 1]`
+    /// Offsets of the steps of each trajectory. `[N + 1]`
     pub trajectories: Offsets<'a>,
     /// The group of each trajectory. `[N]`
     pub groups: &'a Groups<'a>,

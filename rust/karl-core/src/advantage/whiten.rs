@@ -124,7 +124,7 @@ pub fn reinforce_plus_plus<R: Real>(
     Ok(advantages)
 }
 
-/// Where the rows begin among the values that are kept.
+/// Return the offsets of the rows among the values that are kept.
 fn kept_ends(offsets: Offsets<'_>, mask: &[bool]) -> Vec<i64> {
     let mut ends = vec![0];
     let mut seen = 0;

@@ -57,7 +57,7 @@ pub fn self_bleu(
     Ok(logs.into_iter().map(libm::exp).collect())
 }
 
-/// For each sequence, how many of its n-grams another one has as often.
+/// Count for each sequence the n-grams that another one has as often.
 fn matches(grams: &Grams<'_>, threads: usize) -> Vec<f64> {
     let counts = SparseCounts::of(grams, threads);
     let mut tops = vec![[0.0; 2]; grams.distinct];

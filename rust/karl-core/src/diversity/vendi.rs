@@ -52,7 +52,7 @@ impl SparseCounts {
         self.starts.len() - 1
     }
 
-    /// Where the entries of each row stand.
+    /// Return the range of the entries of each row.
     pub(super) fn rows(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         self.starts.windows(2).map(|pair| pair[0]..pair[1])
     }

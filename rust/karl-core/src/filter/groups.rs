@@ -47,7 +47,8 @@ pub(super) fn differing<R: Real>(values: &[R], groups: &Groups, threads: usize) 
     with_scratch(Scratch::default(), values.len(), |room| by_bucket(values, groups, room, threads))
 }
 
-/// By a table a thread, each for a part of the rows, as long as the tables together are no larger than the column.
+/// Compute by one table per thread, each for a part of the rows, while the tables together are no larger than the
+/// column.
 fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     let rows = values.len();
     let mut parts = in_parts(rows, threads.min(rows / groups.len().max(1)), |rows| {
@@ -66,7 +67,7 @@ fn near<R: Real>(values: &[R], groups: &Groups, threads: usize) -> Vec<bool> {
     whole.differs
 }
 
-/// By ranges of groups.
+/// Compute by ranges of groups.
 fn by_bucket<R: Real>(values: &[R], groups: &Groups, room: Scratch<'_>, threads: usize) -> Vec<bool> {
     let mut bucketed = Buckets::new(values, groups.dense(), room, threads);
     let width = bucketed.width();

@@ -1,4 +1,4 @@
-//! Which rows count, and why the others do not. A filter drops or keeps; it never reweights.
+//! Filters of rows, with a reason for each dropped row. A filter drops or keeps; it never reweights.
 //!
 //! | file | what it has |
 //! |---|---|
@@ -28,7 +28,7 @@ pub use verdict::{
     missing_reward, tally,
 };
 
-/// Why a mask drops a row or a token.
+/// Reason for which a mask drops a row or a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {

@@ -88,7 +88,7 @@ fn variances<R: Real>(
     }
 }
 
-/// Which groups are kept.
+/// Return for each group whether it is kept.
 fn chosen(variances: &[f64], top: Top) -> Result<Vec<bool>> {
     let mut order: Vec<usize> = (0..variances.len()).filter(|&group| variances[group] > 0.0).collect();
     order.sort_by(|&a, &b| variances[b].total_cmp(&variances[a]));

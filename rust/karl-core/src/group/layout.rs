@@ -1,4 +1,4 @@
-//! Which rows are one group: by a code a row, or end to end.
+//! Layout of groups: by a code for each row, or end to end.
 
 use crate::check::check_length;
 use crate::error::Result;
@@ -65,7 +65,7 @@ impl Layout<'_> {
         }
     }
 
-    /// One state a group, folded over its rows in their order.
+    /// Return one state per group, folded over its rows in their order.
     pub(crate) fn fold<S: Clone + Send + Sync>(
         &self,
         threads: usize,

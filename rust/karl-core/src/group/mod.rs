@@ -1,7 +1,7 @@
-//! Which rows belong together: the rollouts of one prompt, or the rows of one partition.
+//! Groups of rows: the rollouts of one prompt, or the rows of one partition.
 //!
-//! Rows come as dense codes, one a row. Nothing else is kept a row: what a group needs to know of its members is folded
-//! from one pass over the rows, into one state a group.
+//! Rows come as dense codes, one a row. Nothing else is kept a row: what a group needs to know of its members is
+//! folded from one pass over the rows, into one state a group.
 
 pub mod layout;
 pub mod offsets;

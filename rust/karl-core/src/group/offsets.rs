@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 
-/// Where each row begins in a column of values, and where the last ends: `offsets[i]..offsets[i + 1]` is row i.
+/// Offsets of rows in a column of values, with the end of the last: `offsets[i]..offsets[i + 1]` is row i.
 ///
 /// ```
 /// use karl_core::group::offsets::Offsets;
@@ -90,7 +90,7 @@ impl<'a> Offsets<'a> {
         ends.fold(true, |alike, pair| alike & (place(pair[1]) - place(pair[0]) == size))
     }
 
-    /// Where a row begins; where the last ends, for one more.
+    /// Return the first position of a row; the end of the last, for one more.
     #[inline]
     pub(crate) fn begin(&self, row: usize) -> usize {
         place(self.0[row])

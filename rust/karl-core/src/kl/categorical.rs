@@ -11,7 +11,7 @@ use crate::numeric::float::Real;
 use crate::numeric::parallel;
 use crate::numeric::simd::{self, Kernel, wide};
 
-/// Which of the two distributions the mean is under.
+/// Direction of the divergence: the distribution that the mean is under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// KL(policy || reference): the mean under the policy; it avoids what the reference does not do.

@@ -58,7 +58,7 @@ pub struct KlTokens<'a, T> {
     pub logp_ref: &'a [T],
     /// Under the policy that drew them, where that is another. `[T]`
     pub logp_old: Option<&'a [T]>,
-    /// Which of them count: all without one. `[T]`
+    /// Mask of the tokens that count: all without one. `[T]`
     pub mask: Option<&'a [bool]>,
 }
 

@@ -69,7 +69,7 @@ impl<T: Real> Kernel for Batches<'_, T> {
 
 /// Rows that are taken together: as many as there is room for, and one in any case.
 struct Fit {
-    /// Where their values are.
+    /// Range of their values.
     values: Range<usize>,
     rows: usize,
 }

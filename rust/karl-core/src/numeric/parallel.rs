@@ -15,7 +15,7 @@ pub(crate) const BLOCK: usize = 4096;
 /// Fewer rows than this are not worth a second thread: most kernels are done with them before it has started.
 pub const ALONE: usize = 8 * BLOCK;
 
-/// One result a block of rows, in the order of the blocks. The calling thread takes its share of them.
+/// Return one result per block of rows, in the order of the blocks. The calling thread computes its share of them.
 pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     let blocks = rows.div_ceil(BLOCK);
     let run = |blocks: Range<usize>| -> Vec<T> {
@@ -24,7 +24,7 @@ pub(crate) fn map<T: Send>(rows: usize, threads: usize, one: impl Fn(Range<usize
     in_parts(blocks, if rows < ALONE { 1 } else { threads }, run).into_iter().flatten().collect()
 }
 
-/// One result a part, for `0..count` cut into as many parts as there are threads, in the order of the parts.
+/// Return one result per part, for `0..count` cut into as many parts as there are threads, in the order of the parts.
 pub fn in_parts<T: Send>(count: usize, threads: usize, run: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     let threads = threads.clamp(1, count.max(1));
     each((0..threads).map(|at| count * at / threads..count * (at + 1) / threads), run)

@@ -197,7 +197,7 @@ impl Ranges {
         (code & ((1 << self.bits) - 1)) as u16
     }
 
-    /// Where each range begins, and where the last ends.
+    /// Return the first position of each range, and the end of the last.
     fn begins(self, codes: &[u32]) -> Vec<usize> {
         let mut begins = vec![0; self.count + 1];
         for &code in codes {

@@ -27,7 +27,7 @@ pub(super) struct RatioUnit<'a, T> {
     /// Number of unmasked tokens.
     pub(super) tokens: usize,
     pub(super) ratio: f64,
-    /// Of each token in the loss.
+    /// Weight of each token in the loss.
     pub(super) weight: f64,
     pub(super) gradient: Gradient,
 }

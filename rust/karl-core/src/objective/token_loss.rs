@@ -50,7 +50,7 @@ pub(super) struct Span<'a, T> {
     pub(super) weight: f64,
 }
 
-/// Where the ratios of a span come from.
+/// Source of the ratios of a span.
 #[derive(Clone, Copy)]
 pub(super) enum Ratio {
     /// Each token has its own.

@@ -1,4 +1,4 @@
-//! Which rollouts of the past come again, and how often: weights by age, priorities, and what corrects for them.
+//! Replay of past rollouts: weights by age, priorities, and their importance corrections.
 //!
 //! Everything is a column of log-weights or of priorities, so that a draw takes it as it takes any other:
 //!

@@ -41,7 +41,7 @@ impl AsymmetricScale {
         Ok(Self { up, down, centre })
     }
 
-    /// One shaped reward.
+    /// Return one shaped reward.
     #[must_use]
     pub fn of(&self, reward: f64) -> f64 {
         let apart = reward - self.centre;

@@ -49,19 +49,19 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Purpose {
-    /// Which rows are drawn.
+    /// Drawn rows.
     Draw = 1,
-    /// In which order the drawn rows are written.
+    /// Order of writing of the drawn rows.
     Order = 2,
-    /// Which split a group falls into.
+    /// Split of a group.
     Split = 3,
-    /// Where a draw with replacement falls on the cumulative weights.
+    /// Position of a draw with replacement on the cumulative weights.
     Point = 4,
     /// The numbers of a one-pass kernel, one after another.
     Stream = 5,
-    /// Where a draw falls in an alias table.
+    /// Position of a draw in an alias table.
     Alias = 6,
-    /// Which row a variance-optimal sample lets go when this one comes.
+    /// Row dropped from a variance-optimal sample when this one is added.
     Drop = 7,
 }
 

@@ -83,7 +83,8 @@ impl Race for Waiting<'_> {
 /// More than any Gumbel number of a [`uniform`], which ends at 36.74.
 const MOST: f64 = 37.0;
 
-/// No less than `gumbel(u)`, without a logarithm: `-ln u >= 1 - u`, and the exponent of `1 - u` bounds its logarithm.
+/// Return an upper bound of `gumbel(u)`, without a logarithm: `-ln u >= 1 - u`, and the exponent of `1 - u` bounds
+/// its logarithm.
 ///
 /// A hundred-millionth on top covers the roundings of both sides.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Which rows are drawn: weights in, rows out.
+//! Samplers: weights in, drawn rows out.
 //!
 //! | point | law | file |
 //! |---|---|---|
@@ -13,9 +13,9 @@
 //! [`Ranking`] are the draw of k, so a row that fails later is replaced by the next without a second draw. Those with
 //! replacement throw points on the cumulative weights ([`Copies`]).
 //!
-//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`a_expj`]; many draws
-//! by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with the [`pps`] threshold.
-//! [`inclusion`] has the probabilities of a draw without replacement.
+//! Beside them stand the one-pass algorithms for arrays and iterators without ids: [`algorithm_l`], [`a_expj`]; many
+//! draws by one table: [`Alias`]; and samples from which totals are estimated: [`priority`], [`var_opt`] with the
+//! [`pps`] threshold. [`inclusion`] has the probabilities of a draw without replacement.
 
 pub mod a_expj;
 pub mod algorithm_l;

@@ -128,7 +128,7 @@ impl<'a> Copies<'a> {
         self.tally();
     }
 
-    /// Where these draws fall.
+    /// Return the positions of these draws.
     fn points(&self, draws: &[usize]) -> Vec<u128> {
         let total = self.line.total;
         match self.law {
@@ -181,7 +181,7 @@ struct Cumulative<'a> {
     without: BTreeSet<u32>,
     /// The largest log weight, so that the largest weight is 1.
     top: f64,
-    /// Where each block of rows starts.
+    /// First position of each block of rows.
     starts: Vec<u128>,
     total: u128,
 }

@@ -57,13 +57,13 @@ pub struct SelectionSettings {
     pub shaping: Option<AsymmetricScale>,
     /// Score that is tempered.
     pub score: Score,
-    /// Which rows may be drawn.
+    /// Rules for the rows that may be drawn.
     pub rules: Rules,
     /// Temperature of the target.
     pub temperature: Temperature,
-    /// By which law.
+    /// Law of the draw.
     pub sampler: Sampler,
-    /// Which of all draws.
+    /// Seed of the draw.
     pub seed: u64,
     /// Number of threads; it changes only the time.
     pub threads: usize,
@@ -155,8 +155,7 @@ pub fn select_weighted(
     weigh(population, &settings, &constancy, log_weights.iter().map(score).collect(), verdicts)
 }
 
-/// Which groups are constant, and the score of every row: from its shaped reward where there is a
-/// shaping.
+/// Return which groups are constant, and the score of every row: from its shaped reward where there is a shaping.
 fn score<'a>(
     population: &Population<'a>,
     settings: &SelectionSettings,

@@ -75,7 +75,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// By falling rank; a total order, so that a state has one form.
+    /// Compare by falling rank; a total order, so that a state has one form.
     fn order(&self, other: &Self) -> Ordering {
         let by_rank = other.rank.total_cmp(&self.rank).then(self.key.cmp(&other.key));
         by_rank.then(self.size.total_cmp(&other.size))

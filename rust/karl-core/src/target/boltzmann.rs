@@ -25,7 +25,7 @@ pub struct Target {
     pub wanted_kl: Option<f64>,
     /// KL(target || uniform over the kept rows), in nats: log n less the entropy.
     pub reached_kl: f64,
-    /// Why wanted and reached differ; none where they do not.
+    /// Reason for a difference of wanted and reached; None where they are equal.
     pub note: Option<Note>,
     /// Log partition of each scope; minus infinity for a scope without rows.
     pub log_z: Vec<f64>,

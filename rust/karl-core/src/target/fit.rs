@@ -18,7 +18,7 @@ pub struct Boltzmann {
     pub reached_ess: f64,
     /// The ESS as a share of the kept rows; 0 for no rows.
     pub reached_share: f64,
-    /// Why wanted and reached differ; none where they do not.
+    /// Reason for a difference of wanted and reached; None where they are equal.
     pub note: Option<Note>,
     /// The largest probability any one row has of being drawn first; 0 for no rows.
     pub top_share: f64,

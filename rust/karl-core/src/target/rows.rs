@@ -1,4 +1,4 @@
-//! Which rows a target is over.
+//! Rows of a target.
 
 use std::ops::Range;
 

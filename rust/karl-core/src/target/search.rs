@@ -7,7 +7,7 @@
 
 use super::sums::ScoreScale;
 
-/// Why a wanted effective sample size or divergence was not reached, or what made the search idle.
+/// Reason for a wanted effective sample size or divergence that was not reached, or for a search that was not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// No row has both a score and a scope.
@@ -155,8 +155,8 @@ impl Search {
         libm::log(-libm::log(share / self.uniform))
     }
 
-    /// Where the line through the two latest points meets the goal, or a little past it, so that the bracket closes
-    /// from both sides.
+    /// Return the place where the line through the two latest points meets the goal, or a little past it, so that the
+    /// bracket closes from both sides.
     fn step(&self, known: &[(f64, f64)], bracket: &Bracket) -> Option<Place> {
         let Some(&(x, y)) = known.last() else { return Some(place(4.0 * value(bracket.low))) };
         let slope = match known {

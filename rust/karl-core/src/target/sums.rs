@@ -21,7 +21,7 @@ pub(super) struct ScopeSums {
 }
 
 impl ScopeSums {
-    /// Those of one row, by its exponent and what [`exp`] makes of it.
+    /// Return the sums of one row, by its exponent and the [`exp`] of it.
     #[inline(always)]
     fn of(weight: f64, exponent: f64, second: impl Fn(f64, f64) -> f64) -> Self {
         Self { first: Share::of(weight), second: Share::of(second(weight, exponent)) }

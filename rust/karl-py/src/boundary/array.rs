@@ -185,7 +185,7 @@ pub(crate) fn fresh<T: Element>(py: Python<'_>, rows: usize) -> PyResult<PyReadw
     array.extract()
 }
 
-/// As many threads as there are cores: arrays say nothing of threads, and results do not depend on them.
+/// Return the number of cores: array functions take no number of threads, and results do not depend on it.
 pub(crate) fn threads() -> usize {
     /// Asking the system takes longer than a small kernel does.
     static CORES: OnceLock<usize> = OnceLock::new();

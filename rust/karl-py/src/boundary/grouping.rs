@@ -1,4 +1,4 @@
-//! Which rows are one group, as Python says it: by ids, or by offsets.
+//! Groups of rows from Python arguments: ids, or offsets.
 
 use karl_core::group::Layout;
 use karl_core::{Groups, Offsets};

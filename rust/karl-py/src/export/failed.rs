@@ -1,4 +1,4 @@
-//! Where chosen records lie that could not be written.
+//! Places of chosen records that could not be written.
 
 use karl_log::Place;
 use karl_log::conversation::Flaw;

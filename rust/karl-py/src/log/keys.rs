@@ -1,4 +1,4 @@
-//! Which columns of a table a log's settings need.
+//! Columns of a table that a log's settings need.
 
 use karl_log::format::{Fields, Overrides, by_keys};
 use pyo3::prelude::*;

@@ -21,7 +21,7 @@ use crate::reward::asymmetric;
 use crate::sample::sampler_by_name;
 use crate::target::temperature;
 
-/// Which rows of a log may be drawn, and how much each weighs.
+/// Rows of a log that may be drawn, and their weights.
 #[pyclass(frozen, module = "karl_fast._core")]
 pub(crate) struct Selection {
     pub(crate) log: Py<Log>,

@@ -51,7 +51,7 @@ impl ToolKind {
 /// A call of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Which tool: calls of one tool have one number.
+    /// Number of the tool, the same for all calls of it.
     pub tool: u32,
     /// Its kind.
     pub kind: ToolKind,
@@ -59,7 +59,7 @@ pub struct Call {
     pub success: Option<bool>,
     /// The purpose of its command; of Bash alone.
     pub words: Words,
-    /// Which file it was given: calls that were given one file have one number. 0 for none.
+    /// Number of the file given, the same for all calls with it. 0 for none.
     pub file: u32,
 }
 

@@ -14,7 +14,7 @@ use crate::formula::{Measures, MeasuresV2, SignalsV1, SignalsV2, V2, composite, 
 pub struct Numbers<'a> {
     /// The calls. `[E]`
     pub calls: &'a [Call],
-    /// Of each tool whether it changes files and how often it was called, in the order of the record.
+    /// For each tool a flag that it changes files, and its number of calls, in the order of the record.
     pub counts: &'a [(bool, u32)],
     /// Flags of the outcome, in the order of [`OUTCOME`](crate::OUTCOME).
     pub flags: [Option<bool>; 4],

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
     counts: Vec<(bool, u32)>,
-    /// Of each tool's number the place of its count, from 1; 0 between trajectories.
+    /// Position of the count of each tool, from 1; 0 between trajectories.
     places: Vec<usize>,
 }
 

@@ -17,7 +17,7 @@ use tally::Tally;
 /// Trajectories in columns. Flags are numbers: 1 for true, 0 for false, below 0 for unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// Where the calls of each trajectory begin. `[B + 1]`
+    /// Offsets of the calls of each trajectory. `[B + 1]`
     pub offsets: Offsets<'a>,
     /// The number of each call's tool in `names`. `[E]`
     pub tools: &'a [i64],
@@ -129,11 +129,11 @@ fn answer(number: i64) -> Option<bool> {
     (number >= 0).then_some(number > 0)
 }
 
-/// Where the trajectories of v2 are laid out one after the other.
+/// Buffers in which the trajectories of v2 are laid out one after the other.
 struct Desk<'a> {
     columns: &'a Columns<'a>,
     kinds: &'a [ToolKind],
-    /// Those of no command, then those of each text.
+    /// Purposes of no command, then those of each text.
     words: &'a [Words],
     tally: Tally,
     calls: Vec<Call>,

@@ -1,4 +1,4 @@
-//! Where a record is read from.
+//! Source of a record.
 
 use super::value::Value;
 use crate::fault::Fault;

@@ -18,7 +18,7 @@ pub const TRAJECTORY: [&str; 6] =
 /// The calls of a trajectory, and what is counted of them.
 #[derive(Clone, Debug)]
 pub struct Trajectory<'a> {
-    /// Which reward it is read for.
+    /// Version of the reward that it is read for.
     pub version: Version,
     /// `total_tools`.
     pub total: Value<'a>,

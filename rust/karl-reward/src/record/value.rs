@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::fault::Fault;
 
-/// One value of a record. Lists and objects keep what Python's truth asks of them, whether anything is in them.
+/// One value of a record. Lists and objects keep only their truth in Python: whether they have elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// No such key.

@@ -22,7 +22,7 @@ pub(in crate::advantage) fn score<R: Real, F: Formula>(
     Ok(advantages)
 }
 
-/// As [`score`], into a column that there is.
+/// Compute [`score`] into an existing column.
 pub(in crate::advantage) fn fill<R: Real, F: Formula>(
     rewards: &[R],
     layout: Layout<'_>,

@@ -16,21 +16,21 @@ use crate::numeric::simd::wide;
 /// Sizes that stand apart: larger groups are scored one by one, and need no neighbour of their size.
 const APART: usize = *SIZES.end() + 2;
 
-/// Where the groups of a range lie; used for one range after another.
+/// Positions of the groups of a range; reused for one range after another.
 pub(in crate::advantage) struct Laid {
     sizes: Vec<u32>,
     /// The groups by size.
     order: Vec<usize>,
-    /// Where each group begins.
+    /// First position of each group.
     begins: Vec<usize>,
-    /// Where each begins in that order, and where the last ends.
+    /// First position of each group in that order, and the end of the last.
     offsets: Vec<i64>,
     rewards: Vec<f64>,
     advantages: Vec<f64>,
 }
 
 impl Laid {
-    /// For ranges of `groups` groups.
+    /// Return buffers for ranges of `groups` groups.
     pub(in crate::advantage) fn new(groups: usize) -> Self {
         let places = || vec![0; groups];
         Self {

@@ -37,7 +37,7 @@ impl GroupStats {
         (self.min >= self.max) | (self.count == 0)
     }
 
-    /// Their mean. A group of 1e308s overflows to infinity, which [`check`](super::apply::check) then reports.
+    /// Return their mean. A group of 1e308s overflows to infinity, which [`check`](super::apply::check) then reports.
     #[inline(always)]
     pub(in crate::advantage) fn mean(&self) -> f64 {
         self.total.value() / f64::from(self.count)

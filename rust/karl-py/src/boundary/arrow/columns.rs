@@ -1,4 +1,4 @@
-//! One Arrow column as what a kernel takes: numbers, or names.
+//! Conversion of one Arrow column to numbers or names, as kernels take them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -149,7 +149,7 @@ fn written(array: &dyn Array) -> Option<Box<dyn Iterator<Item = Option<String>> 
     }
 }
 
-/// Where each value of a dictionary column is in its dictionary.
+/// Return the position in the dictionary of each value of a dictionary column.
 fn places(array: &dyn Array) -> Vec<Option<usize>> {
     let dictionary = array.as_any_dictionary();
     let keys = dictionary.keys();

@@ -47,7 +47,7 @@ pub(crate) fn rows(
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
-/// Each column's field and how it is made: one list, so that the schema cannot differ from the rows.
+/// Return each column's field and constructor: one list, so that the schema cannot differ from the rows.
 fn columns(log: &Arc<Log>, log_weights: Option<&Arc<Vec<f64>>>, wanted: &Wanted) -> Vec<Column> {
     let rows = u32::try_from(log.len()).unwrap_or(u32::MAX);
     let mut columns = vec![
@@ -89,7 +89,8 @@ fn reward(log: &Arc<Log>, wanted: &Wanted) -> Column {
     })
 }
 
-/// Where a record lies, so that another program can find it; and what else the log holds.
+/// Return the columns with the place of a record, so that another program can find it, and with the other facts of
+/// the log.
 fn places(log: &Arc<Log>, partition: bool) -> Vec<Column> {
     let mut columns = Vec::new();
     if partition {
