@@ -54,7 +54,7 @@ pub(super) fn value_keys(source: &Source, limit: usize, watch: &Watch) -> Result
     Ok(telling.keys)
 }
 
-/// Return the path (as in jq) of an object whose values are records: the object itself, or the value of one
+/// Return the path (as in jq) of an object with records as values: the object itself, or the value of one
 /// of its keys. A single value proves nothing; of several, each has to be an object that fits.
 pub(super) fn by_name(object: &[u8], fits: &dyn Fn(&[String]) -> bool) -> Option<String> {
     if holds_by_name(object, fits) {

@@ -53,7 +53,7 @@ pub struct Log {
     pub partition: Category,
     /// Part of each record that was hashed.
     pub compare: Option<Compare>,
-    /// That hash, if requested.
+    /// Hash, if requested.
     pub fingerprints: Option<Vec<u128>>,
     /// Summary of the stream, if these records were drawn from one.
     pub streamed: Option<Arc<Streamed>>,

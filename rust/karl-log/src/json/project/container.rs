@@ -60,7 +60,7 @@ impl Blocks {
         None
     }
 
-    /// Step through the brackets of a block that may hold the end.
+    /// Walk the brackets of a block that may hold the end.
     #[inline(always)]
     fn walk(&mut self, open: u64, close: u64) -> Option<usize> {
         let mut brackets = open | close;

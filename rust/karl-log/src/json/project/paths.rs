@@ -70,7 +70,7 @@ impl Node {
     }
 }
 
-/// Index that stands for no child.
+/// Index in place of a missing child.
 pub(super) const NONE: usize = usize::MAX;
 
 /// Return one of 64 bits, selected by a key's length and first byte.
